@@ -1,0 +1,35 @@
+"""The whole check of a checkout: ruff, mypy --strict, then the suite (with the architecture tests in it).
+
+Owns the order and the exit status: every step runs, any step that fails fails the whole, and pytest comes last, so that
+its closing line ends the output. Leaves installing to the README's Test line.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+STEPS = (
+    ("ruff", ("-m", "ruff", "check", "--quiet", ".")),
+    ("types", ("-m", "mypy", "--strict", "--no-error-summary")),
+    ("suite", ("-m", "pytest")),
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Run every step with this interpreter; `arguments` go to pytest. Returns 1 when any of them failed."""
+    failed: list[str] = []
+    for name, step in STEPS:
+        print(f"== {name}{', after a failure of ' + ' and '.join(failed) if failed else ''}", flush=True)
+        extra = arguments if name == "suite" else []
+        done = subprocess.run([sys.executable, *step, *extra], cwd=ROOT, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            failed.append(name)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""What must hold where the wheel alone is installed: version, doctor, defaults, declared dependencies.
+
+Run by `.ci/run` with that environment's interpreter, from another folder: `python -I tests/check_wheel.py CHECKOUT`.
+`undeclared` is also used by the suite. Standard library only. Building and installing the wheel is left to `.ci/run`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def distribution(text: str) -> str:
+    """The normalised name of the distribution that a requirement names."""
+    found = re.match(r"[A-Za-z0-9._-]+", text)
+    return re.sub(r"[-_.]+", "-", found.group()).lower() if found else ""
+
+
+def third_party(package: Path) -> dict[str, str]:
+    """Top-level modules that the files of `package` import, without the standard library, each with one place."""
+    found: dict[str, str] = {}
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
+            modules: list[str] = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                modules = [node.module]
+            for module in modules:
+                top = module.partition(".")[0]
+                if top not in sys.stdlib_module_names and top != package.name:
+                    found.setdefault(top, f"{path.relative_to(package)}:{getattr(node, 'lineno', 0)}")
+    return found
+
+
+def undeclared(package: Path, requirements: Iterable[str]) -> list[str]:
+    """Imports of `package` whose distribution is not among `requirements`; those of extras do not count."""
+    declared = {distribution(text) for text in requirements if "extra ==" not in text}
+    owners = importlib.metadata.packages_distributions()
+    return [
+        f"{place} imports {module}, which no declared dependency brings itself"
+        for module, place in third_party(package).items()
+        if not declared & {distribution(owner) for owner in owners.get(module, [])}
+    ]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file under `folder` by its relative name."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def problems(checkout: Path, scratch: Path) -> list[str]:
+    """Everything that is wrong with the installed package, one line each; [] when it is sound."""
+    import nexus_cli
+    from nexus_cli.core.paths import defaults
+
+    package = Path(nexus_cli.__file__).parent
+    if package.is_relative_to(checkout / "nexus_cli"):
+        return [f"the package was imported from the checkout: {package}"]
+    wrong = []
+    if not defaults().is_relative_to(package) or files(defaults()) != files(checkout / "defaults"):
+        wrong.append(f"the defaults found in {defaults()} are not those of the checkout")
+    environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(scratch), "NEXUS_HOME": str(scratch / "nexus")}
+    nexus = str(Path(sysconfig.get_path("scripts")) / "nexus")
+    version = importlib.metadata.version("nexus-cli")
+    for command, expected in (
+        ([nexus, "--version"], version),
+        ([nexus, "doctor"], ""),
+        ([sys.executable, "-m", "nexus_cli", "--version"], version),
+        ([sys.executable, "-m", "pip", "check"], ""),
+    ):
+        done = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, stdin=subprocess.DEVNULL)
+        if done.returncode or expected.encode() not in done.stdout:
+            wrong.append(f"{command} exits {done.returncode}: {(done.stdout + done.stderr).decode()}")
+    return wrong + undeclared(package, importlib.metadata.requires("nexus-cli") or [])
+
+
+def main(arguments: list[str]) -> int:
+    """Check the package that this interpreter has installed against the checkout named first."""
+    with tempfile.TemporaryDirectory() as scratch:
+        wrong = problems(Path(arguments[0]).resolve(), Path(scratch))
+    print("\n".join(wrong) if wrong else "the wheel is sound: version, doctor, defaults, declared dependencies")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

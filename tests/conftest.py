@@ -1,0 +1,117 @@
+"""What holds for every test: folders of its own, no keys, no network but loopback, a time limit, hypothesis profiles.
+
+Fixtures of one room live in that room's conftest.py.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import ipaddress
+import os
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+TEST_SECONDS = 120
+"""After so long a test fails with the stacks of all threads."""
+
+settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.register_profile(
+    "search", deadline=None, database=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+SECRET = re.compile(r"_API_KEY$|_API_BASE$|_BASE_URL$|_TOKEN$|^AWS_|^AZURE_|^GOOGLE_|^VERTEX", re.IGNORECASE)
+"""Variables that could reach a provider."""
+OURS = re.compile(r"^(NEXUS_|LITELLM_|TIKTOKEN_|XDG_|GIT_|PYTEST_ADDOPTS$|PYTHONPATH$|HYPOTHESIS_PROFILE$)")
+"""Variables of the person that would change what is tested."""
+TERMINAL = frozenset({"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "LINES", "PAGER", "EDITOR", "VISUAL"})
+PROXY = re.compile(r"^(https?|all|no|ftp)_proxy$", re.IGNORECASE)
+
+
+def _loopback(host: object) -> bool:
+    if host in (None, "", b"", "localhost", b"localhost"):
+        return True
+    text = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+    try:
+        return ipaddress.ip_address(text.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _allowed(family: int, address: Any) -> bool:
+    return family not in (socket.AF_INET, socket.AF_INET6) or _loopback(address[0])
+
+
+class NetworkRefusedError(OSError):
+    """A test tried to leave this machine."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network() -> Iterator[None]:
+    """Refuses every connection and every look-up that is not for loopback, in this process."""
+    real = {name: getattr(socket.socket, name) for name in ("connect", "connect_ex", "sendto")}
+    look_up = socket.getaddrinfo
+
+    def guarded(name: str) -> Any:
+        def call(self: socket.socket, *arguments: Any) -> Any:
+            address = arguments[-1]
+            if not _allowed(self.family, address):
+                raise NetworkRefusedError(f"a test tried to reach {address!r}; only loopback is allowed")
+            return real[name](self, *arguments)
+
+        return call
+
+    def guarded_look_up(host: Any, *arguments: Any, **named: Any) -> Any:
+        if not _loopback(host):
+            raise socket.gaierror(socket.EAI_NONAME, f"a test tried to look up {host!r}")
+        return look_up(host, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in real:
+            patch.setattr(socket.socket, name, guarded(name))
+        patch.setattr(socket, "getaddrinfo", guarded_look_up)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home, a NEXUS_HOME and an environment of its own for each test; children inherit them."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if SECRET.search(name) or OURS.search(name) or PROXY.search(name) or name in TERMINAL:
+                patch.delenv(name)
+        patch.setenv("HOME", str(home))
+        patch.setenv("NEXUS_HOME", str(home / "nexus"))
+        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        yield home
+
+
+class TooLongError(BaseException):
+    """A test hung. No `Exception`: hypothesis would take it for an example to shrink, and hang as often."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Ends a test that takes longer than `TEST_SECONDS`, setup and teardown included; again each time it goes on."""
+
+    def expired(signum: int, frame: FrameType | None) -> None:
+        faulthandler.dump_traceback(all_threads=True)
+        raise TooLongError(f"{item.nodeid} took longer than {TEST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS, TEST_SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,299 @@
+"""The shape of the product, read from its source: import order, what may print, sizes, names, what stays out.
+
+Owns the yardsticks of the design; leaves style to ruff and types to mypy. Reads whatever rooms exist.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import pwd
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PRODUCT = ROOT / "nexus_cli"
+
+FLOOR = {
+    "core": 0,
+    "context": 1,
+    "provider": 1,
+    "tools": 1,
+    "ledger": 1,
+    "session": 2,
+    "commands": 3,
+    "ui": 4,
+    "cli": 5,
+    "__main__": 6,
+}
+"""A room imports from lower floors only; rooms of one floor do not know each other. A new room needs a line here."""
+
+ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/tokens.py"}
+"""Libraries that one file alone may import, and only when it must."""
+
+LAZY = {
+    "core/paths.py": {"platformdirs"},
+    "core/settings.py": {"tomllib", "tomlkit", "difflib"},
+    "provider/litellm_backend.py": {"litellm"},
+    "context/tokens.py": {"tiktoken"},
+    "context/decode.py": {"charset_normalizer"},
+    "ledger/sessions.py": {"difflib"},
+    "tools/listing.py": {"pathspec"},
+    "tools/text.py": {"charset_normalizer"},
+}
+"""Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""
+
+LAZY_ROOMS = {"cli", "ui", "__main__"}
+
+PROGRAMS = {"tools/scan.py"}
+"""Started as processes of their own: their streams are pipes to us."""
+
+TOP = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "constraints.txt", "nexus_cli", "defaults", "tests"}
+
+NEVER_NAMES = {"utils", "util", "helpers", "helper", "misc", "manager2", "_runtime", "common"}
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """Files of the checkout that git knows or would add; without git, all but hidden folders."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True
+    )
+    if listed.returncode == 0:
+        names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+        return tuple(ROOT / name for name in names if (ROOT / name).is_file())
+    found = (path for path in ROOT.rglob("*") if path.is_file())
+    return tuple(
+        p for p in found if not any(part.startswith((".", "__pycache__")) for part in p.relative_to(ROOT).parts)
+    )
+
+
+def product() -> list[Path]:
+    return [path for path in tracked() if path.suffix == ".py" and path.is_relative_to(PRODUCT)]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(PRODUCT if path.is_relative_to(PRODUCT) else ROOT).as_posix()
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PRODUCT).parts[0].removesuffix(".py")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), str(path))
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def modules_of(path: Path, node: ast.AST) -> list[str]:
+    """Full names of what an import statement of `path` imports; [] for any other node."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        package = ("nexus_cli", *path.relative_to(PRODUCT).parts[:-1])
+        start = list(package[: len(package) - node.level + 1]) if node.level else []
+        base = ".".join([*start, *([node.module] if node.module else [])])
+        return [f"{base}.{alias.name}" for alias in node.names]
+    return []
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree(path)):
+        for module in modules_of(path, node):
+            yield getattr(node, "lineno", 0), module
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_every_room_has_its_floor() -> None:
+    rooms = {room(path) for path in product()} - {"__init__"}
+    assert rooms <= set(FLOOR), f"give these rooms a floor: {sorted(rooms - set(FLOOR))}"
+    assert "core" in rooms
+
+
+def test_imports_run_one_way() -> None:
+    wrong = []
+    for path in product():
+        own = room(path)
+        for line, module in imports(path):
+            parts = module.split(".")
+            if parts[0] != "nexus_cli" or len(parts) < 2 or parts[1] not in FLOOR or parts[1] == own:
+                continue
+            if own == "__init__" or FLOOR[parts[1]] >= FLOOR[own]:
+                wrong.append(f"{name(path)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_core_knows_only_the_standard_library_and_platformdirs() -> None:
+    allowed = sys.stdlib_module_names | {"nexus_cli", "platformdirs"} | {"tomlkit"}
+    wrong = [
+        f"{name(path)}:{line} imports {module}"
+        for path in product()
+        if room(path) == "core"
+        for line, module in imports(path)
+        if module.split(".")[0] not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_litellm_and_tiktoken_have_one_door_each() -> None:
+    wrong = []
+    for path in product():
+        for line, module in imports(path):
+            door = ONE_DOOR.get(module.split(".")[0])
+            if door is not None and name(path) != door:
+                wrong.append(f"{name(path)}:{line} imports {module}; only {door} may")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_imports_inside_functions_are_listed() -> None:
+    wrong = []
+    for path in product():
+        if room(path) in LAZY_ROOMS:
+            continue
+        for function in functions(path):
+            for node in ast.walk(function):
+                for module in modules_of(path, node):
+                    if module.split(".")[0] not in LAZY.get(name(path), set()):
+                        wrong.append(f"{name(path)}:{getattr(node, 'lineno', 0)} imports {module} in {function.name}")
+    assert not wrong, "\n".join(sorted(set(wrong)))
+
+
+def _writes_to_terminal(node: ast.AST) -> str:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("print", "input"):
+        return f"calls {node.func.id}"
+    streams = ("stdout", "stderr", "stdin", "__stdout__", "__stderr__", "__stdin__")
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "sys" and node.attr in streams:
+        return f"uses sys.{node.attr}"
+    if isinstance(node, ast.ImportFrom) and node.module == "sys":
+        named = {alias.name for alias in node.names} & {"stdout", "stderr", "stdin"}
+        return f"imports {', '.join(sorted(named))} from sys" if named else ""
+    return ""
+
+
+def test_nothing_below_ui_touches_the_terminal() -> None:
+    wrong = [
+        f"{name(path)}:{getattr(node, 'lineno', 0)} {what}"
+        for path in product()
+        if FLOOR.get(room(path), 0) < FLOOR["ui"] and name(path) not in PROGRAMS
+        for node in ast.walk(tree(path))
+        if (what := _writes_to_terminal(node))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_stay_small() -> None:
+    sizes = {name(path): lines(path) for path in product() if lines(path)}
+    large = {path: size for path, size in sizes.items() if size > 350}
+    assert not large, f"over 350 lines: {large}"
+    if len(sizes) >= 20:
+        ordered = sorted(sizes.values())
+        assert statistics.median(ordered) <= 110
+        over = [path for path, size in sizes.items() if size >= 200]
+        assert len(over) <= len(sizes) / 10, f"more than a tenth has 200 lines or more: {over}"
+
+
+def test_functions_fit_one_screen() -> None:
+    long = [
+        f"{name(path)}:{function.lineno} {function.name} has {size} lines"
+        for path in product()
+        for function in functions(path)
+        if (size := (function.end_lineno or function.lineno) - function.lineno + 1) > 60
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_the_loop_stays_under_150_lines() -> None:
+    turn = PRODUCT / "session" / "turn.py"
+    assert not turn.exists() or lines(turn) < 150
+
+
+def test_modules_say_what_they_own() -> None:
+    python = [p for p in tracked() if p.suffix == ".py" and p.stat().st_size and not p.name.startswith("test_")]
+    silent = [path.relative_to(ROOT).as_posix() for path in python if not ast.get_docstring(tree(path))]
+    assert not silent, f"no module docstring: {silent}"
+
+
+def test_names_of_files_are_nouns_of_the_design() -> None:
+    wrong = [name(p) for p in product() if NEVER_NAMES & {part.removesuffix(".py") for part in Path(name(p)).parts}]
+    assert not wrong, f"a name that says nothing: {wrong}"
+
+
+def test_nothing_is_left_open() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
+    texts = [p for p in tracked() if p.is_relative_to(PRODUCT) or p.is_relative_to(ROOT / "defaults")]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number} {line.strip()[:80]}"
+        for path in texts
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if marks.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _catches_all(node: ast.AST) -> bool:
+    """A handler of everything that does not end in raising again."""
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    caught = {n.id for n in ast.walk(node.type or ast.Name("Exception")) if isinstance(n, ast.Name)}
+    last = node.body[-1]
+    return bool(caught & {"Exception", "BaseException"}) and not (isinstance(last, ast.Raise) and last.exc is None)
+
+
+def test_broad_excepts_give_their_reason() -> None:
+    wrong = []
+    for path in product():
+        source = path.read_text(encoding="utf-8").splitlines()
+        for node in ast.walk(tree(path)):
+            if not _catches_all(node):
+                continue
+            line = getattr(node, "lineno", 0)
+            said = " ".join(text.partition("#")[2] for text in source[line - 1 : line + 1])
+            if not re.search(r"\w{3}", re.sub(r"noqa(: *[A-Z0-9, ]+)?", "", said)):
+                wrong.append(f"{name(path)}:{line} {source[line - 1].strip()}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_top_level_holds_only_what_belongs_there() -> None:
+    there = {path.relative_to(ROOT).parts[0] for path in tracked()}
+    extra = {entry for entry in there if not entry.startswith(".")} - TOP
+    assert not extra, f"not foreseen at the top level: {sorted(extra)}"
+
+
+def test_test_folders_are_no_packages() -> None:
+    packages = [
+        p.relative_to(ROOT).as_posix()
+        for p in tracked()
+        if p.is_relative_to(ROOT / "tests") and p.name == "__init__.py"
+    ]
+    assert not packages
+
+
+def test_files_speak_of_no_machine_and_no_registry() -> None:
+    hosts = r"(pypi|pythonhosted|npmjs|crates|conda|anaconda)\.(org|com|io)\b"
+    folders = r"(?<![\w.])/(?:work|workspace|builds|Users|root)/"
+    own = [str(ROOT), sys.prefix, pwd.getpwuid(os.getuid()).pw_dir]
+    here = "|".join(re.escape(path.rstrip("/") + "/") for path in own if len(path) > 1)
+    pattern = re.compile(f"{hosts}|{folders}|{here}")
+    wrong = []
+    for path in tracked():
+        if path.stat().st_size > 2_000_000:
+            continue
+        text = path.read_bytes().decode("utf-8", "replace")
+        for found in pattern.finditer(text):
+            number = text.count("\n", 0, found.start()) + 1
+            wrong.append(f"{path.relative_to(ROOT)}:{number} {found.group()}")
+    assert not wrong, "\n".join(wrong)

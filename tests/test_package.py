@@ -1,0 +1,179 @@
+"""The package as it is installed: its version, its declared dependencies, the README's two lines, hostile folders.
+
+What only a built wheel can show is in `check_wheel.py`, which `.ci/run` calls.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import threading
+import tomllib
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from check_wheel import undeclared
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import nexus_cli
+from nexus_cli.core.paths import defaults
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = str(Path(sysconfig.get_path("scripts")) / "nexus")
+WAYS = {"script": [SCRIPT], "module": [sys.executable, "-m", "nexus_cli"]}
+CANARY_MODULES = (
+    "json",
+    "h2",
+    "litellm",
+    "httpx",
+    "openai",
+    "rich",
+    "sqlite3",
+    "tomllib",
+    "typer",
+    "click",
+    "tiktoken",
+)
+
+
+def project() -> dict[str, object]:
+    table: dict[str, object] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return table
+
+
+def requirements() -> list[str]:
+    declared = project()["dependencies"]
+    assert isinstance(declared, list)
+    return [str(entry) for entry in declared]
+
+
+def command_of(heading: str) -> list[str]:
+    """The lines of the first sh block that opens the section `heading` of the README."""
+    section = (ROOT / "README.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    found = re.match(r"\s*```sh\n(.*?)```\n", section, re.DOTALL)
+    assert found, f"the section {heading} does not open with an sh block"
+    return found.group(1).splitlines()
+
+
+def run(command: Sequence[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | variables, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_version_is_that_of_the_package(way: str, tmp_path: Path) -> None:
+    done = run([*WAYS[way], "--version"], tmp_path)
+    assert done.stdout.split()[-1] == importlib.metadata.version("nexus-cli") == nexus_cli.__version__
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_checkout_finds_its_defaults_at_the_top_level() -> None:
+    assert defaults() == ROOT / "defaults"
+    assert (defaults() / "config.toml").is_file()
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    assert undeclared(ROOT / "nexus_cli", requirements()) == []
+
+
+def test_an_undeclared_import_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "room.py").write_text("import json\nimport pytest\nfrom rich.text import Text\n")
+    assert [line.split()[0] for line in undeclared(tmp_path, requirements())] == ["room.py:2"]
+
+
+def test_constraints_pin_every_dependency_within_its_bounds() -> None:
+    pins: dict[str, str] = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, exact, version = line.partition("==")
+            assert exact, f"no exact pin: {line}"
+            pins[canonicalize_name(name)] = version
+    extras = project()["optional-dependencies"]
+    assert isinstance(extras, dict)
+    for text in [*requirements(), *extras["dev"]]:
+        wanted = Requirement(text)
+        assert wanted.specifier.contains(pins[canonicalize_name(wanted.name)]), text
+
+
+@pytest.mark.parametrize(("heading", "end"), [("Run", "nexus doctor"), ("Test", "python tests/check.py")])
+def test_the_readme_section_opens_with_one_command_line(heading: str, end: str) -> None:
+    lines = command_of(heading)
+    assert len(lines) == 1
+    assert lines[0].startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert lines[0].endswith(end)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A working folder whose modules tell on themselves when they are imported."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    tale = f"open({str(tmp_path / 'sung')!r}, 'a').write(__name__ + '\\n')\n"
+    for module in CANARY_MODULES:
+        (folder / f"{module}.py").write_text(tale)
+    return folder
+
+
+def sung(folder: Path) -> list[str]:
+    heard = folder.parent / "sung"
+    return heard.read_text().split() if heard.exists() else []
+
+
+@pytest.fixture
+def locked_model() -> Iterator[tuple[str, list[str]]]:
+    """A model server that refuses every key: its base URL, and the paths that were asked for."""
+    asked: list[str] = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = b'{"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}'
+            self.send_response(401)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_canary_sings_when_it_is_imported(hostile: Path) -> None:
+    run([sys.executable, "-c", "import h2, litellm"], hostile)
+    assert sung(hostile) == ["h2", "litellm"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["doctor"], ["ask", "hi"]], ids=" ".join)
+@pytest.mark.parametrize("path", ["", "."], ids=["no PYTHONPATH", "PYTHONPATH=."])
+def test_nothing_is_imported_from_the_working_folder(
+    way: str, arguments: list[str], path: str, hostile: Path, locked_model: tuple[str, list[str]]
+) -> None:
+    base, asked = locked_model
+    named = ["--model", "openai/locked"] if arguments[0] == "ask" else []
+    variables = {"OPENAI_API_KEY": "wrong", "OPENAI_API_BASE": base} | ({"PYTHONPATH": path} if path else {})
+    done = run([*WAYS[way], *arguments, *named], hostile, **variables)
+    assert sung(hostile) == []
+    assert "Traceback" not in done.stderr
+    if arguments[0] == "ask":
+        assert asked, f"the model was never asked: {done.stderr}"
+        assert done.returncode == 2
+    else:
+        assert done.returncode == 0, done.stderr
