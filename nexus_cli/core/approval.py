@@ -1,0 +1,51 @@
+"""The seam to the person who allows or refuses a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from nexus_cli.core.message import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that wants permission."""
+
+    call: ToolCall
+    what: str
+    """One line: what will happen."""
+    why: str
+    """One line: why it is asked (outside the project, protected place, level)."""
+    detail: str = ""
+    """A diff or the whole command, for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Yes; with `always` for the rest of the session, for the same kind of call."""
+
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """No, with the words that the model is told."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Defer:
+    """Not now: the turn ends with the call open, and resuming asks again."""
+
+
+Answer = Allow | Deny | Defer
+
+
+class Approver(Protocol):
+    """Asks somebody. `None` instead of an approver means that nobody can be asked."""
+
+    async def ask(self, question: Question) -> Answer:
+        """The answer; cancelled with the turn."""
+        ...

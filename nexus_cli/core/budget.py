@@ -1,0 +1,61 @@
+"""Seed B's token budget: the window, what is kept free of it, and what uses the rest. All numbers are tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HIGH_PRESSURE = 0.6
+CRITICAL_PRESSURE = 0.8
+MAX_RESERVE = 8000
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Tokens by layer, and the tool schemas."""
+
+    system: int = 0
+    tools: int = 0
+    history: int = 0
+    event: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.system + self.tools + self.history + self.event
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """`available` is the window less the two reserves; every percentage of the laws is of it."""
+
+    window: int
+    reserve_reply: int
+    reserve_tools: int
+    used: Used = Used()
+
+    @classmethod
+    def of(cls, window: int, max_output: int | None = None) -> TokenBudget:
+        """The budget of a session in a window of so many tokens, for a model that answers with at most `max_output`."""
+        reply = min(MAX_RESERVE, window // 4, max_output or MAX_RESERVE)
+        return cls(window, reply, min(MAX_RESERVE, window // 8))
+
+    @property
+    def available(self) -> int:
+        """What a request may take."""
+        return self.window - self.reserve_reply - self.reserve_tools
+
+    @property
+    def output_cap(self) -> int:
+        """The most that one tool result may take."""
+        return self.reserve_tools
+
+    @property
+    def remaining(self) -> int:
+        """What is still free; negative when over."""
+        return self.available - self.used.total
+
+    @property
+    def pressure(self) -> str:
+        """`normal`, `high` from 60 %, `critical` from 80 %."""
+        share = self.used.total / max(1, self.available)
+        return "critical" if share >= CRITICAL_PRESSURE else "high" if share >= HIGH_PRESSURE else "normal"

@@ -1,0 +1,141 @@
+"""What the ledger keeps: entries, epochs with their slots, drops, request manifests. Plain values, no behaviour.
+
+The timeline of a lane is its entries in order; ids count up from 1 along a lane and go on in its forks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from nexus_cli.core.message import Message
+
+
+class Kind(StrEnum):
+    """What happened."""
+
+    USER = "user"
+    STEER = "steer"
+    """The person's words during a turn, delivered after a complete batch."""
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    INSTRUCTION = "instruction"
+    """Ours, appended to a fork: summarise, reflect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened, with its time and its actor. Never changes once it was sent."""
+
+    id: int
+    at: str
+    """ISO 8601, UTC."""
+    actor: str
+    """`person`, `agent`, `tool:NAME` or `nexus`."""
+    kind: Kind
+    message: Message
+    preamble: str = ""
+    """What we added when it was first built: before the text of a user message, after that of a tool result."""
+    tokens: int = 0
+    """Message, preamble and overhead, by our counter."""
+
+
+class Form(StrEnum):
+    """How a slot shows its entry."""
+
+    FULL = "full"
+    ELIDED = "elided"
+    STUB = "stub"
+    SUMMARY = "summary"
+    MARKER = "marker"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One message of an epoch's head."""
+
+    entry: int
+    """The entry it shows; for a summary or marker the last entry it stands for."""
+    form: Form
+    message: Message
+    preamble: str = ""
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A frozen beginning of a lane's requests: what was sent under it is never rewritten."""
+
+    id: int
+    """Counts from 0 in a session."""
+    parent: int | None
+    cause: str
+    """`start`, `truncation`, `compaction`, `overflow`, `restore`, `model`, `reload`, `clear`."""
+    model: str
+    system: str
+    tools: tuple[Mapping[str, Any], ...]
+    rules: str
+    """Name of the wire rules in force, see `nexus_cli.provider.wire_rules`."""
+    head: tuple[Slot, ...]
+    base: int
+    """Id of the last entry that the head accounts for; later entries follow the head."""
+    system_tokens: int = 0
+    tools_tokens: int = 0
+    tool_choice: str = "auto"
+    effort: str = ""
+    sections: str = "[]"
+    """What the system text is made of: JSON, the `sections` of interface.md section 8."""
+
+
+class Cause(StrEnum):
+    """Why something was left out of a request (interface.md section 8)."""
+
+    SECTION_BUDGET = "section_budget"
+    TRUNCATION = "truncation"
+    COMPACTION = "compaction"
+    OUTPUT_CAP = "output_cap"
+    INSTRUCTION_CAP = "instruction_cap"
+    INPUT_CAP = "input_cap"
+    PRUNED = "pruned"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Something left out of a request, with the way back to it."""
+
+    id: str
+    """`d1`, `d2`, ... in a session."""
+    what: str
+    tokens: int
+    """Tokens left out, by our counter."""
+    cause: Cause
+    at: str
+    entries: tuple[int, int] | None = None
+    """First and last entry left out, both included; or None when `text` holds it."""
+    text: str | None = None
+    """The whole original. None in listings: read it with `Recall`."""
+    uncounted: int = 0
+    """Bytes beyond the hard limit: counted, not kept."""
+    recalls: int = 0
+    """How often it was asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One request as sent: enough to rebuild every line of it from the ledger."""
+
+    step: int
+    """Counts the requests of a lane from 1."""
+    epoch: int
+    last: int
+    """Id of the last entry in it."""
+    arguments: Mapping[str, Any]
+    """Everything else that the provider was given: model, output cap, effort, cache key."""
+    sha256: str
+    """Of all lines, each ended by a newline."""
+    estimate: int
+    """Tokens expected by our count."""
+    at: str

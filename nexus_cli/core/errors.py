@@ -1,0 +1,78 @@
+"""Errors that a person can repair, and the exit status of each kind (interface.md section 4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXIT_STATUS: Final = {
+    "network": 1,
+    "provider": 1,
+    "ledger": 1,
+    "internal": 1,
+    "usage": 2,
+    "config": 2,
+    "auth": 2,
+    "limit": 3,
+    "length": 3,
+    "refused": 3,
+    "overflow": 3,
+    "schema": 3,
+    "denied": 3,
+    "contract": 4,
+    "rate_limit": 75,
+    "overloaded": 75,
+    "aborted": 130,
+}
+"""Kind of error to exit status. `aborted` is 130, 143 or 129 after the signal that caused it."""
+
+
+class NexusError(Exception):
+    """Something that ends what was asked, told in one line: `nexus: WHAT: WHY. HINT.`"""
+
+    def __init__(self, kind: str, what: str, why: str, hint: str = "", *, exit_status: int | None = None) -> None:
+        super().__init__(f"{what}: {why}")
+        self.kind = kind
+        self.what = what
+        self.why = why
+        self.hint = hint
+        self.exit_status = EXIT_STATUS[kind] if exit_status is None else exit_status
+
+    @property
+    def message(self) -> str:
+        """`WHAT: WHY`, on one line."""
+        return " ".join(f"{self.what}: {self.why}".split())
+
+    @property
+    def line(self) -> str:
+        """The whole line for stderr, without control of its length."""
+        hint = " ".join(self.hint.split())
+        return f"nexus: {self.message.rstrip('.')}." + (f" {hint.rstrip('.')}." if hint else "")
+
+
+class ProviderError(NexusError):
+    """A request that failed, already sorted into the kinds above."""
+
+    def __init__(
+        self,
+        kind: str,
+        why: str,
+        hint: str = "",
+        *,
+        what: str = "the model request failed",
+        retry_after: float | None = None,
+        started: bool = False,
+        transient: bool = False,
+        limit: int | None = None,
+        counted: int | None = None,
+    ) -> None:
+        super().__init__(kind, what, why, hint)
+        self.retry_after = retry_after
+        """Seconds that the provider asked us to wait, or None."""
+        self.started = started
+        """A first token had arrived: never retried."""
+        self.transient = transient
+        """Worth trying again with identical bytes."""
+        self.limit = limit
+        """For `overflow`: the window in tokens as the provider's message names it, or None."""
+        self.counted = counted
+        """For `overflow`: the tokens of our request as the provider's message names them, or None."""

@@ -1,0 +1,195 @@
+"""What a session tells its front ends: one closed union, the types of interface.md section 7.
+
+A front end matches on the class and ends in `assert_never`; `kind` is the `type` of the JSON lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from nexus_cli.core.approval import Answer, Question
+from nexus_cli.core.entry import Drop
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStart:
+    kind: ClassVar[str] = "session.start"
+    session: str
+    model: str
+    recipe: str
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    kind: ClassVar[str] = "turn.start"
+    text: str
+    """The person's words; "" when a turn is resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStart:
+    kind: ClassVar[str] = "step.start"
+    step: int
+    """Request number in the lane, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPlan:
+    kind: ClassVar[str] = "context.plan"
+    plan: Mapping[str, Any]
+    """Sections with tokens, budget, drops: the keys of interface.md section 8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    kind: ClassVar[str] = "text.delta"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    kind: ClassVar[str] = "thinking.delta"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    kind: ClassVar[str] = "tool.call"
+    call: ToolCall
+    subject: str
+    """The main argument on one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    kind: ClassVar[str] = "tool.output"
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resulted:
+    kind: ClassVar[str] = "tool.result"
+    call: ToolCall
+    result: ToolResult
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    kind: ClassVar[str] = "approval.ask"
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    kind: ClassVar[str] = "approval.answer"
+    call_id: str
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    kind: ClassVar[str] = "context.drop"
+    drop: Drop
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    kind: ClassVar[str] = "context.recall"
+    drop_id: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStart:
+    kind: ClassVar[str] = "compaction.start"
+    cause: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionDone:
+    kind: ClassVar[str] = "compaction.done"
+    ok: bool
+    before: int
+    after: int
+    why: str = ""
+    """Why it was not accepted; "" when it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    kind: ClassVar[str] = "retry"
+    attempt: int
+    wait: float
+    """Seconds."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    kind: ClassVar[str] = "notice"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    kind: ClassVar[str] = "step.end"
+    step: int
+    finish: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    kind: ClassVar[str] = "turn.end"
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a turn ended."""
+
+    ok: bool
+    exit: int
+    text: str
+    """The last step's text."""
+    finish: str
+    error: Mapping[str, str] | None
+    """`kind`, `message`, `hint`."""
+    steps: int
+    usage: Usage
+    seconds: float
+    denied: tuple[Mapping[str, str], ...] = ()
+    """One per refused call: `id`, `tool`, `subject`, `why`."""
+    changed: tuple[str, ...] = ()
+
+
+Event = (
+    SessionStart
+    | TurnStart
+    | StepStart
+    | ContextPlan
+    | Text
+    | Thinking
+    | Called
+    | Output
+    | Resulted
+    | Asked
+    | Answered
+    | Dropped
+    | Recalled
+    | CompactionStart
+    | CompactionDone
+    | Retried
+    | Notice
+    | StepEnd
+    | TurnEnd
+)

@@ -1,0 +1,71 @@
+"""Where things lie: `NEXUS_HOME` or platformdirs (interface.md section 5), the project, the package's defaults."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The four folders of this person."""
+
+    config: Path
+    data: Path
+    cache: Path
+    log: Path
+
+    @property
+    def ledger(self) -> Path:
+        """The ledger's file."""
+        return self.data / "ledger.db"
+
+    @property
+    def settings(self) -> Path:
+        """The personal config.toml."""
+        return self.config / "config.toml"
+
+
+def places() -> Places:
+    """The folders in force; nothing is created."""
+    home = os.environ.get("NEXUS_HOME")
+    if home:
+        base = Path(home).expanduser().absolute()
+        return Places(base / "config", base / "data", base / "cache", base / "log")
+    import platformdirs  # noqa: PLC0415  (not needed with NEXUS_HOME, and slow on some machines)
+
+    dirs = platformdirs.PlatformDirs("nexus", appauthor=False)
+    return Places(dirs.user_config_path, dirs.user_data_path, dirs.user_cache_path, dirs.user_log_path)
+
+
+def defaults() -> Path:
+    """The folder of packaged defaults: inside an installed wheel, or at the top level of a checkout."""
+    installed = PACKAGE / "_defaults"
+    return installed if installed.is_dir() else PACKAGE.parent / "defaults"
+
+
+def private_dir(path: Path) -> Path:
+    """`path`, created with mode 0700 (also its missing parents); `OSError` if that is impossible."""
+    missing = [p for p in (path, *path.parents) if not p.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def repository(folder: Path) -> Path | None:
+    """The root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing."""
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    return None
+
+
+def project(folder: Path) -> Path:
+    """The repository's root, else `folder`; never the home folder or `/` unless it is `folder`."""
+    root = repository(folder)
+    if root is None or (root != folder and root in (Path(root.anchor), Path(os.path.expanduser("~")))):
+        return folder
+    return root

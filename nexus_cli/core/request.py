@@ -1,0 +1,121 @@
+"""The seam to the provider: one request out, deltas in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from nexus_cli.core.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model request, before cache marks. `messages` are Chat Completions message objects, system first."""
+
+    model: str
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]]
+    max_output: int
+    """Output cap in tokens, always explicit."""
+    effort: str = ""
+    """Reasoning effort as the person named it, or "" for the model's own default."""
+    tool_choice: str = "auto"
+    cache_key: str = ""
+    """Stable for a root lane and its forks."""
+    previous_end: int = 0
+    """How many of `messages` the previous request of this lane had; 0 for a first one."""
+    stall_seconds: float = 120.0
+    """Without a byte for so long the stream counts as stalled."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """A piece of the model's thinking."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """A fragment of a tool call, as the provider cut it."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    fields: Mapping[str, Any] | None = None
+    """Fields to send back with this call (a thought signature)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueDelta:
+    """A piece that the provider wants back: a thinking block or reasoning text."""
+
+    field: Literal["thinking_blocks", "reasoning_content"]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDelta:
+    """What the provider reported."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class FinishDelta:
+    """Why the stream ended, in the provider's word: `stop`, `tool_calls`, `length`, `content_filter`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDelta:
+    """A failed try, and the wait in seconds before the next one with the same bytes."""
+
+    attempt: int
+    wait: float
+    why: str
+
+
+Delta = TextDelta | ThinkingDelta | CallDelta | OpaqueDelta | UsageDelta | FinishDelta | RetryDelta
+
+
+class Provider(Protocol):
+    """Streams one reply.
+
+    Raises `ProviderError` when the request failed, before or after the first delta. A stream that merely ends early
+    ends without a `FinishDelta`. Closing the iterator closes the connection.
+    """
+
+    def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The deltas of one reply."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known of a model. Prices are US dollars per million tokens; None is unknown, never free."""
+
+    name: str
+    provider: str
+    window: int
+    max_output: int | None = None
+    input_price: float | None = None
+    output_price: float | None = None
+    cache_read_price: float | None = None
+    cache_write_price: float | None = None
+    known: bool = True
+    """False: the window is the default of 128,000 and a notice says so."""
+    images: bool = False
+    cache: bool = False
+    encoding: str = "o200k_base"
+    """The tiktoken table that counts best for it."""

@@ -1,0 +1,131 @@
+"""Seams between rooms that do not know each other: one- or two-method protocols, supplied by the wiring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest
+from nexus_cli.core.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What is settled for an entry when it is first sent."""
+
+    entry: int
+    preamble: str
+    tokens: int
+    line: bytes
+    """SHA-256 of the canonical lines that the entry became."""
+
+
+class Log(Protocol):
+    """The durable side of one lane. Every method has committed when it returns; `NexusError("ledger", ...)` if not."""
+
+    def append(self, entry: Entry) -> None:
+        """Record what happened."""
+
+    def read(self, first: int, last: int) -> Sequence[Entry]:
+        """The entries from `first` to `last`, both included, of this lane and its ancestors."""
+        ...
+
+    def last_id(self) -> int:
+        """Id of the newest entry, 0 when there is none."""
+        ...
+
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
+        """Record a new beginning together with what it leaves out."""
+
+    def next_epoch(self) -> int:
+        """The id that the next epoch takes: they count from 0 in a session, over all its lanes."""
+        ...
+
+    def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+        """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's slots, given
+        with the first request of an epoch, else empty."""
+
+    def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
+        """Record how request `step` ended and what it used; `reported` is False when the provider gave no usage."""
+
+    def next_drop(self) -> str:
+        """A new drop id, unique in the session."""
+        ...
+
+    def drop(self, drop: Drop) -> None:
+        """Record something left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of something that was left out."""
+
+    text: str
+    start: int
+    """Offset in characters."""
+    end: int
+    total: int
+    """Characters of the whole."""
+
+
+@runtime_checkable
+class Recall(Protocol):
+    """Reads back what was left out."""
+
+    def recall(self, drop_id: str) -> str | None:
+        """The whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
+        ...
+
+
+@runtime_checkable
+class Seen(Protocol):
+    """Remembers the files that this session read or wrote, over processes."""
+
+    def digest(self, path: str) -> str | None:
+        """SHA-256 (hex) of the file's bytes when it was last read or written here, or None."""
+        ...
+
+    def note(self, path: str, digest: str, how: str) -> None:
+        """Record that `path` (absolute) was `read` or `changed` and what it holds now."""
+
+
+class TokenCounter(Protocol):
+    """Counts tokens of a text (seed A). Never raises, never needs the network."""
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How far our count is from what a model's provider reports."""
+
+    factor: float = 1.0
+    """Reported tokens per counted token, 0.5 to 2.5."""
+    reports: int = 0
+    worst: float = 0.0
+    """The largest relative error seen since, as a share."""
+
+
+class Calibrations(Protocol):
+    """Keeps one calibration per model."""
+
+    def calibration(self, model: str) -> Calibration:
+        """What was learned of `model` so far."""
+        ...
+
+    def calibrate(self, model: str, value: Calibration) -> None:
+        """Store what was learned."""
+
+
+class Counts(Protocol):
+    """Remembers token counts by the hash of the text."""
+
+    def known(self, encoding: str, digest: bytes) -> int | None:
+        """The stored count, or None."""
+        ...
+
+    def remember(self, encoding: str, digest: bytes, tokens: int) -> None:
+        """Store a count; may be committed later, may be lost."""

@@ -1,0 +1,333 @@
+"""The settings: their values, what each may be, and how the files and the environment are merged into them.
+
+Defaults are data (`defaults/config.toml`), the personal `config.toml` is merged over them, `NEXUS_MODEL` over both
+(interface.md section 5). Options of the command line are the business of `nexus_cli.cli`, and so is writing the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.paths import Places
+
+Scalar = str | int | float | bool
+STEPS = Limits(max_steps=200)
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """When and how far a session is compacted, in shares of its budget."""
+
+    at: float = 0.85
+    to: float = 0.35
+    overflow_to: float = 0.25
+    model: str = ""
+    """Who summarises; "" is the session's own model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """How a window is cut when it does not fit."""
+
+    strategy: str = "oldest_first"
+    low_water: float = 0.5
+    """Share of the budget down to which one cut goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """Patience with the provider, in seconds and tries."""
+
+    stall_seconds: float = 120.0
+    retries: int = 5
+    retry_seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings in force, before the command line."""
+
+    model: str = ""
+    effort: str = ""
+    allow: str = "read"
+    limits: Limits = STEPS
+    compact: Compact = Compact()
+    truncation: Truncation = Truncation()
+    provider: ProviderSettings = ProviderSettings()
+    alias: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
+    """Model name to what is known of it; prices are US dollars per million tokens."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Name of a key's environment variable to the model that is used with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and for every dotted key that has a value the place it comes from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
+    values: Mapping[str, Scalar]
+    """The same settings by dotted key; a part that holds a dot or is no plain word is quoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one key may hold."""
+
+    kind: type[Scalar]
+    expected: str
+    """Completes `expected ...`."""
+    test: Callable[[Any], bool] = lambda value: True
+
+    def read(self, value: Any) -> Scalar | None:
+        """`value` as this rule wants it (an integer where a number is wanted becomes one), or None if it is wrong."""
+        if self.kind is float and type(value) is int:
+            value = float(value)
+        fits = type(value) is self.kind and self.test(value)
+        fit: Scalar | None = value if fits else None
+        return fit
+
+
+def _share(least: float, most: float) -> Rule:
+    return Rule(float, f"a number from {least:g} to {most:g}", lambda value: least <= value <= most)
+
+
+TEXT = Rule(str, "a text in quotes")
+NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
+COUNT = Rule(int, "a whole number from 1", lambda value: value >= 1)
+SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
+PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
+
+RULES: Mapping[str, Rule] = {
+    "model": TEXT,
+    "effort": TEXT,
+    "allow": Rule(str, 'one of "read", "edit", "all"', lambda value: value in LEVELS),
+    "limits.max_steps": COUNT,
+    "limits.max_total_tokens": COUNT,
+    "limits.max_cost": Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf")),
+    "limits.timeout": SECONDS,
+    "compact.at": _share(0.3, 0.95),
+    "compact.to": _share(0.1, 0.6),
+    "compact.overflow_to": _share(0.1, 0.4),
+    "compact.model": TEXT,
+    "truncation.strategy": Rule(
+        str, 'one of "oldest_first", "middle_out"', lambda value: value in ("oldest_first", "middle_out")
+    ),
+    "truncation.low_water": _share(0.1, 1.0),
+    "provider.stall_seconds": SECONDS,
+    "provider.retries": Rule(int, "a whole number from 0 to 100", lambda value: 0 <= value <= 100),
+    "provider.retry_seconds": SECONDS,
+}
+"""Every fixed key."""
+
+MODEL_RULES: Mapping[str, Rule] = {
+    "window": Rule(int, "tokens, a whole number from 1,000", lambda value: value >= 1000),
+    "max_output": COUNT,
+    "input_price": PRICE,
+    "output_price": PRICE,
+    "cache_read_price": PRICE,
+    "cache_write_price": PRICE,
+    "images": Rule(bool, "true or false"),
+}
+"""What `[models.NAME]` may hold."""
+
+OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "keys": NAME}
+"""Tables whose keys are the person's own."""
+
+TABLES = ("limits", "compact", "truncation", "provider", "alias", "models", "keys")
+
+
+def quoted(part: str) -> str:
+    """`part` of a dotted key, in quotes unless it is a plain word."""
+    plain = part and part.isascii() and part.replace("_", "").replace("-", "").isalnum()
+    return part if plain else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def split_key(key: str) -> list[str]:
+    """The parts of a dotted key, with quotes taken off; in `alias`, `keys` and `models` dots in names are allowed."""
+    table, _, rest = key.partition(".")
+    if not rest or table not in ("alias", "keys", "models"):
+        return key.split(".")
+    if table == "models":
+        name, dot, last = rest.rpartition(".")
+        parts = [table, name, last] if dot else [table, rest]
+    else:
+        parts = [table, rest]
+    return [_bare(part) for part in parts]
+
+
+def _bare(part: str) -> str:
+    if len(part) < 2 or not part[0] == part[-1] == '"':
+        return part
+    return part[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+
+
+def rule_for(parts: list[str]) -> Rule | None:
+    """The rule of a key, or None when there is no such key."""
+    if len(parts) == 2 and parts[0] in OPEN_TABLES:
+        return OPEN_TABLES[parts[0]]
+    if len(parts) == 3 and parts[0] == "models":
+        return MODEL_RULES.get(parts[2])
+    return RULES.get(".".join(parts))
+
+
+def unknown_key(key: str, where: str = "") -> NexusError:
+    """The error for a key that does not exist, with the nearest one that does."""
+    import difflib  # noqa: PLC0415  (only on the way to an error message)
+
+    parts = split_key(key)
+    stem = f"models.{quoted(parts[1])}." if len(parts) == 3 and parts[0] == "models" else ""
+    known = [stem + name for name in MODEL_RULES] if stem else [*RULES, *TABLES]
+    near = difflib.get_close_matches(key, known, 1, 0.5)
+    hint = f"The nearest is {near[0]}" if near else "`nexus config show` lists the settings"
+    return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
+
+
+def check(key: str, value: Any, where: str = "") -> Scalar:
+    """`value` as the setting `key` takes it; `NexusError("config", ...)` for an unknown key or a wrong value."""
+    rule = rule_for(split_key(key))
+    if rule is None and key not in TABLES:
+        raise unknown_key(key, where)
+    fit = rule.read(value) if rule else None
+    if fit is None:
+        shown = f'"{value}"' if isinstance(value, str) else str(value)
+        expected = rule.expected if rule else f"a table [{key}]"
+        raise NexusError(
+            "config", where or "the settings", f"{key} is {shown[:80]}, expected {expected}", "Correct the value"
+        )
+    return fit
+
+
+def _line_of(text: str, parts: list[str]) -> int:
+    """The line on which the key stands, as well as a look at the text can tell; 0 when it is not found."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if line.startswith("["):
+            table = [p.strip().strip("\"'") for p in _dotted(line.strip("[]").partition("#")[0].rstrip("] "))]
+            found = table
+        elif "=" in line:
+            found = table + [p.strip().strip("\"'") for p in _dotted(line.partition("=")[0])]
+        else:
+            continue
+        if found[: len(parts)] == parts:
+            return number
+    return 0
+
+
+def _dotted(text: str) -> list[str]:
+    parts, quote = [""], ""
+    for char in text:
+        if quote or char in "\"'":
+            quote = "" if char == quote else quote or char
+            parts[-1] += char
+        elif char == ".":
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
+def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tuple[list[str], Any]]:
+    flat: list[tuple[list[str], Any]] = []
+    for key, value in table.items():
+        parts = (*prefix, key)
+        named = parts[0] == "models" and len(parts) < 3
+        if isinstance(value, Mapping) and (named or parts in {(name,) for name in TABLES}):
+            flat += _flatten(value, parts)
+        else:
+            flat.append((list(parts), value))
+    return flat
+
+
+def read_values(path: Path) -> dict[str, Scalar]:
+    """The settings of one file by dotted key; empty when there is no such file.
+
+    Raises `NexusError("config", ...)` that names the file and the line: unreadable, no TOML, unknown key, wrong value.
+    """
+    try:
+        if not path.is_file() and path.exists():
+            raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` makes a new one")
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except NotADirectoryError:
+        return {}
+    except UnicodeDecodeError as error:
+        _broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
+    except OSError as error:
+        raise NexusError("config", str(path), f"cannot be read ({error.strerror})", "Check its permissions") from error
+    return parse_values(text, path)
+
+
+def parse_values(text: str, path: Path) -> dict[str, Scalar]:
+    """The settings in `text` by dotted key; `NexusError("config", ...)` that names `path` and the line."""
+    import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
+
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        why, _, place = str(error).partition(" (at ")
+        line = "".join(c for c in place.partition(",")[0] if c.isdigit())
+        _broken(path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}")
+    values: dict[str, Scalar] = {}
+    for parts, value in _flatten(table):
+        line_number = _line_of(text, parts)
+        where = f"{path}, line {line_number}" if line_number else str(path)
+        key = ".".join(quoted(part) for part in parts)
+        values[key] = check(key, value, where)
+    return values
+
+
+def _broken(path: Path, line: int, why: str) -> NoReturn:
+    raise NexusError("config", f"{path}, line {line}", why, "Correct that line, or move the file away") from None
+
+
+def build(values: Mapping[str, Scalar]) -> Settings:
+    """The settings that checked dotted keys make; what is absent has the default of its class."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *tables, last = split_key(key)
+        level = tree
+        for name in tables:
+            level = level.setdefault(name, {})
+        level[last] = value
+    made: dict[str, Any] = {}
+    classes = {"limits": Limits, "compact": Compact, "truncation": Truncation, "provider": ProviderSettings}
+    for f in fields(Settings):
+        if f.name in tree:
+            maker = classes.get(f.name)
+            made[f.name] = maker(**tree[f.name]) if maker else tree[f.name]
+    return Settings(**made)
+
+
+def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> Loaded:
+    """Package defaults, the personal file over them, `NEXUS_MODEL` over both.
+
+    Raises `NexusError("config", ...)` when a file is broken, see `read_values`.
+    """
+    values: dict[str, Scalar] = read_values(defaults_dir / "config.toml")
+    origins = dict.fromkeys(values, "default")
+    personal = read_values(places.settings)
+    values |= personal
+    origins |= dict.fromkeys(personal, str(places.settings))
+    if environ.get("NEXUS_MODEL", "").strip():
+        values["model"] = environ["NEXUS_MODEL"].strip()
+        origins["model"] = "environment NEXUS_MODEL"
+    return Loaded(consistent(build(values), places.settings), origins, values)
+
+
+def consistent(settings: Settings, path: Path) -> Settings:
+    """`settings`, or `NexusError("config", ...)` where two of them contradict each other."""
+    low = max(settings.compact.to, settings.compact.overflow_to)
+    if settings.compact.at <= low:
+        why = f"compact.at ({settings.compact.at:g}) must be above compact.to and compact.overflow_to ({low:g})"
+        raise NexusError("config", str(path), why, "Change one of them")
+    return settings

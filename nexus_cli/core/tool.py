@@ -1,0 +1,75 @@
+"""A tool as a record: name, schema, what it does to the world, and the function that does it.
+
+The registry finds the records; permission reads `effect` and `paths`; dispatch validates the arguments first, so `run`
+may rely on its schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nexus_cli.core.message import ToolResult
+
+S = TypeVar("S")
+
+
+class Effect(StrEnum):
+    """What a call does, in the order of permission levels."""
+
+    NONE = "none"
+    """Touches nothing outside the session (recall)."""
+    READ = "read"
+    EDIT = "edit"
+    RUN = "run"
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a tool is handed: the place it works in and the services that it declared."""
+
+    cwd: Path
+    project: Path
+    output_cap: int
+    """Tokens that one result may take."""
+    call_id: str
+    emit: Callable[[str], None]
+    """Shows a piece of live output; not part of the result."""
+    services: Mapping[type, Any] = field(default_factory=dict)
+
+    def need(self, service: type[S]) -> S:
+        """The service of this protocol; declared in the tool's `needs`, so it is there."""
+        found: S = self.services[service]
+        return found
+
+
+def _no_paths(arguments: Mapping[str, Any]) -> Sequence[str]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool. Its description for the model is the `.md` file beside its module."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    """JSON Schema of the arguments: an object with `properties` and `required`."""
+    run: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
+    """Failures are results with `error`, not exceptions. Cancellation must leave nothing running or half-written."""
+    effect: Effect
+    subject: str
+    """Name of the argument that a person wants to see on one line (`path`, `command`)."""
+    paths: Callable[[Mapping[str, Any]], Sequence[str]] = _no_paths
+    """Paths that a call would touch, as the model wrote them, for permission."""
+    needs: tuple[type, ...] = ()
+    """Protocols of `nexus_cli.core.services`; with one unmet the tool is absent."""
+    description: str = ""
+    """Filled by the registry from the `.md` file."""
+
+    @property
+    def together(self) -> bool:
+        """Calls of one message may run at the same time."""
+        return self.effect in (Effect.NONE, Effect.READ)
