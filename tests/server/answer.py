@@ -1,0 +1,145 @@
+"""Answers one model request: measures it, refuses it or not, and writes the scripted step in its wire form."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from server.connection import Connection, Gone
+from server.event import Event, Form, Hang, Order, Raw, Reply, Wait
+from server.fault import Fault
+from server.faults import apply
+from server.forms.anthropic import Anthropic
+from server.forms.chat import Chat, packed
+from server.forms.gemini import Gemini
+from server.forms.ollama import Ollama
+from server.meter import Meter
+from server.received import Received
+from server.step import Step
+
+FORMS: dict[str, Form] = {form.name: form for form in (Chat(), Anthropic(), Gemini(), Ollama())}
+KEEP_LENGTH = ("reset", "cut", "stall", "no_finish")
+"""Faults under which an answer that is no stream still announces its length."""
+RESET_AFTER = 0.02
+"""Seconds for the client to read what was written, before a reset throws it away."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The window that the server enforces."""
+
+    above: int | None = None
+    """Tokens by the server's own counter; None enforces nothing."""
+    dialect: str = ""
+
+
+async def answer(line: Connection, request: Received, step: Step, meter: Meter, refusal: Refusal) -> None:
+    """Writes the answer; raises `Gone` when the connection is over, by the client or by the script."""
+    form = FORMS[request.form]
+    fault = step.fault
+    if step.numbered:
+        step = replace(step, text=f"{step.text} ({request.number})")
+    request.fault = fault.kind if fault else ""
+    sizes = meter.sizes(request.content)
+    request.tokens = replace(request.tokens, input=sum(sizes))
+    reply = _reply(request, refusal)
+    if step.delay:
+        await line.wait(step.delay)
+    if fault is not None and fault.kind in ("close_before_head", "stall_before_head"):
+        if fault.kind == "close_before_head":
+            line.hang_up(reset=False)
+            raise Gone
+        await line.wait(fault.seconds)
+    if fault is not None and fault.kind in ("status", "quota"):
+        await _refuse(line, request, form, fault)
+        return
+    over = refusal.above is not None and request.tokens.input > refusal.above
+    if over or (fault is not None and fault.kind == "overflow"):
+        request.status = 400
+        limit = request.tokens.input - 1 if refusal.above is None else refusal.above
+        request.sent = await line.whole(400, form.overflow(request.tokens.input, limit, reply))
+        return
+    output, reasoning = meter.answer(step)
+    counted = meter.request(request.content, sizes, request.form, request.model)
+    request.tokens = replace(counted, output=output, reasoning=reasoning).with_changes(step.usage)
+    await _play(line, request, step, form, _reply(request, refusal))
+
+
+def _reply(request: Received, refusal: Refusal) -> Reply:
+    options = request.body.get("stream_options")
+    asked = request.form != "chat" or (isinstance(options, dict) and options.get("include_usage") is True)
+    return Reply(request.number, request.model, request.tokens, asked, refusal.dialect)
+
+
+async def _refuse(line: Connection, request: Received, form: Form, fault: Fault) -> None:
+    code = fault.code or ("insufficient_quota" if fault.kind == "quota" else "")
+    request.status = 429 if fault.kind == "quota" else fault.status or 500
+    extra = {"Retry-After": fault.retry_after} if fault.retry_after else {}
+    request.sent = await line.whole(request.status, form.error(request.status, fault.message, code), extra)
+
+
+async def _play(line: Connection, request: Received, step: Step, form: Form, reply: Reply) -> None:
+    events: Iterable[Event]
+    if request.stream:
+        kind, length, events, frame = form.content_type, None, form.events(step, reply), form.frame
+    else:
+        data = packed(form.whole(step, reply))
+        half = len(data) // 2
+        events = (Event("delta", data[:half]), Event("delta", data[half:]))
+        kind, length, frame = "application/json", len(data), _unframed
+    if step.framing == "close":
+        length = -1
+    elif step.fault is not None and step.fault.kind not in KEEP_LENGTH:
+        length = None
+    request.status = 200
+    await line.head(200, kind, length, {})
+    for order in apply(events, step.fault, form, frame):
+        await _carry_out(line, request, step, frame, order)
+    try:
+        await line.end()
+    except Gone:
+        line.closed_by_client = False  # it had all that there was
+        raise
+    if step.framing == "close":
+        line.hang_up(reset=False)
+        raise Gone
+
+
+def _unframed(event: Event) -> bytes:
+    return packed(event.data)
+
+
+async def _carry_out(
+    line: Connection, request: Received, step: Step, frame: Callable[[Event], bytes], order: Order
+) -> None:
+    if isinstance(order, Wait):
+        await line.wait(order.seconds)
+        return
+    if isinstance(order, Hang):
+        if order.reset:
+            await asyncio.sleep(RESET_AFTER)
+        line.hang_up(reset=order.reset)
+        raise Gone
+    if step.pace and isinstance(order, Event) and order.part == "delta":
+        await line.wait(step.pace)
+    for piece in cuts(order.data if isinstance(order, Raw) else frame(order), step.write):
+        await line.body(piece)
+        request.sent += len(piece)
+        if step.write:
+            await asyncio.sleep(0)
+
+
+def cuts(data: bytes, write: int | str) -> Iterator[bytes]:
+    """`data` as it is written: in pieces of so many bytes, or cut inside each character of several bytes."""
+    if write == "utf8":
+        start = 0
+        for place in range(1, len(data)):
+            if 0x80 <= data[place] < 0xC0 and data[place - 1] >= 0xC0:
+                yield data[start:place]
+                start = place
+        yield data[start:]
+    elif isinstance(write, int) and write > 0:
+        yield from (data[start : start + write] for start in range(0, len(data), write))
+    else:
+        yield data
