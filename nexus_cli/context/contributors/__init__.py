@@ -1,0 +1,102 @@
+"""Contributors: what adds sections to a request (seed E). Each file here exports one `CONTRIBUTOR` and is found by
+itself; its id is the name of its module.
+
+Here is the contract; bounding a `read` in time, choosing forms and fixing the order is the manager's.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from nexus_cli.context.loader import ContextLayer, instruction_layers
+from nexus_cli.context.section import Layer, Section
+from nexus_cli.context.sysinfo import Host
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import Clock, local_now
+
+MOST_INSTRUCTIONS = 16_384
+"""Tokens of all instruction layers together, and at most a quarter of the budget (design section 1)."""
+
+Value: TypeAlias = Any
+"""What a contributor read: plain JSON data, so that it can be stored and rendered again."""
+
+
+def nothing() -> Sequence[str]:
+    """No notices."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything that a contributor may read from: one-method seams, supplied by the wiring."""
+
+    cwd: Path
+    started: datetime
+    """When the session began, local time with its zone."""
+    instructions: Callable[[], Sequence[ContextLayer]]
+    """The instruction layers as they are on disk now; `NexusError("config", ...)` for a broken file."""
+    host: Callable[[], Host] = Host.here
+    clock: Clock = local_now
+    notices: Callable[[], Sequence[str]] = nothing
+    """The lines that are queued for the model. Reading does not take them away: who queued them knows when they
+    were sent."""
+
+    @classmethod
+    def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
+        """The sources of a session in `cwd` on this machine; `seams` replaces single ones."""
+        return cls(cwd, started, **{"instructions": lambda: instruction_layers(cwd), **seams})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What rendering may depend on, beside the value."""
+
+    model: str
+    recipe: str
+    window: int
+    """Tokens of the model's window."""
+    instruction_cap: int
+    """Tokens of all instruction layers together."""
+    count: Callable[[str], int]
+    """Tokens of a text."""
+
+    @classmethod
+    def of(cls, model: str, recipe: str, budget: TokenBudget, count: Callable[[str], int]) -> View:
+        """The view of a session with this budget."""
+        cap = min(MOST_INSTRUCTIONS, max(0, budget.available) // 4)
+        return cls(model, recipe, budget.window, cap, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Contributor:
+    """One source of sections."""
+
+    id: str
+    """The name of its module; its sections are called `ID` or `ID.PART`."""
+    layer: Layer
+    """`system`: read once per epoch. `event`: read every turn, sent where its text differs from what was sent."""
+    read: Callable[[Sources], Coroutine[Any, Any, Value]]
+    """May do I/O, off the event loop. The value is plain JSON data."""
+    render: Callable[[Value, View], tuple[Section, ...]]
+    """Pure. No section when there is nothing to say. A section with a `cut` has two forms, and its second one is
+    what fits; the first is the whole, for the record."""
+
+
+def names() -> tuple[str, ...]:
+    """The ids of all contributors, found without importing them."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def discover() -> Mapping[str, Contributor]:
+    """All contributors by id."""
+    found: dict[str, Contributor] = {}
+    for name in names():
+        contributor: Contributor = importlib.import_module(f"{__name__}.{name}").CONTRIBUTOR
+        found[contributor.id] = contributor
+    return found

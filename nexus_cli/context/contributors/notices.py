@@ -1,0 +1,38 @@
+"""The lines that the session has queued for the model: a limit that was lowered, a file that changed, a missing tool.
+
+Each batch is told once; that it was sent, and so is empty the next time, is for the session to see to.
+"""
+
+from __future__ import annotations
+
+from nexus_cli.context.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.sysinfo import one_line
+
+FEW = 3
+SHORT = 200
+"""Characters of one notice in the short form."""
+
+
+async def read(sources: Sources) -> Value:
+    """The queued lines in order."""
+    return [line for line in map(one_line, sources.notices()) if line.strip()]
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """One section, a line for each; in its short form the first few, shortened, and how many more there are."""
+    if not value:
+        return ()
+    lines = [f"[nexus: {line}]" for line in value]
+    short = [f"[nexus: {_shortened(line)}]" for line in value[:FEW]]
+    if len(value) > FEW:
+        short.append(f"[nexus: and {len(value) - FEW} more notices]")
+    forms = ("\n".join(lines),) if short == lines else ("\n".join(lines), "\n".join(short))
+    return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= SHORT else line[:SHORT] + "..."
+
+
+CONTRIBUTOR = Contributor("notices", Layer.EVENT, read, render)

@@ -1,0 +1,200 @@
+"""A lane: one line of requests, with its log, its epoch, the window and the cursor (design 1.1).
+
+The window is the epoch's head and every slot appended since. Only `rewrite` begins a new epoch; everything else
+appends. What was sent is rendered once (`Wire`) and never again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from nexus_cli.context.groups import PLACEHOLDER, Ask, Dispatch, Done, Group, arrange, flatten, next_step
+from nexus_cli.context.render import Wire
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.entry import Drop, Entry, Epoch, Form, Kind, Slot
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.services import Fixed
+from nexus_cli.core.wire import WireRules
+
+Measure = Callable[[Message, str], int]
+"""Tokens of a message with its preamble and overhead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The frozen beginning of an epoch, without its head."""
+
+    model: str = ""
+    system: str = ""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    rules: str = WireRules().dumps()
+    effort: str = ""
+    system_tokens: int = 0
+    tools_tokens: int = 0
+    sections: str = "[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What a request settles: to be committed before its first byte goes out."""
+
+    wire: Wire
+    last: int
+    fixed: tuple[Fixed, ...]
+    head_lines: tuple[bytes, ...]
+    counted: int
+    previous_end: int
+
+
+class Lane:
+    """The window of one lane, and the only places where it changes."""
+
+    def __init__(self, timeline: Timeline, measure: Measure, frame: Frame | None = None) -> None:
+        self.timeline = timeline
+        self._measure = measure
+        self.epoch = _epoch(frame or Frame(), 0, None, "start", (), 0)
+        self.tail: list[Slot] = []
+        self.cursor = 0
+        """Id of the last entry that the model was sent."""
+        self._wire: Wire | None = None
+        self._begun = False
+        self._head_sent = False
+        self._sent_messages = 0
+        self._messages_tokens = 0
+
+    @classmethod
+    def load(cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int) -> Lane:
+        """The lane as its log has it; only the window is read."""
+        lane = cls(timeline, measure)
+        lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
+        lane.tail = [slot_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
+        lane._head_sent = cursor > 0 and cursor >= epoch.base
+        lane._count()
+        return lane
+
+    def fork(self, timeline: Timeline) -> Lane:
+        """A lane that begins with this one's lines; `timeline` goes on after this one's last entry."""
+        other = Lane(timeline, self._measure)
+        other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
+        other._wire = self._wire.fork() if self._wire else None
+        other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
+        other._messages_tokens, other._begun = self._messages_tokens, self._begun
+        return other
+
+    @property
+    def slots(self) -> list[Slot]:
+        """The window in the order in which things happened."""
+        return [*self.epoch.head, *self.tail]
+
+    @property
+    def counted(self) -> int:
+        """Our count of the whole window: system, tools, messages, preambles."""
+        return self.epoch.system_tokens + self.epoch.tools_tokens + self._messages_tokens
+
+    @property
+    def messages_tokens(self) -> int:
+        """Our count of the messages alone."""
+        return self._messages_tokens
+
+    def groups(self) -> list[Group]:
+        """The window as atomic groups, repaired."""
+        return arrange(self.slots)
+
+    def next_step(self) -> Dispatch | Ask | Done:
+        """What the loop has to do."""
+        return next_step(self.slots)
+
+    def append(self, kind: Kind, message: Message, actor: str) -> Entry:
+        """Record what happened, at the end of log and window."""
+        tokens = self._measure(message, "")
+        entry = self.timeline.append(kind, message, actor, tokens)
+        self.tail.append(slot_of(entry))
+        self._messages_tokens += tokens
+        return entry
+
+    def dress(self, preamble: str) -> bool:
+        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result.
+
+        Returns False when nothing is unsent; what was sent is never touched.
+        """
+        for roles in ((Role.USER,), (Role.TOOL,)):
+            for index in reversed(range(len(self.tail))):
+                slot = self.tail[index]
+                if slot.entry <= self.cursor:
+                    break
+                if slot.message.role in roles:
+                    text = f"{slot.preamble}\n{preamble}" if slot.preamble else preamble
+                    tokens = self._measure(slot.message, text)
+                    self._messages_tokens += tokens - slot.tokens
+                    self.tail[index] = replace(slot, preamble=text, tokens=tokens)
+                    return True
+        return False
+
+    def undressed(self) -> bool:
+        """Whether an unsent user message waits for its preamble."""
+        return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
+
+    def seal(self) -> Sealed:
+        """Render what is new and move the cursor; the caller commits before it sends."""
+        head_lines: tuple[bytes, ...] = ()
+        if self._wire is None:
+            self._wire = Wire(self.epoch)
+            lines = self._wire.extend(flatten(arrange(self.epoch.head)))
+            head_lines = () if self._head_sent else tuple(lines)
+            self._wire.extend(flatten(arrange([*self._split()[0]])))
+            self._sent_messages = len(self._wire.messages) if self._head_sent else 0
+        fresh = flatten(arrange(self._split()[1]))
+        fixed = tuple(
+            Fixed(slot.entry, slot.preamble, slot.tokens, line)
+            for slot, line in zip(fresh, self._wire.extend(fresh), strict=True)
+        )
+        previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
+        self.cursor, self._head_sent = self.timeline.last, True
+        return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous)
+
+    def _split(self) -> tuple[list[Slot], list[Slot]]:
+        """The tail before and after the cursor."""
+        sent = [slot for slot in self.tail if slot.entry <= self.cursor]
+        return sent, self.tail[len(sent) :]
+
+    def rewrite(self, head: Iterable[Slot], cause: str, drops: Sequence[Drop], frame: Frame | None = None) -> Epoch:
+        """Begin a new epoch with this head; the only way in which sent lines change."""
+        kept = tuple(slot for slot in head if not (slot.form is Form.STUB and slot.message.content == PLACEHOLDER))
+        old = self.epoch
+        number = self.timeline.log.next_epoch()
+        new = _epoch(frame or frame_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
+        self.timeline.log.begin_epoch(new, drops)
+        self.epoch, self.tail, self._wire, self._begun = new, [], None, True
+        self._head_sent, self._sent_messages = False, 0
+        self._count()
+        return new
+
+    def reframe(self, frame: Frame) -> None:
+        """Give an epoch of which nothing was recorded or sent another frame."""
+        self.epoch = _epoch(frame, self.epoch.id, self.epoch.parent, self.epoch.cause, self.epoch.head, self.epoch.base)
+
+    def begin(self) -> None:
+        """Record the first epoch of a new lane."""
+        self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
+        self.timeline.log.begin_epoch(self.epoch, ())
+        self._begun = True
+
+    def _count(self) -> None:
+        self._messages_tokens = sum(slot.tokens for slot in self.slots)
+
+
+def slot_of(entry: Entry) -> Slot:
+    """The slot that shows an entry whole."""
+    return Slot(entry.id, Form.FULL, entry.message, entry.preamble, entry.tokens)
+
+
+def frame_of(epoch: Epoch) -> Frame:
+    """The frame of an epoch."""
+    return Frame(**{f.name: getattr(epoch, f.name) for f in fields(Frame)})
+
+
+def _epoch(frame: Frame, number: int, parent: int | None, cause: str, head: tuple[Slot, ...], base: int) -> Epoch:
+    values = {f.name: getattr(frame, f.name) for f in fields(Frame)}
+    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **values)

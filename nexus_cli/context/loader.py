@@ -1,0 +1,238 @@
+"""Seed A's many-layer form: instructions, settings and MCP servers of the global folder, the ancestors, the folder.
+
+Reads and merges; what a setting means and whether a value is sound is for the settings to say. Whether a project is
+trusted is decided by the caller; without trust its `.nexus` files are named and not even opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from nexus_cli.context.decode import read_text
+from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trimmed
+from nexus_cli.context.sysinfo import get_system_info, one_line, working_folder
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.paths import places, project
+
+Name = Literal["global", "ancestor", "local"]
+TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLayer:
+    """What one folder brings."""
+
+    name: Name
+    folder: Path
+    path: Path | None = None
+    """The instruction file, None when the folder has none."""
+    text: str = ""
+    """Its text without blank lines around it."""
+    notice: str = ""
+    """One line for the person about its encoding; else ""."""
+    config_path: Path | None = None
+    """The `config.toml` that was read."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    mcp_path: Path | None = None
+    """The `mcp.json` that was read."""
+    mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ignored: tuple[Path, ...] = ()
+    """Files that are there and do not count, because the project is not trusted."""
+
+    @property
+    def header(self) -> str:
+        """The headline of its section; names the folder."""
+        return f"# {TITLES[self.name]} Configuration ({one_line(str(self.folder))})"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that were used."""
+        return tuple(path for path in (self.path, self.config_path, self.mcp_path) if path is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSources:
+    """Where each piece of a `LoadedContext` came from; layers without any file are left out."""
+
+    layers: tuple[ContextLayer, ...] = ()
+    """Global, ancestors from the repository's root downwards, local."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that was used, in order."""
+        return tuple(path for layer in self.layers for path in layer.files)
+
+    @property
+    def ignored(self) -> tuple[Path, ...]:
+        """Every file that is there and does not count."""
+        return tuple(path for layer in self.layers for path in layer.ignored)
+
+    @property
+    def global_layer(self) -> ContextLayer | None:
+        """The layer of the global folder."""
+        return next((layer for layer in self.layers if layer.name == "global"), None)
+
+    @property
+    def ancestors(self) -> tuple[ContextLayer, ...]:
+        """The layers between the repository's root and the folder."""
+        return tuple(layer for layer in self.layers if layer.name == "ancestor")
+
+    @property
+    def local(self) -> ContextLayer | None:
+        """The layer of the folder itself."""
+        return next((layer for layer in self.layers if layer.name == "local"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedContext:
+    """What `ContextLoader.load` gives."""
+
+    system_prompt: str
+    """The instruction layers and the environment, each under its header, one blank line between them."""
+    config: Mapping[str, Any]
+    """The merged `config.toml` tables; the later layer wins, but a project only tightens what is permitted."""
+    mcp_servers: Mapping[str, Mapping[str, Any]]
+    """Servers by name; the later layer wins."""
+    sources: ContextSources
+
+
+class ContextLoader:
+    """Loads the layers of one folder."""
+
+    def __init__(self, cwd: Path | None = None, *, trusted: bool = False) -> None:
+        """`cwd` is the folder (default: the current one); `trusted` lets a project's `.nexus` files take effect."""
+        self._cwd = Path(cwd) if cwd is not None else working_folder()
+        self._trusted = trusted
+
+    def load(self, is_repl: bool = True) -> LoadedContext:
+        """Read everything again. `NexusError("config", ...)` names a file that is broken."""
+        layers = [_configured(layer, trusted=self._trusted) for layer in _instructed(self._cwd)]
+        used = tuple(layer for layer in layers if layer.files or layer.ignored)
+        config: Mapping[str, Any] = {}
+        servers: dict[str, Mapping[str, Any]] = {}
+        for layer in used:
+            merged = merge(config, layer.config)
+            config = merged if layer.name == "global" else tightened(config, merged)
+            servers.update(layer.mcp_servers)
+        sections = [f"{layer.header}\n{layer.text}" for layer in used if layer.text]
+        sections.append(f"# Environment\n{get_system_info(is_repl, self._cwd)}")
+        return LoadedContext("\n\n".join(sections), config, servers, ContextSources(used))
+
+
+def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
+    """The layers of `cwd` that have instructions, without settings, servers and environment.
+
+    `NexusError("config", ...)` names a file that cannot be read. A folder that has vanished leaves the global layer.
+    """
+    return [layer for layer in _instructed(cwd) if layer.text]
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `over`; tables are merged key by key, everything else is replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def tightened(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
+    """`merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
+    result = dict(merged)
+    allow = base.get("allow", LEVELS[0])
+    if allow in LEVELS and result.get("allow", allow) in LEVELS:
+        result["allow"] = min(allow, result.get("allow", allow), key=LEVELS.index)
+        if "allow" not in base and "allow" not in merged:
+            del result["allow"]
+    old, new = base.get("limits"), result.get("limits")
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        numbers = {key: min(value, new[key]) for key, value in old.items() if _number(value) and _number(new.get(key))}
+        result["limits"] = {**new, **numbers}
+    return result
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _instructed(cwd: Path | None) -> list[ContextLayer]:
+    """Every layer of `cwd` from the outermost to the innermost, with its instructions."""
+    config = places().config
+    layers = [_layer("global", config, personal_sources())]
+    if cwd is None:
+        return layers
+    local = Path(cwd).absolute().resolve()
+    root, home, seen = project(local), _home(), {config.absolute().resolve()}
+    outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
+    layers += [_layer("ancestor", folder, project_sources(folder)) for folder in outer if folder not in seen]
+    if local not in seen:
+        layers.append(_layer("local", local, project_sources(local)))
+    return layers
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home().resolve()
+    except RuntimeError:
+        return None
+
+
+def _layer(name: Name, folder: Path, sources: Sequence[FilePromptSource]) -> ContextLayer:
+    for source in sources:
+        text = trimmed(source.load() or "")
+        if text and source.path:
+            return ContextLayer(name, source.path.parent, source.path, text, source.notice)
+    return ContextLayer(name, folder)
+
+
+def _configured(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
+    """`layer` with its settings and servers, or with the names of those that do not count."""
+    folder = places().config if layer.name == "global" else layer.folder / ".nexus"
+    settings, servers = folder / "config.toml", folder / "mcp.json"
+    if layer.name != "global" and not trusted:
+        return replace(layer, ignored=tuple(path for path in (settings, servers) if os.path.isfile(path)))
+    config = _parsed(settings, _toml)
+    table = _parsed(servers, _mcp)
+    return replace(
+        layer,
+        config_path=settings if config is not None else None,
+        config=config or {},
+        mcp_path=servers if table is not None else None,
+        mcp_servers=table or {},
+    )
+
+
+def _parsed(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
+    found = read_text(path)
+    if found is None:
+        return None
+    try:
+        return parse(found.text) if found.text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise NexusError("config", one_line(str(path)), why, "Correct the file or move it away") from error
+
+
+def _toml(text: str) -> dict[str, Any]:
+    return tomllib.loads(text.replace("\r\n", "\n"))
+
+
+def _mcp(text: str) -> dict[str, Any]:
+    """The servers of `{"mcpServers": {NAME: {...}}}`; `ValueError` says what is wrong."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError('it has to be an object like {"mcpServers": {"name": {"command": "..."}}}')
+    servers = value.get("mcpServers", {})
+    if not isinstance(servers, dict):
+        raise ValueError('"mcpServers" has to be an object')
+    for name, server in servers.items():
+        if not isinstance(server, dict):
+            raise ValueError(f'the server "{name}" has to be an object')
+    return servers

@@ -1,0 +1,101 @@
+"""How many tokens a request will take: our count, anchored on what the provider reported (design pitfalls).
+
+One factor per model turns counted tokens into reported ones; it is learned from reports and from overflow messages,
+and stored. Only what was not sent yet is an estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nexus_cli.core.services import Calibration
+
+KNOWN_ERROR = 0.10
+"""Assumed until `ENOUGH` reports."""
+ENOUGH = 5
+LEAST, MOST = 0.5, 2.5
+SMALL = 200
+"""Counts below this teach nothing: fixed overhead drowns the factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What the provider reported for a request that ended with entry `last`."""
+
+    last: int
+    reported: int
+    counted: int
+    """Our count of the same request."""
+
+
+class Meter:
+    """Estimates requests of one model."""
+
+    def __init__(self, calibration: Calibration | None = None) -> None:
+        self.calibration = calibration or Calibration()
+        self.anchor: Anchor | None = None
+
+    @property
+    def basis(self) -> str:
+        """`reported+estimate` with an anchor, else `estimate`."""
+        return "reported+estimate" if self.anchor else "estimate"
+
+    @property
+    def error(self) -> float:
+        """The known error of an estimate, as a share of its estimated part."""
+        return self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
+
+    def estimate(self, counted: int) -> int:
+        """Expected tokens of a request of which we count `counted` in all."""
+        factor = self.calibration.factor
+        if self.anchor:
+            return self.anchor.reported + round(factor * (counted - self.anchor.counted))
+        return round(factor * counted)
+
+    def upper(self, counted: int) -> int:
+        """The estimate plus its known error: what has to fit."""
+        reported = self.anchor.reported if self.anchor else 0
+        guessed = max(0, self.estimate(counted) - reported)
+        return reported + round(guessed * (1 + self.error)) if guessed else self.estimate(counted)
+
+    def countable(self, tokens: int) -> int:
+        """How many counted tokens surely fit into `tokens` reported ones, without an anchor."""
+        return int(tokens / (self.calibration.factor * (1 + self.error)))
+
+    def report(self, last: int, counted: int, reported: int) -> Calibration | None:
+        """Learn from a reported input; returns the new calibration, or None when nothing was learned."""
+        estimate = self.estimate(counted)
+        self.anchor = Anchor(last, reported, counted)
+        if counted < SMALL or reported <= 0:
+            return None
+        old = self.calibration
+        miss = abs(reported - estimate) / reported if old.reports else 0.0
+        self.calibration = Calibration(_bounded(reported / counted), old.reports + 1, max(old.worst, miss))
+        return self.calibration
+
+    def overflowed(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
+        """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
+        old = self.calibration
+        if reported:
+            factor = reported / max(1, counted)
+        elif limit:
+            factor = max(old.factor * 1.1, 1.05 * limit / max(1, counted))
+        else:
+            factor = old.factor * 1.3
+        self.anchor = None
+        self.calibration = Calibration(_bounded(factor), old.reports, max(old.worst, KNOWN_ERROR))
+        return self.calibration
+
+    def fork(self) -> Meter:
+        """A meter that knows what this one knows and learns apart."""
+        other = Meter(self.calibration)
+        other.anchor = self.anchor
+        return other
+
+    def forget(self) -> None:
+        """A new epoch: nothing of it was reported yet."""
+        self.anchor = None
+
+
+def _bounded(factor: float) -> float:
+    return min(MOST, max(LEAST, factor))

@@ -1,0 +1,112 @@
+"""What a compaction keeps (law 6): a pure function from the window to a plan, and from a summary to the new head.
+
+Kept are the current request, the last turns where they fit, the newest groups, the person's own words and a summary,
+each within its share of the budget. What does not fit the target yields in this order: older kept turns, own words
+(oldest first), summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from nexus_cli.context.compaction import create_summary_message
+from nexus_cli.context.groups import Group, flatten, is_request, size
+from nexus_cli.core.clip import clip, plain_marker
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Message
+
+KEPT_TURNS = 3
+NEWEST_SHARE = 0.25
+"""Share of the budget up to which the newest groups are kept."""
+OWN_WORDS_SHARE = 0.05
+SUMMARY_SHARE = 0.08
+SUMMARY_FLOOR = 256
+"""A summary may always take so many tokens."""
+NOTE_TOKENS = 160
+"""Room for the prefix, the introduction and the line that names the drop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which groups go into the summary and which slots stay."""
+
+    gone: tuple[Group, ...]
+    kept: tuple[Slot, ...]
+    own_words: tuple[str, ...]
+    """What the person said in the part that goes, oldest first."""
+    summary_cap: int
+    """Tokens that the summary may take."""
+    before: int
+    """Tokens of the messages now."""
+
+    @property
+    def entries(self) -> tuple[int, int]:
+        """First and last entry that go."""
+        return self.gone[0][0].entry if self.gone[0][0].form in (Form.FULL, Form.ELIDED) else 1, self.gone[-1][-1].entry
+
+
+def plan(groups: Sequence[Group], *, available: int, target: int, count: Callable[[str], int]) -> Plan | None:
+    """The plan that brings the messages to about `target` tokens (of `available`), or None when nothing would go."""
+    requests = [index for index, group in enumerate(groups) if is_request(group)]
+    if len(groups) < 2:
+        return None
+    cap = max(SUMMARY_FLOOR, min(int(available * SUMMARY_SHARE), target // 2))
+    room = target - cap - NOTE_TOKENS
+    current = requests[-1] if requests else None
+    first = _first_kept(groups, requests, room, int(available * NEWEST_SHARE))
+    before_kept = [current] if current is not None and current < first else []
+    gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
+    if not any(group[0].form is not Form.MARKER for group in gone):
+        return None
+    kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
+    spare = room - sum(slot.tokens for slot in kept)
+    words = _own_words(gone, max(0, min(int(available * OWN_WORDS_SHARE), spare)), count)
+    return Plan(gone, kept, words, cap, sum(map(size, groups)))
+
+
+def _first_kept(groups: Sequence[Group], requests: Sequence[int], room: int, newest: int) -> int:
+    """Index of the first group of the kept tail: whole recent turns where they fit, else the newest groups."""
+    if requests:
+        room -= size(groups[requests[-1]])
+    first, total = len(groups) - 1, size(groups[-1])
+    while first > 0 and total + size(groups[first - 1]) <= min(room, newest):
+        first -= 1
+        total += size(groups[first])
+    starts = [index for index in requests[-KEPT_TURNS:] if index < first]
+    for start in reversed(starts):
+        if sum(map(size, groups[start:])) > room + size(groups[requests[-1]]):
+            break
+        first = start
+    return first
+
+
+def _own_words(gone: Sequence[Group], room: int, count: Callable[[str], int]) -> tuple[str, ...]:
+    words: list[str] = []
+    for group in reversed(gone):
+        if not is_request(group):
+            continue
+        text = group[0].message.content
+        cost = count(text) + 4
+        if cost > room:
+            if room > 64:
+                words.append(clip(text, room - 4, count, plain_marker).text)
+            break
+        room -= cost
+        words.append(text)
+    return tuple(reversed(words))
+
+
+def head(
+    chosen: Plan, summary: str, drop_id: str, *, clock: Clock, measure: Callable[[Message, str], int]
+) -> tuple[Slot, ...]:
+    """The new head: one summary message, then what is kept."""
+    first, last = chosen.entries
+    notes = f'[Messages {first} to {last} are summed up here; read them as they were with recall("{drop_id}").]'
+    if chosen.own_words:
+        quoted = "\n".join(f"> {line}" for words in chosen.own_words for line in [*words.splitlines(), ""]).rstrip("> \n")
+        notes += f"\n\nWhat the person said in them, word for word:\n{quoted}"
+    message = create_summary_message(summary, clock, notes)
+    slot = Slot(last, Form.SUMMARY, message)
+    return (replace(slot, tokens=measure(message, "")), *chosen.kept)

@@ -1,0 +1,121 @@
+"""Seed A's two-layer convenience: one personal and one project instruction file, and the environment.
+
+The form with many layers is `nexus_cli.context.loader`; both read through `FilePromptSource`. Sessions use neither
+whole, but the layers, through the `instructions` contributor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from nexus_cli.context.decode import read_text
+from nexus_cli.context.sysinfo import get_system_info, working_folder
+from nexus_cli.core.paths import defaults, places
+
+__all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
+
+INSTRUCTION_FILES = ("NEXUS.md", "AGENTS.md")
+"""In a project's folder; the first that exists and is not blank."""
+
+
+class PromptSource(Protocol):
+    """Somewhere a prompt comes from."""
+
+    def load(self) -> str | None:
+        """The text, or None when there is none. `NexusError("config", ...)` when it is there and cannot be read."""
+        ...
+
+    @property
+    def path(self) -> Path | None:
+        """The file behind it, if it is one."""
+        ...
+
+
+class FilePromptSource:
+    """A prompt in a file, in any encoding (see `nexus_cli.context.decode`)."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = Path(path)
+        self.notice = ""
+        """After `load`: one line for the person about the encoding or a cut; else ""."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file, also when it does not exist."""
+        return self._path
+
+    def load(self) -> str | None:
+        """The file's text without a byte-order mark; None when no regular file is there."""
+        found = read_text(self._path)
+        self.notice = found.notice if found else ""
+        return found.text if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPrompt:
+    """What `PromptLoader.load` gives."""
+
+    content: str
+    """All sections with their headers, one blank line between them."""
+    personal_path: Path | None
+    """The personal (or packaged) file that was used."""
+    project_path: Path | None
+    """The project's file that was used."""
+
+
+class PromptLoader:
+    """Combines the personal and the project prompt with the environment (seed A, interface.md section 9)."""
+
+    def __init__(
+        self,
+        personal_sources: Sequence[PromptSource] | None = None,
+        project_source: PromptSource | None = None,
+    ) -> None:
+        """By default the personal sources are `config/NEXUS.md` and the package's own; the project's is `NEXUS.md`,
+        else `AGENTS.md`, of the folder that is current now."""
+        self._folder = working_folder()
+        self._personal = personal_sources
+        self._project: Sequence[PromptSource] = project_sources(self._folder)
+        if project_source is not None:
+            self._project = [project_source]
+
+    def load(self, is_repl: bool = True) -> LoadedPrompt:
+        """Read everything again. `NexusError("config", ...)` names a file that cannot be read."""
+        personal, personal_path = first_prompt(personal_sources() if self._personal is None else self._personal)
+        project, project_path = first_prompt(self._project)
+        sections = {
+            "# Personal Configuration": personal,
+            "# Project Configuration": project,
+            "# Environment": get_system_info(is_repl, self._folder),
+        }
+        content = "\n\n".join(f"{header}\n{text}" for header, text in sections.items() if text)
+        return LoadedPrompt(content, personal_path, project_path)
+
+
+def personal_sources() -> list[FilePromptSource]:
+    """The person's own file, then the one that comes with the package."""
+    return [FilePromptSource(places().config / "NEXUS.md"), FilePromptSource(defaults() / "NEXUS.md")]
+
+
+def project_sources(folder: Path | None) -> list[FilePromptSource]:
+    """The instruction files of one folder, in the order in which they are looked for."""
+    return [FilePromptSource(folder / name) for name in INSTRUCTION_FILES] if folder else []
+
+
+def first_prompt(sources: Sequence[PromptSource]) -> tuple[str, Path | None]:
+    """The first text that is not blank, without blank lines around it, and its file; `("", None)` without any."""
+    for source in sources:
+        text = trimmed(source.load() or "")
+        if text:
+            return text, source.path
+    return "", None
+
+
+def trimmed(text: str) -> str:
+    """`text` without blank lines at its start and without white space at its end; its first line keeps its indent."""
+    body = text.rstrip()
+    start = len(body) - len(body.lstrip())
+    return body[body.rfind("\n", 0, start) + 1 :]

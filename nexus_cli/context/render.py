@@ -1,0 +1,120 @@
+"""From slots to the messages on the wire, and their canonical lines (design section 2).
+
+Pure and incremental: what was rendered is never rendered again. The wire rules of the epoch insert bridging messages as
+a function of two neighbours; opaque material goes back only to its own provider and model.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.wire import WireRules, canonical
+
+EMPTY = "(empty)"
+
+
+class Wire:
+    """The messages of one epoch's requests: grows at the end, never changes."""
+
+    def __init__(self, epoch: Epoch) -> None:
+        self._rules = WireRules.loads(epoch.rules)
+        self._model = epoch.model
+        self._ids: dict[str, str] = {}
+        self._role: str | None = None
+        self.messages: list[Mapping[str, Any]] = []
+        self._hash = hashlib.sha256()
+        for line in (canonical(list(epoch.tools)), canonical(epoch.system)):
+            self._hash.update(line + b"\n")
+        if epoch.system:
+            self.messages.append({"role": "system", "content": epoch.system})
+
+    @property
+    def sha256(self) -> str:
+        """Of all lines so far, each ended by a newline."""
+        return self._hash.hexdigest()
+
+    def fork(self) -> Wire:
+        """A wire that begins with this one's lines and grows apart."""
+        other = object.__new__(Wire)
+        other.__dict__.update(self.__dict__)
+        other.messages, other._ids, other._hash = list(self.messages), dict(self._ids), self._hash.copy()
+        return other
+
+    def extend(self, slots: Iterable[Slot]) -> list[bytes]:
+        """Append arranged slots; returns for each the SHA-256 of the lines that it became."""
+        return [self._append(slot) for slot in slots]
+
+    def _append(self, slot: Slot) -> bytes:
+        message = slot.message
+        bridge = self._rules.between(self._role, str(message.role))
+        lines = b""
+        for value in (bridge, self._message(message, slot.preamble)):
+            if value is not None:
+                self.messages.append(value)
+                lines += canonical(value) + b"\n"
+        self._role = str(message.role)
+        self._hash.update(lines)
+        return hashlib.sha256(lines).digest()
+
+    def _message(self, message: Message, preamble: str) -> dict[str, Any]:
+        match message.role:
+            case Role.ASSISTANT:
+                return self._assistant(message)
+            case Role.TOOL:
+                call = message.tool_call_id or ""
+                text = message.content or EMPTY
+                content = f"{text}\n\n{preamble}" if preamble else text
+                return {"role": "tool", "tool_call_id": self._ids.get(call, self._rules.call_id(call)), "content": content}
+            case _:
+                return {"role": str(message.role), "content": _user_content(message, preamble)}
+
+    def _assistant(self, message: Message) -> dict[str, Any]:
+        value: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+        if not message.content and not (message.tool_calls and self._rules.null_content):
+            del value["content"]
+        extra, calls = self._opaque(message)
+        self._ids = {}
+        if message.tool_calls:
+            value["tool_calls"] = [
+                {
+                    "id": self._rules.call_id(call.id),
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": canonical(call.arguments).decode()},
+                }
+                | calls.get(call.id, {})
+                for call in message.tool_calls
+            ]
+            for call, wired in zip(message.tool_calls, value["tool_calls"], strict=True):
+                self._ids[call.id] = wired["id"]
+        return value | extra
+
+    def _opaque(self, message: Message) -> tuple[dict[str, Any], dict[str, Any]]:
+        opaque = message.opaque
+        if opaque is None or opaque.provider != self._rules.provider or opaque.model != self._model:
+            return {}, {}
+        data = json.loads(opaque.data)
+        return data.get("message", {}), data.get("calls", {})
+
+
+def _user_content(message: Message, preamble: str) -> str | list[dict[str, Any]]:
+    text = "\n\n".join(part for part in (preamble, message.content) if part) or EMPTY
+    if not message.parts:
+        return text
+    images = [
+        {"type": "image_url", "image_url": {"url": f"data:{p.media_type};base64,{base64.b64encode(p.data).decode()}"}}
+        for p in message.parts
+    ]
+    return [{"type": "text", "text": text}, *images]
+
+
+def prefix_sha256(epoch: Epoch, slots: Sequence[Slot]) -> str:
+    """The hash of the lines that a request of these arranged slots begins with."""
+    wire = Wire(epoch)
+    wire.extend(slots)
+    return wire.sha256

@@ -1,0 +1,101 @@
+"""Truncation of a lane: the cut, its drops and the line that tells the model where the hole is (laws 2, 4 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nexus_cli.context.lane import Frame, Lane, frame_of
+from nexus_cli.context.strategies import Strategy
+from nexus_cli.context.truncation import Cut, Hole, Shears, cut
+from nexus_cli.core.clip import Marker, drop_marker, plain_marker
+from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.wire import canonical
+
+REQUEST_FLOOR = 0.25
+"""Share of the budget below which the person's request is never cut."""
+MARKER_ROOM = 128
+"""Tokens kept free for the marker lines of a truncation."""
+
+
+@dataclass
+class Rewriter:
+    """Cuts lanes to their budget."""
+
+    count: Callable[[str], int]
+    strategy: Strategy
+    low_water: float | None = None
+    """Share of the budget to which a truncation goes down; None: the budget is filled."""
+    markers: bool = False
+    """Put a line where groups were removed, and record drops."""
+    measure: Callable[[Message, str], int] = field(kw_only=True)
+
+    def truncate(
+        self, lane: Lane, available: int, *, cause: str = "truncation", frame: Frame | None = None
+    ) -> list[Drop]:
+        """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded."""
+        frame = frame or frame_of(lane.epoch)
+        fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
+        ids: dict[int, str] = {}
+        result = cut(
+            lane.groups(),
+            hard=available - fixed,
+            soft=int(available * (self.low_water or 1.0)) - fixed,
+            floor=int(available * REQUEST_FLOOR),
+            strategy=self.strategy,
+            shears=Shears(self.count, lambda slot: self._marker(lane, slot, ids)),
+            summaries=self.markers,
+        )
+        drops = [self._elided(lane, old, new, ids) for old, new in result.elided] if self.markers else []
+        head = self._head(lane, result, drops)
+        lane.rewrite(head, cause, drops, frame)
+        return drops
+
+    def _marker(self, lane: Lane, slot: Slot, ids: dict[int, str]) -> Marker:
+        if not self.markers:
+            return plain_marker
+        if slot.entry not in ids:
+            ids[slot.entry] = lane.timeline.log.next_drop()
+        return drop_marker(ids[slot.entry])
+
+    def _elided(self, lane: Lane, old: Slot, new: Slot, ids: dict[int, str]) -> Drop:
+        message = old.message
+        text = message.content
+        if message.tool_calls:
+            text = "\n".join([text, *(f"{call.name} {canonical(call.arguments).decode()}" for call in message.tool_calls)])
+        what = {Role.TOOL: f"part of the result of {message.tool_call_id}", Role.USER: "part of a message"}
+        return Drop(
+            ids[old.entry],
+            what.get(message.role, "part of a reply"),
+            old.tokens - new.tokens,
+            Cause.TRUNCATION,
+            lane.timeline.now(),
+            text=text,
+        )
+
+    def _head(self, lane: Lane, result: Cut, drops: list[Drop]) -> list[Slot]:
+        holes = {hole.before: hole for hole in result.holes}
+        head: list[Slot] = []
+        for position, group in enumerate(result.groups):
+            if self.markers and position in holes:
+                hole = holes[position]
+                if hole.marker:
+                    head.extend([hole.marker, *group])
+                    continue
+                drop_id = lane.timeline.log.next_drop()
+                what = f"messages {hole.first} to {hole.last} of the conversation"
+                at = lane.timeline.now()
+                drops.append(Drop(drop_id, what, hole.tokens, Cause.TRUNCATION, at, (hole.first, hole.last)))
+                head.append(self.marker_slot(hole, drop_id))
+            head.extend(group)
+        return head
+
+    def marker_slot(self, hole: Hole, drop_id: str) -> Slot:
+        """The line that stands where groups were removed."""
+        text = (
+            f"[Left out here to fit the window: messages {hole.first} to {hole.last}. "
+            f'Read them with recall("{drop_id}").]'
+        )
+        message = Message(Role.USER, text)
+        return Slot(hole.last, Form.MARKER, message, tokens=self.measure(message, ""))

@@ -1,0 +1,110 @@
+"""What the model is told about the machine: working folder, operating system, terminal, mode (seed A).
+
+Looks at files and variables only, runs nothing. Date and time are not here: they would spoil the cached prefix.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nexus_cli.core.message import sound
+
+RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
+MAC_VERSION_FILE = Path("/System/Library/CoreServices/SystemVersion.plist")
+KERNEL_FILE = Path("/proc/version")
+BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+LONGEST = 1000
+"""Characters of one value: a variable can hold megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the operating system says about itself; tests make their own."""
+
+    system: str
+    """`Linux`, `Darwin`, ... as `uname` says."""
+    kernel: str
+    """Kernel release and, on Linux, the line of /proc/version."""
+    release: str = ""
+    """The text of /etc/os-release, or of the property list with the version of macOS."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def here(cls) -> Host:
+        """This machine. Never raises."""
+        name = os.uname()
+        release = _first_text((MAC_VERSION_FILE,) if name.sysname == "Darwin" else RELEASE_FILES)
+        kernel = f"{name.release} {_first_text((KERNEL_FILE,))}" if name.sysname == "Linux" else name.release
+        return cls(name.sysname, kernel.strip(), release, dict(os.environ))
+
+
+def working_folder() -> Path | None:
+    """The folder we are in, or None when it has vanished."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def one_line(text: str) -> str:
+    """`text` as one line of bounded length that can be stored and sent: controls become spaces."""
+    line = BREAKS.sub(" ", sound(text)[: LONGEST + 1])
+    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+
+
+def operating_system(host: Host) -> str:
+    """`Linux (Debian GNU/Linux 12 (bookworm))`, `Linux (WSL2 on Windows)`, `macOS 14.2`, else name and release."""
+    if host.system == "Darwin":
+        found = re.search(r"<key>ProductVersion</key>\s*<string>([^<]*)</string>", host.release)
+        return one_line(f"macOS {found[1]}") if found else f"macOS (Darwin {one_line(host.kernel)})"
+    if host.system != "Linux":
+        return one_line(f"{host.system} {host.kernel}".strip())
+    kernel = host.kernel.lower()
+    if "microsoft" in kernel:
+        second = "wsl2" in kernel or "microsoft-standard" in kernel
+        return f"Linux ({'WSL2' if second else 'WSL'} on Windows)"
+    name = _release_value(host.release, "PRETTY_NAME") or _release_value(host.release, "NAME")
+    return one_line(f"Linux ({name})") if name else "Linux"
+
+
+def terminal(environ: Mapping[str, str]) -> str:
+    """`vscode (xterm-256color)`: the terminal program and the TERM variable, as far as they are known."""
+    program = environ.get("TERM_PROGRAM") or ("Windows Terminal" if environ.get("WT_SESSION") else "")
+    kind = environ.get("TERM") or ""
+    return one_line(f"{program} ({kind})" if program and kind else program or kind or "unknown")
+
+
+def get_system_info(is_repl: bool = True, cwd: Path | None = None, *, host: Host | None = None) -> str:
+    """The lines of seed A's `# Environment` section, without the header.
+
+    `cwd` is the working folder (default: the one we are in), `host` the machine (default: this one). `is_repl` adds
+    the terminal and names the mode. Never raises.
+    """
+    host = host or Host.here()
+    folder = cwd or working_folder()
+    lines = [
+        f"Working directory: {one_line(str(folder)) if folder else 'unknown (it no longer exists)'}",
+        f"Operating system: {operating_system(host)}",
+    ]
+    if is_repl:
+        lines.append(f"Terminal: {terminal(host.environ)}")
+    lines.append(f"Mode: {'Interactive REPL' if is_repl else 'HTTP JSON-RPC Server'}")
+    return "\n".join(lines)
+
+
+def _first_text(paths: tuple[Path, ...]) -> str:
+    for path in paths:
+        try:
+            return path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+    return ""
+
+
+def _release_value(text: str, key: str) -> str:
+    found = re.search(rf"^{key}=(.*)$", text, re.MULTILINE)
+    return found[1].strip().strip("\"'").strip() if found else ""

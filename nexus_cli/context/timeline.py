@@ -1,0 +1,88 @@
+"""The log of one lane: append, read by range; nothing in it ever changes (seed C's timeline, design 1.1).
+
+`Timeline` gives entries their ids and times; where they are kept is the `Log`'s affair. `MemoryLog` keeps them in this
+process, for a `ContextManager` without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.core.clock import Clock, stamp
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest
+from nexus_cli.core.message import Message
+from nexus_cli.core.services import Fixed, Log
+from nexus_cli.core.usage import Usage
+
+
+class MemoryLog:
+    """A `Log` in memory; keeps entries and drops, and forgets what only a ledger needs."""
+
+    def __init__(self, start: int = 0, drops: int = 0, epochs: int = 0) -> None:
+        """`start`, `drops` and `epochs` say how many there were before, where it goes on for another log."""
+        self._entries: list[Entry] = []
+        self._start = start
+        self._epochs = epochs
+        self.drops: list[Drop] = []
+        self._last_drop = drops
+
+    def append(self, entry: Entry) -> None:
+        """See `Log`."""
+        self._entries.append(entry)
+
+    def read(self, first: int, last: int) -> Sequence[Entry]:
+        """See `Log`."""
+        return self._entries[max(0, first - 1 - self._start) : max(0, last - self._start)]
+
+    def last_id(self) -> int:
+        """See `Log`."""
+        return self._start + len(self._entries)
+
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
+        """See `Log`."""
+        self.drops.extend(drops)
+        self._epochs = epoch.id + 1
+
+    def next_epoch(self) -> int:
+        """See `Log`."""
+        return self._epochs
+
+    def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+        """See `Log`."""
+
+    def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
+        """See `Log`."""
+
+    def next_drop(self) -> str:
+        """See `Log`."""
+        self._last_drop += 1
+        return f"d{self._last_drop}"
+
+    def drop(self, drop: Drop) -> None:
+        """See `Log`."""
+        self.drops.append(drop)
+
+
+class Timeline:
+    """Everything that happened in one lane, in order."""
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        self.log = log
+        self._clock = clock
+        self.last = log.last_id()
+        """Id of the newest entry, 0 when there is none."""
+
+    def append(self, kind: Kind, message: Message, actor: str, tokens: int) -> Entry:
+        """Record what happened; committed when it returns."""
+        entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=tokens)
+        self.log.append(entry)
+        self.last = entry.id
+        return entry
+
+    def read(self, first: int, last: int) -> Sequence[Entry]:
+        """The entries from `first` to `last`, both included."""
+        return self.log.read(first, last) if first <= last else ()
+
+    def now(self) -> str:
+        """The time, as it stands in the ledger."""
+        return stamp(self._clock())
