@@ -1,0 +1,148 @@
+"""The one connection to a ledger file: transactions, waiting, and SQLite's errors in a person's words.
+
+Knows no table. What is stored, and how, is said by the modules beside it; opening a file is `opening`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from nexus_cli.core.errors import NexusError
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""Seconds to wait for another process before giving up."""
+_MOST_WAITING = 256
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+_WHY = {
+    sqlite3.SQLITE_FULL: ("the disk is full", "Free some space; --no-save goes on without saving"),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", "Check its permissions; --no-save goes on without saving"),
+    sqlite3.SQLITE_CANTOPEN: ("its files cannot be opened", "Check the permissions of its folder"),
+    sqlite3.SQLITE_IOERR: ("the disk reported an error", "Check the disk; --no-save goes on without saving"),
+    sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Set it aside, or restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: ("the file is no database", "Set it aside, or restore it from a backup"),
+    sqlite3.SQLITE_CONSTRAINT: ("its session was deleted or changed by another process", "Start a new session"),
+}
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code of `error`; -1 for errors that the Python module raised itself."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return -1 if code is None else code & 0xFF
+
+
+def failure(error: sqlite3.Error, what: str = "the ledger failed") -> NexusError:
+    """`error` as the `NexusError("ledger", ...)` that a person can act on."""
+    code = primary_code(error)
+    if code in _BUSY:
+        return NexusError("ledger", what, f"another process kept it locked for {PATIENCE:.0f} s", "Try again")
+    why, hint = _WHY.get(code, (str(error), ""))
+    return NexusError("ledger", what, why, hint)
+
+
+def patiently(action: Callable[[], T], seconds: float = PATIENCE) -> T:
+    """What `action` returns, tried again while SQLite says that another process is busy; then its error."""
+    deadline = time.monotonic() + seconds
+    pause = 0.005
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if primary_code(error) not in _BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(0.1, pause * 2)
+
+
+def commit(connection: sqlite3.Connection) -> None:
+    """End the transaction; on return it is on the disk. Tests replace this to end the process around it."""
+    connection.execute("COMMIT")
+
+
+class Database:
+    """One connection, usable from several threads, with explicit transactions."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._lock = threading.RLock()
+        self._waiting: list[tuple[str, tuple[Any, ...]]] = []
+
+    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """All rows of a query; `NexusError("ledger", ...)` when it fails."""
+        with self._lock:
+            try:
+                return patiently(lambda: self.connection.execute(sql, values).fetchall())
+            except sqlite3.DatabaseError as error:
+                raise failure(error, "the ledger could not be read") from error
+
+    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+        """The first row of a query, or None; `NexusError("ledger", ...)` when it fails."""
+        with self._lock:
+            try:
+                found: tuple[Any, ...] | None = patiently(lambda: self.connection.execute(sql, values).fetchone())
+            except sqlite3.DatabaseError as error:
+                raise failure(error, "the ledger could not be read") from error
+            return found
+
+    def run(self, sql: str, *values: Any) -> int:
+        """One statement inside `write()`; the row id that it inserted."""
+        return self.connection.execute(sql, values).lastrowid or 0
+
+    def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
+        """One statement for many rows, inside `write()`."""
+        self.connection.executemany(sql, rows)
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """A transaction: committed to the disk when the block ends, undone when it raises.
+
+        Raises `NexusError("ledger", ...)` when SQLite refuses; then nothing of the block was written.
+        """
+        with self._lock:
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+                yield
+                for sql, values in self._waiting:
+                    self.connection.execute(sql, values)
+                commit(self.connection)
+                self._waiting.clear()
+            except sqlite3.DatabaseError as error:
+                self._undo()
+                raise failure(error, "the ledger could not be written") from error
+            except BaseException:
+                self._undo()
+                raise
+
+    def _undo(self) -> None:
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except sqlite3.ProgrammingError:
+            pass  # closed: then there is nothing to undo
+
+    def later(self, sql: str, *values: Any) -> None:
+        """A statement that may be lost: it rides along with the next transaction."""
+        with self._lock:
+            self._waiting.append((sql, values))
+            full = len(self._waiting) >= _MOST_WAITING
+        if full:
+            with self.write():
+                pass
+
+    def close(self) -> None:
+        """Write what waits, and close. Never raises for what may be lost; safe to call twice."""
+        with self._lock:
+            try:
+                if self._waiting:
+                    with self.write():
+                        pass
+            except (NexusError, sqlite3.ProgrammingError):
+                self._waiting.clear()
+            self.connection.close()

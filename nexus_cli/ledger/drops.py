@@ -1,0 +1,86 @@
+"""Drops: what was left out of requests, and the way back to it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.message import sound
+from nexus_cli.core.transcript import transcript
+from nexus_cli.ledger import blobs, entries, lanes
+from nexus_cli.ledger.database import Database
+
+_ID = re.compile(r"d([1-9][0-9]{0,17})")
+_COLUMNS = "seq, what, tokens, cause, at, first_entry, last_entry, uncounted, recalls"
+
+
+def next_id(db: Database, session: int) -> str:
+    """A new id, unique in the session over processes and lanes; a forked session goes on after its parent's."""
+    with db.write():
+        db.run("UPDATE sessions SET drops = drops + 1 WHERE key = ?", session)
+        row = db.one("SELECT drops FROM sessions WHERE key = ?", session)
+    return f"d{row[0] if row else 0}"
+
+
+def record(db: Database, lane: int, drop: Drop) -> None:
+    """Record `drop`; inside a transaction. `ValueError` when its id was not given out or is taken."""
+    session, seq = lanes.session_of(db, lane), _seq(drop.id)
+    given = db.one("SELECT drops FROM sessions WHERE key = ?", session)
+    if seq is None or given is None or seq > given[0] or _row(db, session, seq):
+        raise ValueError(f"drop id {drop.id} was not given out by next_drop, or is taken")
+    first, last = drop.entries or (None, None)
+    blob = None if drop.text is None else blobs.put_text(db, drop.text)
+    db.run(
+        "INSERT INTO drops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        session, seq, lane, lanes.last_id(db, lane), sound(drop.what), drop.tokens, str(drop.cause), drop.at,
+        first, last, blob, drop.uncounted, drop.recalls,
+    )  # fmt: skip
+
+
+def listing(db: Database, session: int) -> list[Drop]:
+    """Every drop of the session and of those that it came from, oldest first, without texts."""
+    return [_drop(row) for row in db.all(f"SELECT {_COLUMNS} FROM drops WHERE session = ? ORDER BY seq", session)]
+
+
+def find(db: Database, session: int, drop_id: str) -> Drop | None:
+    """One drop without its text, or None."""
+    row = _row(db, session, _seq(drop_id))
+    return _drop(row) if row else None
+
+
+def text(db: Database, session: int, drop_id: str) -> str | None:
+    """The whole original, or None when the session has no such drop.
+
+    For a range of entries it is their transcript; a drop that kept nothing gives "".
+    """
+    seq = _seq(drop_id)
+    row = db.one(
+        "SELECT blob, lane, first_entry, last_entry FROM drops WHERE session = ? AND seq = ?", session, seq or 0
+    )
+    if row is None:
+        return None
+    if row[0] is not None:
+        return blobs.get_text(db, row[0])
+    return "" if row[2] is None else transcript(entries.read(db, row[1], row[2], row[3]))
+
+
+def recalled(db: Database, session: int, drop_id: str) -> None:
+    """Count that the drop was asked for again."""
+    with db.write():
+        db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
+
+
+def _row(db: Database, session: int, seq: int | None) -> tuple[Any, ...] | None:
+    return db.one(f"SELECT {_COLUMNS} FROM drops WHERE session = ? AND seq = ?", session, seq or 0)
+
+
+def _drop(row: tuple[Any, ...]) -> Drop:
+    span = None if row[5] is None else (row[5], row[6])
+    return Drop(f"d{row[0]}", row[1], row[2], Cause(row[3]), row[4], span, None, row[7], row[8])
+
+
+def _seq(drop_id: str) -> int | None:
+    """The number in a drop's id; None when it is no such id."""
+    match = _ID.fullmatch(drop_id.strip())
+    return int(match[1]) if match else None

@@ -1,0 +1,150 @@
+"""Entries: appended once, read by range, fixed when they are first sent.
+
+What an entry became on the wire (preamble, tokens, hash of its lines) is settled by the first request that holds it
+and never changes. Where a forked session sends an entry of its parent first, the parent may still settle it otherwise
+for itself: the fork keeps its own in `fixes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import from_record, sound, to_record
+from nexus_cli.core.services import Fixed
+from nexus_cli.ledger import blobs, lanes, sessions
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.lanes import Segment
+
+_Settled = tuple[str, int, bytes | None]
+
+
+def append(db: Database, lane: int, entry: Entry) -> None:
+    """Record `entry` as the next of `lane`, and what listings show of it; inside a transaction.
+
+    Raises `NexusError("ledger", ...)` when another process has gone on with the session, `ValueError` when the id is
+    not the next one.
+    """
+    session = lanes.session_of(db, lane)
+    last = lanes.last_id(db, lane)
+    if entry.id <= last:
+        why = f"it already has an entry {entry.id}: another process went on with it"
+        raise NexusError("ledger", "the session cannot go on here", why, "Fork it with `nexus sessions fork`")
+    if entry.id != last + 1:
+        raise ValueError(f"entry {entry.id} does not follow {last}")
+    db.run(
+        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+        lane, entry.id, entry.at, entry.actor, str(entry.kind), blobs.put_json(db, to_record(entry.message)),
+        sound(entry.preamble), entry.tokens,
+    )  # fmt: skip
+    sessions.grew(db, session, lane, entry)
+
+
+def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
+    """The entries `first` to `last` that `lane` shows; costs time and memory by the length of the range alone."""
+    chain = lanes.ancestry(db, lane)
+    settled = _overrides(db, chain, first, last)
+    found = []
+    columns = "e.id, e.at, e.actor, e.kind, e.preamble, e.tokens, b.hash, b.codec, b.data"
+    for row in _ranges(db, chain, first, last, columns):
+        preamble, tokens, _ = settled.get(row[0], (row[4], row[5], None))
+        message = from_record(json.loads(blobs.unpack(*row[6:9])))
+        found.append(Entry(row[0], row[1], row[2], Kind(row[3]), message, preamble, tokens))
+    return found
+
+
+def lines(db: Database, lane: int, first: int, last: int) -> list[tuple[int, bytes]]:
+    """Id and line hash of the entries `first` to `last` that were sent."""
+    chain = lanes.ancestry(db, lane)
+    settled = _overrides(db, chain, first, last)
+    found = []
+    for entry, line in _ranges(db, chain, first, last, "e.id, e.line"):
+        line = settled[entry][2] if entry in settled else line
+        if line is not None:
+            found.append((entry, line))
+    return found
+
+
+def count_users(db: Database, lane: int, last: int) -> int:
+    """How many turns the person began in `lane` up to entry `last`."""
+    rows = _ranges(db, lanes.ancestry(db, lane), 1, last, "count(*)", f"AND e.kind = '{Kind.USER}'")
+    return sum(int(row[0]) for row in rows)
+
+
+def fix(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
+    """Settle entries as they are about to be sent; inside a transaction.
+
+    The same values again are accepted; other ones, or an entry that is not there, are a `ValueError`.
+    """
+    if not fixed:
+        return
+    chain = lanes.ancestry(db, lane)
+    ours = [segment for segment in chain if segment.session == chain[0].session]
+    for item in fixed:
+        home = next((s for s in chain if s.first <= item.entry <= s.last), None)
+        statement = "SELECT preamble, tokens, line FROM entries WHERE lane = ? AND id = ?"
+        row = db.one(statement, home.lane, item.entry) if home else None
+        if home is None or row is None:
+            raise ValueError(f"entry {item.entry} is sent but not recorded")
+        value = (sound(item.preamble), item.tokens, item.line)
+        if home not in ours:
+            _fix_inherited(db, chain, ours[-1], item.entry, row, value)
+        elif row[2] is None:
+            db.run(
+                "UPDATE entries SET preamble = ?, tokens = ?, line = ? WHERE lane = ? AND id = ?",
+                *value, home.lane, item.entry,
+            )  # fmt: skip
+        elif row != value:
+            raise _conflict(item.entry)
+
+
+def _fix_inherited(
+    db: Database, chain: Sequence[Segment], root: Segment, entry: int, row: tuple[Any, ...], value: _Settled
+) -> None:
+    """Settle, for the session of lane `root` alone, an entry that belongs to the session it was forked from."""
+    own = db.one("SELECT preamble, tokens, line FROM fixes WHERE lane = ? AND entry = ?", root.lane, entry)
+    if own is not None:
+        if own != value:
+            raise _conflict(entry)
+        return
+    inherited = _overrides(db, chain, entry, entry).get(entry, row)
+    if inherited == value:
+        return
+    if inherited[2] is not None and entry <= root.sent:
+        raise _conflict(entry)
+    db.run("INSERT INTO fixes VALUES (?, ?, ?, ?, ?)", root.lane, entry, *value)
+
+
+def _conflict(entry: int) -> ValueError:
+    return ValueError(f"entry {entry} was sent before with another preamble, count or line")
+
+
+def _overrides(db: Database, chain: Sequence[Segment], first: int, last: int) -> dict[int, _Settled]:
+    """What forked sessions settled for themselves, the nearest fork first."""
+    settled: dict[int, _Settled] = {}
+    if all(segment.session == chain[0].session for segment in chain) and chain[0].session is not None:
+        return settled
+    for segment in chain:
+        rows = db.all(
+            "SELECT entry, preamble, tokens, line FROM fixes WHERE lane = ? AND entry BETWEEN ? AND ?",
+            segment.lane, first, min(last, segment.last),
+        )  # fmt: skip
+        for entry, *value in rows:
+            settled.setdefault(entry, (value[0], value[1], value[2]))
+    return settled
+
+
+def _ranges(
+    db: Database, chain: Sequence[Segment], first: int, last: int, columns: str, also: str = ""
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of `first` to `last`, oldest first, over the segments of `chain`."""
+    source = "entries e LEFT JOIN blobs b ON b.id = e.blob" if "b." in columns else "entries e"
+    for segment in reversed(chain):
+        low, high = max(first, segment.first), min(last, segment.last)
+        if low <= high:
+            order = "" if "count(" in columns else "ORDER BY e.id"
+            statement = f"SELECT {columns} FROM {source} WHERE e.lane = ? AND e.id BETWEEN ? AND ? {also} {order}"
+            yield from db.all(statement, segment.lane, low, high)

@@ -1,0 +1,148 @@
+"""Epochs: frozen beginnings of a lane's requests, with their system text, tool schemas and slots.
+
+Every text of an epoch is a blob, so a slot that shows its entry whole shares the entry's text. Ids count from 0 in a
+session and go on in its forks, which find the epochs they came from along the line of parents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import from_record, sound, to_record
+from nexus_cli.ledger import blobs, lanes
+from nexus_cli.ledger.database import Database
+
+_INHERITED = """WITH RECURSIVE line (key) AS (
+    SELECT origin FROM lanes WHERE origin IS NOT NULL AND session = ?
+    UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)"""
+
+
+def begin(db: Database, lane: int, epoch: Epoch) -> None:
+    """Record `epoch` and put `lane` under it; inside a transaction.
+
+    `ValueError` when its id is taken or its parent is unknown.
+    """
+    session = lanes.session_of(db, lane)
+    if key_of(db, lane, epoch.id) is not None:
+        raise ValueError(f"epoch {epoch.id} was begun before")
+    parent = None if epoch.parent is None else key_of(db, lane, epoch.parent)
+    if epoch.parent is not None and parent is None:
+        raise ValueError(f"epoch {epoch.id} follows epoch {epoch.parent}, which is not recorded")
+    key = db.run(
+        "INSERT INTO epochs (session, id, parent, cause, model, system, rules, base, after, system_tokens,"
+        " tools_tokens, tool_choice, effort, sections) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        session, epoch.id, parent, epoch.cause, epoch.model, blobs.put_text(db, epoch.system),
+        blobs.put_text(db, epoch.rules), epoch.base, lanes.last_id(db, lane), epoch.system_tokens,
+        epoch.tools_tokens, epoch.tool_choice, epoch.effort, blobs.put_text(db, epoch.sections),
+    )  # fmt: skip
+    db.many(
+        "INSERT INTO schemas VALUES (?, ?, ?)",
+        [(key, position, blobs.put_json(db, dict(tool))) for position, tool in enumerate(epoch.tools)],
+    )
+    db.many(
+        "INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+        [(key, position, *_row(db, slot)) for position, slot in enumerate(epoch.head)],
+    )
+    db.run("UPDATE lanes SET epoch = ? WHERE id = ?", key, lane)
+
+
+def _row(db: Database, slot: Slot) -> tuple[int, str, int, str, int]:
+    blob = blobs.put_json(db, to_record(slot.message))
+    return slot.entry, str(slot.form), blob, sound(slot.preamble), slot.tokens
+
+
+def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
+    """The key of an epoch of the lane's session, or of one that it came from."""
+    session = lanes.session_of(db, lane)
+    row = db.one("SELECT key FROM epochs WHERE session = ? AND id = ?", session, epoch_id) or db.one(
+        f"{_INHERITED} SELECT key FROM epochs JOIN line USING (key) WHERE id = ?", session, epoch_id
+    )
+    return int(row[0]) if row else None
+
+
+def known_key(db: Database, lane: int, epoch_id: int) -> int:
+    """As `key_of`; `NexusError("usage", ...)` when there is none."""
+    key = key_of(db, lane, epoch_id)
+    if key is None:
+        raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
+    return key
+
+
+def next_id(db: Database, lane: int) -> int:
+    """The id that the session's next epoch takes."""
+    session = lanes.session_of(db, lane)
+    row = db.one(
+        f"{_INHERITED} SELECT max(id) FROM epochs WHERE session = ? OR key IN (SELECT key FROM line)", session, session
+    )
+    return 0 if row is None or row[0] is None else int(row[0]) + 1
+
+
+def current(db: Database, lane: int) -> Epoch | None:
+    """The epoch that `lane` is under, or None before its first."""
+    row = db.one("SELECT epoch FROM lanes WHERE id = ?", lane)
+    return read(db, int(row[0])) if row and row[0] is not None else None
+
+
+def read(db: Database, key: int) -> Epoch:
+    """An epoch whole; `NexusError("ledger", ...)` when a text of it is damaged."""
+    row = db.one(
+        "SELECT e.id, p.id, e.cause, e.model, e.system, e.rules, e.base, e.system_tokens, e.tools_tokens,"
+        " e.tool_choice, e.effort, e.sections FROM epochs e LEFT JOIN epochs p ON p.key = e.parent WHERE e.key = ?",
+        key,
+    )
+    assert row is not None, "keys come from lanes and requests, whose epochs are kept"
+    tools = db.all(
+        "SELECT b.hash, b.codec, b.data FROM schemas s LEFT JOIN blobs b ON b.id = s.blob"
+        " WHERE s.epoch = ? ORDER BY s.position",
+        key,
+    )
+    return Epoch(
+        id=row[0], parent=row[1], cause=row[2], model=row[3], system=blobs.get_text(db, row[4]),
+        tools=tuple(json.loads(blobs.unpack(*tool)) for tool in tools), rules=blobs.get_text(db, row[5]),
+        head=_head(db, key), base=row[6], system_tokens=row[7], tools_tokens=row[8], tool_choice=row[9],
+        effort=row[10], sections=blobs.get_text(db, row[11]),
+    )  # fmt: skip
+
+
+def _head(db: Database, key: int) -> tuple[Slot, ...]:
+    rows = db.all(
+        "SELECT s.entry, s.form, s.preamble, s.tokens, b.hash, b.codec, b.data FROM slots s"
+        " LEFT JOIN blobs b ON b.id = s.blob WHERE s.epoch = ? ORDER BY s.position",
+        key,
+    )
+    return tuple(
+        Slot(row[0], Form(row[1]), from_record(json.loads(blobs.unpack(*row[4:7]))), row[2], row[3]) for row in rows
+    )
+
+
+def fix_head(db: Database, key: int, lines: Sequence[bytes]) -> None:
+    """Settle the line hashes of an epoch's slots; inside a transaction. `ValueError` if they were others before."""
+    if not lines:
+        return
+    before = head_lines(db, key)
+    slots = db.one("SELECT count(*) FROM slots WHERE epoch = ?", key)
+    if slots is None or slots[0] != len(lines):
+        raise ValueError(f"{len(lines)} lines for {slots and slots[0]} slots")
+    if before and before != list(lines):
+        raise ValueError("the head of this epoch was sent before with other lines")
+    if not before:
+        db.many(
+            "UPDATE slots SET line = ? WHERE epoch = ? AND position = ?",
+            [(line, key, position) for position, line in enumerate(lines)],
+        )
+
+
+def head_lines(db: Database, key: int) -> list[bytes]:
+    """The line hashes of an epoch's slots; empty before its first request."""
+    return [
+        row[0] for row in db.all("SELECT line FROM slots WHERE epoch = ? AND line IS NOT NULL ORDER BY position", key)
+    ]
+
+
+def base_of(db: Database, key: int) -> int:
+    """The last entry that an epoch's head accounts for."""
+    row = db.one("SELECT base FROM epochs WHERE key = ?", key)
+    return int(row[0]) if row else 0

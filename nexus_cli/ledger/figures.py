@@ -1,0 +1,35 @@
+"""Figures learned on the way: one calibration per model, and token counts by the hash of a text."""
+
+from __future__ import annotations
+
+from nexus_cli.core.services import Calibration
+from nexus_cli.ledger.database import Database
+
+_DIGEST = 16
+"""Bytes of a text's hash that are kept: enough that two texts never meet."""
+
+
+def calibration(db: Database, model: str) -> Calibration:
+    """What was learned of `model`; the neutral value when nothing was."""
+    row = db.one("SELECT factor, reports, worst FROM calibrations WHERE model = ?", model)
+    return Calibration(*row) if row else Calibration()
+
+
+def calibrate(db: Database, model: str, value: Calibration) -> None:
+    """Store what was learned; in one transaction."""
+    with db.write():
+        db.run(
+            "INSERT OR REPLACE INTO calibrations VALUES (?, ?, ?, ?)", model, value.factor, value.reports, value.worst
+        )
+
+
+def known_count(db: Database, encoding: str, digest: bytes) -> int | None:
+    """The stored count of a text, or None."""
+    row = db.one("SELECT tokens FROM counts WHERE digest = ? AND encoding = ?", digest[:_DIGEST], encoding)
+    return int(row[0]) if row else None
+
+
+def remember_count(db: Database, session: int, encoding: str, digest: bytes, tokens: int) -> None:
+    """Store a count with the next transaction; it goes when the session goes."""
+    statement = "INSERT OR IGNORE INTO counts VALUES (?, ?, ?, ?)"
+    db.later(statement, digest[:_DIGEST], encoding, tokens, session)

@@ -1,0 +1,51 @@
+"""A session that goes on from another one: it shares the rows up to the fork and begins under the same epoch."""
+
+from __future__ import annotations
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import entries, lanes, sessions
+from nexus_cli.ledger.database import Database
+
+
+def fork_session(db: Database, source: str, name: str, at: str, entry: int | None) -> str:
+    """The id of a new session that shows the main lane of `source` up to `entry` (its newest when None).
+
+    Drops and seen files are rows without text, so those known at the fork are copied; entries and epochs are shared.
+    Raises `NexusError("usage", ...)` for an unknown session or entry.
+    """
+    with db.write():
+        key = sessions.key_of(db, source)
+        parent = sessions.info(db, source)
+        last = lanes.last_id(db, parent.main_lane)
+        upto = last if entry is None else entry
+        if not 0 <= upto <= last:
+            why = f"it has entries 1 to {last}" if last else "it has no entries yet"
+            raise NexusError("usage", f"session {source} cannot be forked at entry {upto}", why)
+        fork, fork_id = sessions.create(
+            db, folder=parent.folder, project=parent.project, model=parent.model, recipe=parent.recipe,
+            name=name, at=at, parent=source,
+        )  # fmt: skip
+        lane = sessions.open_main(db, fork, parent.recipe, parent.main_lane, upto)
+        turns = entries.count_users(db, lane, upto)
+        db.run(
+            "UPDATE sessions SET entries = ?, turns = ?, first_text = ?,"
+            " drops = (SELECT drops FROM sessions WHERE key = ?) WHERE key = ?",
+            upto, turns, parent.first_text if turns else "", key, fork,
+        )  # fmt: skip
+        _inherit(db, key, fork, lane, last, upto)
+    return fork_id
+
+
+def _inherit(db: Database, source: int, fork: int, lane: int, last: int, upto: int) -> None:
+    """The drops of the main lane that existed at entry `upto`, and the files seen before it."""
+    db.run(
+        "INSERT INTO drops SELECT ?, seq, ?, after, what, tokens, cause, at, first_entry, last_entry, blob,"
+        " uncounted, 0 FROM drops WHERE session = ? AND lane = (SELECT main FROM sessions WHERE key = ?)"
+        " AND after <= ?",
+        fork, lane, source, source, upto,
+    )  # fmt: skip
+    limit = upto if upto == last else upto - 1  # a read is noted before the entry of its result
+    db.run(
+        "INSERT INTO files SELECT ?, path, digest, how, at, entry FROM files WHERE session = ? AND entry <= ?",
+        fork, source, limit,
+    )  # fmt: skip

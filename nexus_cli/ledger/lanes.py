@@ -1,0 +1,107 @@
+"""Lanes and their ancestry: which entries a lane shows, and from where a fork goes on.
+
+A lane shows its own entries and, up to the entry it was forked at, those of its parent; ids go on. Nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger.database import Database
+
+_END = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The entries `first` to `last` as one lane of the ancestry holds them; empty when `last < first`."""
+
+    lane: int
+    session: int | None
+    """Key of its session; None when that was deleted and only forks need the lane."""
+    first: int
+    last: int
+    sent: int
+    """Cursor that the lane began with: up to here its entries had been sent by an ancestor."""
+
+
+def ancestry(db: Database, lane: int) -> Sequence[Segment]:
+    """The segments that `lane` shows, its own first; `NexusError("ledger", ...)` when there is no such lane."""
+    rows = db.all(
+        """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
+            SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
+            UNION ALL
+            SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, min(up.last, up.parent_entry), l.sent
+            FROM up JOIN lanes l ON l.id = up.parent)
+        SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth""",
+        _END,
+        lane,
+    )
+    if not rows:
+        raise NexusError("ledger", "the session cannot go on", "it was deleted meanwhile", "Start a new session")
+    return [Segment(*row) for row in rows]
+
+
+def session_of(db: Database, lane: int) -> int:
+    """Key of the session that owns `lane`; `NexusError("ledger", ...)` when it was deleted."""
+    row = db.one("SELECT session FROM lanes WHERE id = ?", lane)
+    if row is None or row[0] is None:
+        raise NexusError("ledger", "the session cannot go on", "it was deleted meanwhile", "Start a new session")
+    return int(row[0])
+
+
+def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int | None, entry: int) -> int:
+    """A new lane, inside a transaction: a fork of `parent` after `entry`, under the epoch in force there."""
+    if parent is None:
+        statement = "INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?)"
+        return db.run(statement, session, agent, recipe)
+    if not 0 <= entry <= last_id(db, parent):
+        raise ValueError(f"lane {parent} has no entry {entry}")
+    epoch = epoch_at(db, parent, entry)
+    sent = min(cursor(db, parent), entry)
+    return db.run(
+        "INSERT INTO lanes (session, agent, recipe, parent, parent_entry, epoch, origin, cursor, sent)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        session, agent, recipe, parent, entry, epoch, epoch, sent, sent,
+    )  # fmt: skip
+
+
+def of_session(db: Database, session: int) -> list[int]:
+    """The lanes of a session in the order of their making; its main lane is the first."""
+    return [int(row[0]) for row in db.all("SELECT id FROM lanes WHERE session = ? ORDER BY id", session)]
+
+
+def last_id(db: Database, lane: int) -> int:
+    """Id of the newest entry that `lane` shows, 0 when there is none."""
+    row = db.one(
+        "SELECT coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry) FROM lanes WHERE id = ?",
+        lane,
+    )
+    return int(row[0]) if row else 0
+
+
+def cursor(db: Database, lane: int) -> int:
+    """Id of the last entry that the lane's model was sent."""
+    row = db.one("SELECT cursor FROM lanes WHERE id = ?", lane)
+    return int(row[0]) if row else 0
+
+
+def epoch_at(db: Database, lane: int, entry: int) -> int | None:
+    """Key of the epoch that was in force in `lane` when `entry` was its newest; None before the first.
+
+    The newest one in the line of parents that was begun by then and shows nothing later.
+    """
+    row = db.one(
+        """WITH RECURSIVE line (depth, key) AS (
+            SELECT 0, epoch FROM lanes WHERE id = ? AND epoch IS NOT NULL
+            UNION ALL SELECT depth + 1, e.parent FROM line JOIN epochs e ON e.key = line.key
+            WHERE e.parent IS NOT NULL)
+        SELECT e.key FROM line JOIN epochs e ON e.key = line.key
+        WHERE e.base <= ? AND e.after <= ? ORDER BY depth LIMIT 1""",
+        lane,
+        entry,
+        entry,
+    )
+    return int(row[0]) if row else None

@@ -1,0 +1,165 @@
+"""Opens a ledger file: folders and modes, WAL, the schema brought forward, a broken file set aside.
+
+Owns everything that can go wrong before the first statement. What the tables hold is in `schema`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+from nexus_cli.core.clock import local_now
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import private_dir
+from nexus_cli.ledger import schema
+from nexus_cli.ledger.database import PATIENCE, failure, patiently, primary_code
+from nexus_cli.ledger.holds import Hold
+
+_EVERY_CONNECTION = (
+    "page_size = 8192",
+    "auto_vacuum = INCREMENTAL",  # with the page size: takes effect in an empty file only
+    "foreign_keys = ON",
+    "synchronous = FULL",
+    "secure_delete = ON",
+    "temp_store = MEMORY",
+    "journal_size_limit = 8388608",
+)
+_BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_WAYS_OUT = "Check its permissions, set NEXUS_HOME to another folder, or use --no-save"
+
+
+def memory() -> sqlite3.Connection:
+    """A connection to an empty ledger that lives in memory."""
+    connection = _connect(":memory:")
+    schema.upgrade(connection)
+    return connection
+
+
+def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
+    """A connection to the ledger at `path`, created or brought forward as needed.
+
+    A file that is no database, or is damaged, is renamed aside and named in `notices`. Raises
+    `NexusError("ledger", ...)` for a place that cannot be written, a newer schema, another program's database.
+    """
+    what = f"the ledger {path} cannot be opened"
+    try:
+        _prepare(path)
+        try:
+            connection = patiently(lambda: _ready(path))
+            if connection is not None:
+                return connection
+        except sqlite3.DatabaseError as error:
+            if primary_code(error) not in _BROKEN:
+                raise
+        with Hold.wait(lock_folder(path) / "opening.lock"):
+            return _settled(path, notices)
+    except OSError as error:
+        raise NexusError("ledger", what, error.strerror or str(error), _WAYS_OUT) from error
+    except sqlite3.DatabaseError as error:
+        raise failure(error, what) from error
+
+
+def lock_folder(path: Path) -> Path:
+    """Where the lock files of the ledger at `path` lie."""
+    return path.parent / "locks"
+
+
+def _prepare(path: Path) -> None:
+    """The folder and an empty file, private; SQLite gives -wal and -shm the mode of the file."""
+    private_dir(path.parent)
+    # An existing file is never opened here: closing it would drop the POSIX locks of this process's connections.
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(0, "it is not a regular file") from None
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise OSError(0, "it cannot be written") from None
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            path.chmod(0o600)
+
+
+def _connect(target: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(target, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    for pragma in _EVERY_CONNECTION:
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _ready(path: Path) -> sqlite3.Connection | None:
+    """A connection, when the file is a ledger of today's version; None when there is something to do first."""
+    connection = _connect(str(path))
+    try:
+        if _known(connection, path) == len(schema.STEPS) and _journal(connection) == "wal":
+            for table, key in (("sessions", "key"), ("blobs", "id"), ("lanes", "id"), ("epochs", "key")):
+                connection.execute(f"SELECT max({key}) FROM {table}").fetchone()
+            return connection
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return None
+
+
+def _journal(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+
+
+def _known(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of a file that this program may use."""
+    found = schema.version(connection)
+    owner = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if owner != schema.APPLICATION and tables:
+        why = "it is the database of another program"
+        raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to another folder")
+    if found > len(schema.STEPS):
+        why = f"a newer nexus wrote it (schema {found}, this one knows {len(schema.STEPS)})"
+        hint = "Upgrade nexus, or set NEXUS_HOME to another folder"
+        raise NexusError("ledger", f"the ledger {path} cannot be opened", why, hint)
+    return found
+
+
+def _settled(path: Path, notices: list[str]) -> sqlite3.Connection:
+    """Create, bring forward, or set aside; under the opening lock, so one process does it and the others find it."""
+    try:
+        return patiently(lambda: _made(path))
+    except sqlite3.DatabaseError as error:
+        if primary_code(error) not in _BROKEN:
+            raise
+    aside = _set_aside(path)
+    notices.append(f"the ledger was damaged: it was kept as {aside} and a new one was begun")
+    _prepare(path)
+    return patiently(lambda: _made(path))
+
+
+def _made(path: Path) -> sqlite3.Connection:
+    connection = _connect(str(path))
+    try:
+        _known(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        schema.upgrade(connection)
+    finally:
+        connection.close()
+    ready = _ready(path)
+    if ready is None:
+        why = "its file system does not support write-ahead logging"
+        raise NexusError("ledger", f"the ledger {path} cannot be opened", why, _WAYS_OUT)
+    return ready
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename the file and what belongs to it to a name that nothing has."""
+    base = f"{path.name}.broken-{local_now():%Y%m%d-%H%M%S}"
+    aside, count = path.with_name(base), 1
+    while aside.exists():
+        count += 1
+        aside = path.with_name(f"{base}-{count}")
+    for suffix in ("-wal", "-shm", ""):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
+    return aside

@@ -1,0 +1,69 @@
+"""Deletion: what no session can reach any more leaves the file, and the text with it.
+
+A fork keeps the entries up to its fork and the epochs it came from, also when its parent goes; they go with the last
+fork that needs them. Freed pages are overwritten (secure_delete), given back, and the write-ahead log is emptied.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from nexus_cli.ledger.database import Database, failure, patiently
+
+_REACHED = """WITH RECURSIVE reach (lane, upto) AS (
+    SELECT id, 9223372036854775807 FROM lanes WHERE session IS NOT NULL
+    UNION SELECT l.parent, min(l.parent_entry, r.upto) FROM reach r JOIN lanes l ON l.id = r.lane
+    WHERE l.parent IS NOT NULL)
+SELECT lane, max(upto) FROM reach GROUP BY lane"""
+
+_EPOCHS = """WITH RECURSIVE line (key) AS (
+    SELECT key FROM epochs WHERE session IS NOT NULL
+    UNION SELECT epoch FROM lanes WHERE session IS NOT NULL AND epoch IS NOT NULL
+    UNION SELECT origin FROM lanes WHERE session IS NOT NULL AND origin IS NOT NULL
+    UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)
+DELETE FROM epochs WHERE session IS NULL AND key NOT IN (SELECT key FROM line)"""
+
+_BLOBS = """DELETE FROM blobs WHERE id NOT IN (
+    SELECT blob FROM entries UNION ALL SELECT blob FROM slots UNION ALL SELECT blob FROM schemas
+    UNION ALL SELECT system FROM epochs UNION ALL SELECT rules FROM epochs UNION ALL SELECT sections FROM epochs UNION ALL SELECT arguments FROM requests
+    UNION ALL SELECT blob FROM drops WHERE blob IS NOT NULL)"""
+
+
+def delete(db: Database, key: int) -> int:
+    """Purge a session; bytes that the file lost. `NexusError("ledger", ...)` when nothing could be written."""
+    before = _size(db)
+    with db.write():
+        db.run("DELETE FROM requests WHERE lane IN (SELECT id FROM lanes WHERE session = ?)", key)
+        db.run("DELETE FROM counts WHERE session = ?", key)
+        db.run("DELETE FROM sessions WHERE key = ?", key)
+        db.run(_EPOCHS)
+        _delete_lanes(db)
+        db.run(_BLOBS)
+    _shrink(db)
+    return max(0, before - _size(db))
+
+
+def _delete_lanes(db: Database) -> None:
+    """Cut the lanes of deleted sessions back to what forks show of them."""
+    reached = {int(row[0]): int(row[1]) for row in db.all(_REACHED)}
+    for (lane,) in db.all("SELECT id FROM lanes WHERE session IS NULL"):
+        if lane not in reached:
+            db.run("DELETE FROM lanes WHERE id = ?", lane)
+            continue
+        db.run("DELETE FROM entries WHERE lane = ? AND id > ?", lane, reached[lane])
+        db.run("DELETE FROM fixes WHERE lane = ? AND entry > ?", lane, reached[lane])
+
+
+def _shrink(db: Database) -> None:
+    """Give freed pages back and empty the write-ahead log; another process that reads may put this off."""
+    try:
+        # The pragma returns no row and frees one page per step; of the module's calls only this one takes every step.
+        patiently(lambda: db.connection.executescript("PRAGMA incremental_vacuum"))
+        patiently(lambda: db.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+    except sqlite3.DatabaseError as error:
+        raise failure(error, "the session was deleted, but the file could not be made smaller") from error
+
+
+def _size(db: Database) -> int:
+    pages, size = db.one("PRAGMA page_count"), db.one("PRAGMA page_size")
+    return int(pages[0]) * int(size[0]) if pages and size else 0

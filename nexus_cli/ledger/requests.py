@@ -1,0 +1,100 @@
+"""Requests: the manifest of each, written before its first byte goes out, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.core.entry import Manifest
+from nexus_cli.core.services import Fixed
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import blobs, entries, epochs, lanes, sessions
+from nexus_cli.ledger.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """One request and how it ended."""
+
+    manifest: Manifest
+    usage: Usage | None
+    """None until it ended."""
+    finish: str | None
+    reported: bool
+    """The provider gave the usage; otherwise it is our estimate."""
+    lane: int
+
+
+def sending(db: Database, lane: int, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+    """Record a request before it is sent: manifest, what it settles, the cursor; in one transaction.
+
+    `ValueError` when the step is not the next one or something was settled otherwise before.
+    """
+    with db.write():
+        expected = last_step(db, lane) + 1
+        if manifest.step != expected:
+            raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
+        epoch = epochs.known_key(db, lane, manifest.epoch)
+        entries.fix(db, lane, fixed)
+        epochs.fix_head(db, epoch, head_lines)
+        db.run(
+            "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            lane, manifest.step, epoch, manifest.last, blobs.put_json(db, dict(manifest.arguments)),
+            bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at,
+        )  # fmt: skip
+        db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
+
+
+def received(db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool) -> None:
+    """Record how request `step` ended; in one transaction.
+
+    `ValueError` when it was not sent or has ended otherwise before.
+    """
+    value = (finish, int(reported), *_columns(usage))
+    with db.write():
+        row = db.one(
+            "SELECT finish, reported, input, output, cache_read, cache_write, reasoning, cost FROM requests"
+            " WHERE lane = ? AND step = ?",
+            lane, step,
+        )  # fmt: skip
+        if row == value:
+            return
+        if row is None or row[0] is not None:
+            raise ValueError(f"request {step} " + ("was not sent" if row is None else "has ended before"))
+        db.run(
+            "UPDATE requests SET finish = ?, reported = ?, input = ?, output = ?, cache_read = ?, cache_write = ?,"
+            " reasoning = ?, cost = ? WHERE lane = ? AND step = ?",
+            *value, lane, step,
+        )  # fmt: skip
+        sessions.spent(db, lanes.session_of(db, lane), usage)
+
+
+def _columns(usage: Usage) -> tuple[Any, ...]:
+    return usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd
+
+
+def last_step(db: Database, lane: int) -> int:
+    """How many requests `lane` has sent."""
+    row = db.one("SELECT max(step) FROM requests WHERE lane = ?", lane)
+    return int(row[0]) if row and row[0] is not None else 0
+
+
+def rows(db: Database, lane: int, first: int = 1) -> list[RequestRow]:
+    """Every request of `lane` from step `first` on, oldest first."""
+    found = db.all(
+        "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
+        " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost"
+        " FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ? AND r.step >= ? ORDER BY r.step",
+        lane,
+        first,
+    )
+    arguments = {blob: blobs.get_json(db, blob) for blob in {row[3] for row in found}}
+    return [
+        RequestRow(
+            Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6]),
+            None if row[7] is None else Usage(*row[9:15]), row[7], bool(row[8]), lane,
+        )
+        for row in found
+    ]  # fmt: skip

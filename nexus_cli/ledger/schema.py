@@ -1,0 +1,123 @@
+"""The tables of the ledger, and the steps that bring an older file forward.
+
+`user_version` counts the steps taken. A step is a tuple of statements and runs in one transaction. Once released a
+step is never edited: a change of the tables is a new step at the end.
+
+Text lives in `blobs` alone, once per content; the other tables refer to it. Rows of a session that no fork needs go
+with it (`purge`); a lane or epoch that a fork still needs stays, with `session` NULL.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from nexus_cli.ledger.database import commit
+
+APPLICATION = 0x6E657875
+"""SQLite's application_id of a ledger: "nexu"."""
+
+_SESSIONS = (
+    """CREATE TABLE sessions (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL,
+        folder TEXT NOT NULL, project TEXT NOT NULL, model TEXT NOT NULL, recipe TEXT NOT NULL,
+        created TEXT NOT NULL, updated TEXT NOT NULL, parent TEXT, main INTEGER NOT NULL DEFAULT 0,
+        entries INTEGER NOT NULL DEFAULT 0, turns INTEGER NOT NULL DEFAULT 0, first_text TEXT NOT NULL DEFAULT '',
+        cost REAL NOT NULL DEFAULT 0, unpriced INTEGER NOT NULL DEFAULT 0, drops INTEGER NOT NULL DEFAULT 0
+    ) STRICT""",
+    "CREATE INDEX sessions_folder ON sessions (folder)",
+    """CREATE TABLE blobs (
+        id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, codec INTEGER NOT NULL, data BLOB NOT NULL
+    ) STRICT""",
+    """CREATE TABLE lanes (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER REFERENCES sessions ON DELETE SET NULL,
+        agent TEXT NOT NULL, recipe TEXT NOT NULL, parent INTEGER, parent_entry INTEGER NOT NULL DEFAULT 0,
+        epoch INTEGER, origin INTEGER, cursor INTEGER NOT NULL DEFAULT 0, sent INTEGER NOT NULL DEFAULT 0
+    ) STRICT""",
+    "CREATE INDEX lanes_session ON lanes (session)",
+)
+
+_RECORD = (
+    """CREATE TABLE entries (
+        lane INTEGER NOT NULL REFERENCES lanes ON DELETE CASCADE, id INTEGER NOT NULL, at TEXT NOT NULL,
+        actor TEXT NOT NULL, kind TEXT NOT NULL, blob INTEGER NOT NULL, preamble TEXT NOT NULL,
+        tokens INTEGER NOT NULL, line BLOB, PRIMARY KEY (lane, id)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE fixes (
+        lane INTEGER NOT NULL REFERENCES lanes ON DELETE CASCADE, entry INTEGER NOT NULL, preamble TEXT NOT NULL,
+        tokens INTEGER NOT NULL, line BLOB NOT NULL, PRIMARY KEY (lane, entry)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE started (
+        lane INTEGER NOT NULL REFERENCES lanes ON DELETE CASCADE, call TEXT NOT NULL, name TEXT NOT NULL,
+        at TEXT NOT NULL, PRIMARY KEY (lane, call)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE epochs (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER REFERENCES sessions ON DELETE SET NULL,
+        id INTEGER NOT NULL, parent INTEGER, cause TEXT NOT NULL, model TEXT NOT NULL, system INTEGER NOT NULL,
+        rules INTEGER NOT NULL, base INTEGER NOT NULL, after INTEGER NOT NULL, system_tokens INTEGER NOT NULL,
+        tools_tokens INTEGER NOT NULL, tool_choice TEXT NOT NULL, effort TEXT NOT NULL,
+        sections INTEGER NOT NULL, UNIQUE (session, id)
+    ) STRICT""",
+    """CREATE TABLE schemas (
+        epoch INTEGER NOT NULL REFERENCES epochs ON DELETE CASCADE, position INTEGER NOT NULL, blob INTEGER NOT NULL,
+        PRIMARY KEY (epoch, position)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE slots (
+        epoch INTEGER NOT NULL REFERENCES epochs ON DELETE CASCADE, position INTEGER NOT NULL,
+        entry INTEGER NOT NULL, form TEXT NOT NULL, blob INTEGER NOT NULL, preamble TEXT NOT NULL,
+        tokens INTEGER NOT NULL, line BLOB, PRIMARY KEY (epoch, position)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE requests (
+        lane INTEGER NOT NULL REFERENCES lanes ON DELETE CASCADE, step INTEGER NOT NULL, epoch INTEGER NOT NULL,
+        last_entry INTEGER NOT NULL, arguments INTEGER NOT NULL, sha256 BLOB NOT NULL, estimate INTEGER NOT NULL,
+        at TEXT NOT NULL, finish TEXT, reported INTEGER, input INTEGER, output INTEGER, cache_read INTEGER,
+        cache_write INTEGER, reasoning INTEGER, cost REAL, PRIMARY KEY (lane, step)
+    ) STRICT, WITHOUT ROWID""",
+)
+
+_KNOWLEDGE = (
+    """CREATE TABLE drops (
+        session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, seq INTEGER NOT NULL, lane INTEGER NOT NULL,
+        after INTEGER NOT NULL, what TEXT NOT NULL, tokens INTEGER NOT NULL, cause TEXT NOT NULL, at TEXT NOT NULL,
+        first_entry INTEGER, last_entry INTEGER, blob INTEGER, uncounted INTEGER NOT NULL,
+        recalls INTEGER NOT NULL, PRIMARY KEY (session, seq)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE files (
+        session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE, path BLOB NOT NULL, digest TEXT NOT NULL,
+        how TEXT NOT NULL, at TEXT NOT NULL, entry INTEGER NOT NULL, PRIMARY KEY (session, path)
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE calibrations (
+        model TEXT PRIMARY KEY, factor REAL NOT NULL, reports INTEGER NOT NULL, worst REAL NOT NULL
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE counts (
+        digest BLOB NOT NULL, encoding TEXT NOT NULL, tokens INTEGER NOT NULL, session INTEGER NOT NULL,
+        PRIMARY KEY (digest, encoding)
+    ) STRICT, WITHOUT ROWID""",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE),)
+"""Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """How many steps this file has taken."""
+    found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return found
+
+
+def upgrade(connection: sqlite3.Connection, steps: tuple[tuple[str, ...], ...] | None = None) -> None:
+    """Take every step that is missing, each in its own transaction. Safe when several processes do it at once."""
+    steps = STEPS if steps is None else steps
+    while version(connection) < len(steps):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            done = version(connection)
+            if done < len(steps):
+                for statement in steps[done]:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {done + 1}")
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            commit(connection)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

@@ -1,0 +1,176 @@
+"""Sessions: made, listed, found, renamed. What listings show stands in columns of its own, so that no entry is read.
+
+Forks are in `forking`, deletion in `purge`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import sound
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import lanes
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.ulid import ulid
+
+FIRST_TEXT = 200
+"""Characters of the first message that a listing keeps."""
+MAIN = "main"
+"""Agent of a session's main lane."""
+_NEAREST_AMONG = 500
+
+_COLUMNS = (
+    "id, name, folder, project, model, recipe, created, updated, entries, turns, parent, first_text,"
+    " CASE WHEN unpriced THEN NULL ELSE cost END, main"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What is known of a session without reading it."""
+
+    id: str
+    """A ULID: sorts by the time of its making."""
+    name: str
+    folder: str
+    project: str
+    model: str
+    recipe: str
+    created: str
+    updated: str
+    entries: int
+    """Entries of the main lane, with those that a fork shares."""
+    turns: int
+    """Messages of the person among them."""
+    parent: str | None
+    """The session that this one was forked from."""
+    first_text: str
+    """The person's first words, at most 200 characters."""
+    cost_usd: float | None
+    """Of its own requests in all lanes; None when a price is unknown."""
+    main_lane: int
+
+
+def create(
+    db: Database, *, folder: str, project: str, model: str, recipe: str, name: str, at: str, parent: str | None = None
+) -> tuple[int, str]:
+    """A new session without lanes, inside a transaction: its key and its id."""
+    session = ulid(at)
+    key = db.run(
+        "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        session, _title(name), sound(folder), sound(project), model, recipe, at, at, parent,
+    )  # fmt: skip
+    return key, session
+
+
+def open_main(db: Database, key: int, recipe: str, parent: int | None = None, entry: int = 0) -> int:
+    """The main lane of a new session, inside a transaction."""
+    lane = lanes.open_lane(db, key, MAIN, recipe, parent, entry)
+    db.run("UPDATE sessions SET main = ? WHERE key = ?", lane, key)
+    return lane
+
+
+def key_of(db: Database, session: str) -> int:
+    """The key of a session by its whole id; `NexusError("usage", ...)` when there is none."""
+    row = db.one("SELECT key FROM sessions WHERE id = ?", session)
+    if row is None:
+        raise _unknown(db, session)
+    return int(row[0])
+
+
+def info(db: Database, session: str) -> SessionInfo:
+    """A session by its whole id; `NexusError("usage", ...)` when there is none."""
+    row = db.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", session)
+    if row is None:
+        raise _unknown(db, session)
+    return SessionInfo(*row)
+
+
+def info_of_lane(db: Database, lane: int) -> SessionInfo:
+    """The session that owns `lane`; `NexusError("ledger", ...)` when it was deleted."""
+    row = db.one(f"SELECT {_COLUMNS} FROM sessions WHERE key = ?", lanes.session_of(db, lane))
+    assert row is not None, "a lane's session exists: a foreign key"
+    return SessionInfo(*row)
+
+
+def listing(db: Database, folder: str | None, limit: int) -> list[SessionInfo]:
+    """The newest first; of one folder or of all."""
+    where, values = ("", ()) if folder is None else ("WHERE folder = ?", (sound(folder),))
+    order = "ORDER BY updated DESC, key DESC LIMIT ?"
+    return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
+
+
+def find(db: Database, key: str) -> SessionInfo:
+    """The session that `key` names: a whole id, the beginning of one, or a name.
+
+    Raises `NexusError("usage", ...)` when there is none, naming the nearest, or several, listing them.
+    """
+    key = _title(key)
+    if not key:
+        raise NexusError("usage", "no session is named", "the id is empty", "See `nexus sessions list`")
+    start = key.upper()
+    rows = db.all(
+        f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY updated DESC, key DESC",
+        start, start + "~", key,
+    )  # fmt: skip
+    exact = [row for row in rows if row[0] == start]
+    if len(exact or rows) == 1:
+        return SessionInfo(*(exact or rows)[0])
+    if not rows:
+        raise _unknown(db, key)
+    names = ", ".join(f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows[:5])
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    raise NexusError("usage", f"`{key}` names {len(rows)} sessions", names + more, "Give more of the id")
+
+
+def rename(db: Database, session: str, name: str) -> None:
+    """Give a session another name; `NexusError("usage", ...)` when there is no such session."""
+    key = key_of(db, session)
+    with db.write():
+        db.run("UPDATE sessions SET name = ? WHERE key = ?", _title(name), key)
+
+
+def touch(db: Database, session: str, model: str | None, at: str | None) -> None:
+    """Record that a session goes on with `model`, or was used at `at`."""
+    key = key_of(db, session)
+    with db.write():
+        db.run(
+            "UPDATE sessions SET model = coalesce(?, model), updated = max(updated, coalesce(?, updated))"
+            " WHERE key = ?",
+            model, at, key,
+        )  # fmt: skip
+
+
+def grew(db: Database, key: int, lane: int, entry: Entry) -> None:
+    """Count an entry of the main lane for listings; inside a transaction."""
+    asked = entry.kind is Kind.USER
+    db.run(
+        "UPDATE sessions SET updated = max(updated, ?), entries = ?, turns = turns + ?,"
+        " first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END WHERE key = ? AND main = ?",
+        entry.at, entry.id, int(asked), asked, entry.message.content[:FIRST_TEXT] if asked else "", key, lane,
+    )  # fmt: skip
+
+
+def spent(db: Database, key: int, usage: Usage) -> None:
+    """Add what a request cost; inside a transaction."""
+    db.run(
+        "UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ? WHERE key = ?",
+        usage.cost_usd or 0.0, int(usage.cost_usd is None), key,
+    )  # fmt: skip
+
+
+def _title(name: str) -> str:
+    return " ".join(sound(name).split())
+
+
+def _unknown(db: Database, key: str) -> NexusError:
+    import difflib  # noqa: PLC0415  (only to help with a mistake)
+
+    rows = db.all("SELECT name, id FROM sessions ORDER BY updated DESC, key DESC LIMIT ?", _NEAREST_AMONG)
+    near = difflib.get_close_matches(key, [row[0] for row in rows if row[0]], 1)
+    near = near or difflib.get_close_matches(key.upper(), [row[1] for row in rows], 1)
+    hint = f"Did you mean `{near[0]}`? See `nexus sessions list`" if near else "See `nexus sessions list`"
+    return NexusError("usage", f"there is no session `{key}`", "no id begins so and none has that name", hint)

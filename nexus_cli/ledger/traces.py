@@ -1,0 +1,53 @@
+"""Traces of work outside the conversation: files seen by a session, and tool calls that were started."""
+
+from __future__ import annotations
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import lanes
+from nexus_cli.ledger.database import Database
+
+
+def seen(db: Database, session: int, path: str) -> str | None:
+    """Hash of the file at `path` when this session last read or wrote it, or None."""
+    row = db.one("SELECT digest FROM files WHERE session = ? AND path = ?", session, _bytes(path))
+    return str(row[0]) if row else None
+
+
+def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str) -> None:
+    """Record what the file at `path` holds now; in one transaction."""
+    with db.write():
+        session = lanes.session_of(db, lane)
+        main = db.one("SELECT main FROM sessions WHERE key = ?", session)
+        entry = lanes.last_id(db, main[0] if main else lane)
+        db.run("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", session, _bytes(path), digest, how, at, entry)
+
+
+def files(db: Database, session: int) -> list[tuple[str, str]]:
+    """Path and last use (`read`, `changed`) of every file the session saw, by path."""
+    rows = db.all("SELECT path, how FROM files WHERE session = ? ORDER BY path", session)
+    return [(row[0].decode("utf-8", "surrogatepass"), row[1]) for row in rows]
+
+
+def _bytes(path: str) -> bytes:
+    """A file name as bytes: names that are no UTF-8 stay distinct."""
+    return path.encode("utf-8", "surrogatepass")
+
+
+def start(db: Database, lane: int, call: str, name: str, at: str) -> None:
+    """Record that a tool is about to run for `call`; in one transaction.
+
+    `NexusError("ledger", ...)` when it was started before: then it must not run again.
+    """
+    with db.write():
+        lanes.session_of(db, lane)
+        if was_started(db, lane, call):
+            raise NexusError("ledger", f"the call {call} cannot start", "it was started before and may have run")
+        db.run("INSERT INTO started VALUES (?, ?, ?, ?)", lane, call, name, at)
+
+
+def was_started(db: Database, lane: int, call: str) -> bool:
+    """Whether the tool of `call` was started in this lane or an ancestor of it."""
+    return any(
+        db.one("SELECT 1 FROM started WHERE lane = ? AND call = ?", segment.lane, call)
+        for segment in lanes.ancestry(db, lane)
+    )

@@ -1,0 +1,170 @@
+"""A process may be killed, or its disk be full, at any commit: what was confirmed is there, the rest is not."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.services import Calibration
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import Ledger, database, schema
+from nexus_cli.session.logger import LogConfig, SessionLogger
+
+Check = Callable[[Ledger, str], bool]
+USED = Usage(100, 20, 0, 0, 0, 0.5)
+
+
+def steps(log: SessionLogger, make: SimpleNamespace) -> list[tuple[str, Callable[[], Any], Check]]:
+    """Every way to commit: its name, what does it, and how a reader of session `id` sees that it was done."""
+    ledger, me, lane = log.ledger, log._id, log.lane
+    counted = b"c" * 32
+
+    def main(of: Ledger, key: str = me) -> int:
+        return of.session(key).main_lane
+
+    def count() -> None:
+        log.remember("enc", counted, 9)
+        log.calibrate("m", Calibration(1.5))
+
+    return [
+        ("append", lambda: log.append(make.user(1)), lambda of, _: of.last_id(lane) >= 1),
+        ("next_drop", log.next_drop, lambda of, _: of.next_drop(me) != "d1"),
+        (
+            "begin_epoch",
+            lambda: log.begin_epoch(make.epoch(0, head=(make.slot(1),)), [make.drop("d1", entries=(1, 1))]),
+            lambda of, _: of.epoch(lane, 0).head == (make.slot(1),) and of.drop(me, "d1") is not None,
+        ),
+        (
+            "sending",
+            lambda: log.sending(make.manifest(1, 1), [make.fixed(1)], [b"l" * 32]),
+            lambda of, _: of.cursor(lane) >= 1
+            and of.step(lane) == 1
+            and of.line_hashes(lane, 0, 1) == ([b"l" * 32], [(1, make.fixed(1).line)]),
+        ),
+        (
+            "received",
+            lambda: log.received(1, USED, "stop", True),
+            lambda of, _: of.manifests(lane)[0].usage == USED and of.session(me).cost_usd == 0.5,
+        ),
+        ("answer", lambda: log.append(make.calling(2)), lambda of, _: of.read(lane, 2, 2) == [make.calling(2)]),
+        ("started", lambda: log.started("c1", "bash"), lambda of, _: of.was_started(lane, "c1")),
+        ("note", lambda: log.note("/p/a", "aa", "read"), lambda of, _: of.seen(me, "/p/a") == "aa"),
+        ("id", log.next_drop, lambda of, _: of.next_drop(me) not in ("d1", "d2")),
+        ("drop", lambda: log.drop(make.drop("d2", "text")), lambda of, _: of.drop_text(me, "d2") == "text"),
+        ("recall", lambda: log.recall("d2"), lambda of, _: of.drop(me, "d2").recalls == 1),
+        ("count", count, lambda of, _: of.calibration("m").factor == 1.5 and of.known_count("enc", counted) == 9),
+        ("lane", lambda: log.fork("side", "chat", 2), lambda of, _: of.last_id(lane + 1) == 2),
+        (
+            "fork",
+            lambda: ledger.fork_session(me, at=make.at, name="fork"),
+            lambda of, _: of.last_id(of.find_session("fork").main_lane) == 2,
+        ),
+        ("rename", lambda: ledger.rename_session(me, "mine"), lambda of, _: of.session(me).name == "mine"),
+        ("touch", lambda: ledger.touch_session(me, model="n"), lambda of, _: of.session(me).model == "n"),
+        (
+            "delete",
+            lambda: ledger.delete_session(make.new(ledger, name="gone").id),
+            lambda of, _: not [s for s in of.sessions() if s.name == "gone"],
+        ),
+    ]
+
+
+def run(path: Path, make: SimpleNamespace, say: Callable[[str], None], at: int, when: str) -> None:
+    """Do every step, and die before or after commit number `at`."""
+    real, seen = database.commit, 0
+
+    def commit(connection: sqlite3.Connection) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == at and when == "before":
+            make.die()
+        real(connection)
+        if seen == at and when == "after":
+            make.die()
+
+    database.commit = schema.commit = commit  # the child's own copy of the module
+    log = SessionLogger(LogConfig(path, folder=path.parent))
+    say(f"session {log._id}")
+    for name, act, _ in steps(log, make):
+        act()
+        say(name)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_around_any_commit_loses_nothing_that_was_confirmed(
+    tmp_path: Path, make: SimpleNamespace, when: str
+) -> None:
+    kills = 0
+    for at in range(1, 100):
+        path = tmp_path / str(at) / "ledger.db"
+        status, said = make.in_child(lambda say, path=path, at=at: run(path, make, say, at, when))
+        _assert_sound(path, make, said)
+        if status == 0:
+            break
+        assert status == -9
+        kills += 1
+    assert kills == 20  # the schema, the session, seventeen steps and one more session to delete
+
+
+def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:
+    ledger = Ledger.open(path)
+    assert ledger.notices == []
+    assert ledger._db.all("PRAGMA integrity_check") == [("ok",)]
+    assert ledger._db.all("PRAGMA foreign_key_check") == []
+    if said:
+        session = said[0].split()[1]
+        assert ledger.hold(session)
+        log = SessionLogger(ledger=ledger, session=session)
+        checks = {name: check for name, _, check in steps(log, make)}
+        assert [name for name in said[1:] if not checks[name](ledger, session)] == []
+        assert log.read(1, 9) == ledger.read(log.lane, 1, 9)
+        log.append(make.user(log.last_id() + 1, "goes on"))
+    ledger.close()
+
+
+def test_a_full_disk_writes_nothing_half_and_says_so(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger)
+    ledger.append(info.main_lane, make.user(1))
+    ledger.begin_epoch(info.main_lane, make.epoch(0), [])
+    counted = [row[0] for row in ledger._db.all("SELECT count(*) FROM blobs")]
+    pages = ledger._db.one("PRAGMA page_count")[0]
+    ledger._db.one(f"PRAGMA max_page_count = {pages + 1}")
+    drop = make.drop(ledger.next_drop(info.id), "".join(map(str, range(40_000))))
+    for act in (
+        lambda: ledger.record_drop(info.main_lane, drop),
+        lambda: ledger.begin_epoch(info.main_lane, make.epoch(1, 0), [drop]),
+        lambda: ledger.append(info.main_lane, make.user(2, drop.text)),
+    ):
+        with pytest.raises(NexusError, match="disk is full") as caught:
+            act()
+        assert caught.value.kind == "ledger" and caught.value.exit_status == 1
+    assert [row[0] for row in ledger._db.all("SELECT count(*) FROM blobs")] == counted
+    assert ledger.current_epoch(info.main_lane) == make.epoch(0) and ledger.last_id(info.main_lane) == 1
+    ledger._db.one("PRAGMA max_page_count = 1000000")
+    ledger.record_drop(info.main_lane, drop)
+    assert ledger.drop_text(info.id, drop.id) == drop.text
+
+
+def test_a_commit_that_fails_is_undone_and_the_next_one_works(
+    ledger: Ledger, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = make.new(ledger).main_lane
+
+    def commit(connection: sqlite3.Connection) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "commit", commit)
+        with pytest.raises(NexusError, match="disk reported an error"):
+            ledger.append(lane, make.user(1))
+    assert ledger.read(lane, 1, 9) == []
+    ledger.append(lane, make.user(1))
+    assert ledger.last_id(lane) == 1

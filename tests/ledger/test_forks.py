@@ -1,0 +1,279 @@
+"""Forks share what they came from, go on by themselves, and keep what they need when it is deleted."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import to_record
+from nexus_cli.core.wire import canonical
+from nexus_cli.ledger import Ledger, blobs
+
+
+def grown(ledger: Ledger, make: SimpleNamespace, entries: int) -> object:
+    """A session with so many entries, sent up to the last but one under epoch 0."""
+    info = make.new(ledger)
+    ledger.begin_epoch(info.main_lane, make.epoch(0), [])
+    for number in range(1, entries + 1):
+        ledger.append(info.main_lane, make.user(number))
+        if number < entries:
+            ledger.sending(info.main_lane, make.manifest(number, number), [make.fixed(number)], [])
+    return info
+
+
+def texts(ledger: Ledger, lane: int, first: int = 1, last: int = 999) -> list[str]:
+    return [entry.message.content for entry in ledger.read(lane, first, last)]
+
+
+def test_a_forked_session_goes_on_with_ids_of_its_own(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 5)
+    fork = ledger.fork_session(parent.id, name="other way", at=make.at, entry=3)
+    ledger.append(fork.main_lane, make.user(4, "fork 4"))
+    ledger.append(parent.main_lane, make.user(6))
+    assert texts(ledger, fork.main_lane) == ["words 1", "words 2", "words 3", "fork 4"]
+    assert texts(ledger, parent.main_lane)[3:] == ["words 4", "words 5", "words 6"]
+    assert texts(ledger, fork.main_lane, 3, 4) == ["words 3", "fork 4"]
+    shown = ledger.session(fork.id)
+    assert (shown.entries, shown.turns, shown.parent, shown.name) == (4, 4, parent.id, "other way")
+    assert shown.first_text == "words 1"
+
+
+def test_a_fork_begins_under_the_epoch_that_was_in_force(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 5)
+    later = make.epoch(1, 0, (make.slot(5),), 5)
+    ledger.begin_epoch(parent.main_lane, later, [])
+    early = ledger.fork_session(parent.id, at=make.at, entry=4)
+    late = ledger.fork_session(parent.id, at=make.at)
+    assert ledger.current_epoch(early.main_lane) == make.epoch(0)
+    assert ledger.current_epoch(late.main_lane) == later
+    assert ledger.line_hashes(early.main_lane, 0, 4) == ledger.line_hashes(parent.main_lane, 0, 4)
+    assert ledger.cursor(early.main_lane) == ledger.cursor(late.main_lane) == 4
+    assert ledger.epoch(late.main_lane, 0) == make.epoch(0)
+    with pytest.raises(NexusError, match="no epoch 1"):
+        ledger.epoch(early.main_lane, 1)
+    assert (ledger.next_epoch(early.main_lane), ledger.next_epoch(late.main_lane)) == (1, 2)
+    ledger.begin_epoch(early.main_lane, make.epoch(1, 0, (make.slot(4),), 4), [])
+    assert ledger.epoch(early.main_lane, 1).base == 4 and ledger.epoch(parent.main_lane, 1).base == 5
+
+
+def test_a_fork_adds_no_text(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 5)
+    ledger.record_drop(parent.main_lane, make.drop(ledger.next_drop(parent.id), "left out"))
+    with sqlite3.connect(path) as connection:
+        before = connection.execute("SELECT (SELECT count(*) FROM blobs), (SELECT count(*) FROM entries)").fetchone()
+        ledger.fork_session(parent.id, at=make.at)
+        after = connection.execute("SELECT (SELECT count(*) FROM blobs), (SELECT count(*) FROM entries)").fetchone()
+    connection.close()
+    assert before == after
+
+
+def test_parent_and_fork_may_settle_a_waiting_entry_each_for_itself(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 5)
+    fork = ledger.fork_session(parent.id, at=make.at)
+    ledger.sending(fork.main_lane, make.manifest(1, 5), [make.fixed(5, "fork's clock")], [])
+    ledger.sending(parent.main_lane, make.manifest(5, 5), [make.fixed(5, "parent's clock")], [])
+    grandchild = ledger.fork_session(fork.id, at=make.at)
+    side = ledger.open_lane(fork.id, agent="compact", recipe="chat", parent_lane=fork.main_lane, parent_entry=5)
+    for lane, preamble in (
+        (parent.main_lane, "parent's clock"),
+        (fork.main_lane, "fork's clock"),
+        (grandchild.main_lane, "fork's clock"),
+        (side, "fork's clock"),
+    ):
+        assert ledger.read(lane, 5, 5)[0].preamble == preamble
+        assert ledger.line_hashes(lane, 0, 5)[1][-1] == (5, make.fixed(5, preamble).line)
+    for lane, step in ((fork.main_lane, 2), (grandchild.main_lane, 1), (parent.main_lane, 6)):
+        with pytest.raises(ValueError, match="sent before"):
+            ledger.sending(lane, make.manifest(step, 5), [make.fixed(5, "a third clock")], [])
+
+
+def test_what_the_parent_had_sent_is_settled_for_the_fork_too(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 3)
+    fork = ledger.fork_session(parent.id, at=make.at)
+    ledger.sending(fork.main_lane, make.manifest(1, 2), [make.fixed(2)], [])
+    with pytest.raises(ValueError, match="sent before"):
+        ledger.sending(fork.main_lane, make.manifest(2, 2), [make.fixed(2, "another")], [])
+
+
+def test_a_side_lane_of_a_session_settles_for_its_parent(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = grown(ledger, make, 3)
+    side = ledger.open_lane(info.id, agent="compact", recipe="chat", parent_lane=info.main_lane, parent_entry=3)
+    ledger.append(side, make.user(4, "summarise"))
+    ledger.sending(side, make.manifest(1, 4), [make.fixed(3, "now"), make.fixed(4)], [])
+    assert ledger.read(info.main_lane, 3, 3)[0].preamble == "now"
+    assert ledger.cursor(info.main_lane) == 2 and ledger.cursor(side) == 4
+    assert ledger.session(info.id).entries == 3
+    ledger.append(info.main_lane, make.user(4, "go on"))
+    assert texts(ledger, side, 4, 4) == ["summarise"] and texts(ledger, info.main_lane, 4, 4) == ["go on"]
+
+
+def test_a_fork_knows_the_drops_and_files_of_its_past_only(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 2)
+    ledger.record_drop(parent.main_lane, make.drop(ledger.next_drop(parent.id), entries=(1, 2)))
+    ledger.note_file(parent.main_lane, "/p/a", "aa", "read", make.at)
+    ledger.append(parent.main_lane, make.user(3))
+    ledger.append(parent.main_lane, make.user(4))
+    ledger.record_drop(parent.main_lane, make.drop(ledger.next_drop(parent.id), "second"))
+    ledger.note_file(parent.main_lane, "/p/b", "bb", "read", make.at)
+    fork = ledger.fork_session(parent.id, at=make.at, entry=3)
+    assert [drop.id for drop in ledger.drops(fork.id)] == ["d1"]
+    assert ledger.drop_text(fork.id, "d1") == ledger.drop_text(parent.id, "d1")
+    assert ledger.seen(fork.id, "/p/a") == "aa" and ledger.seen(fork.id, "/p/b") is None
+    assert ledger.next_drop(fork.id) == "d3" and ledger.next_drop(parent.id) == "d3"
+    ledger.recalled(fork.id, "d1")
+    assert ledger.drop(parent.id, "d1").recalls == 0
+    whole = ledger.fork_session(parent.id, at=make.at)
+    assert ledger.seen(whole.id, "/p/b") == "bb" and len(ledger.drops(whole.id)) == 2
+
+
+def test_a_call_that_the_parent_started_is_known_as_started(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 1)
+    ledger.append(parent.main_lane, make.calling(2))
+    ledger.start_call(parent.main_lane, "c1", "bash", make.at)
+    fork = ledger.fork_session(parent.id, at=make.at)
+    ledger.delete_session(parent.id)
+    assert ledger.was_started(fork.main_lane, "c1")
+
+
+@pytest.mark.parametrize("entry", [-1, 4, 10**9])
+def test_a_session_is_forked_at_an_entry_that_it_has(ledger: Ledger, make: SimpleNamespace, entry: int) -> None:
+    parent = grown(ledger, make, 3)
+    with pytest.raises(NexusError, match="cannot be forked at") as caught:
+        ledger.fork_session(parent.id, at=make.at, entry=entry)
+    assert caught.value.kind == "usage" and len(ledger.sessions()) == 1
+
+
+def test_deletion_takes_the_text_out_of_the_files(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
+    kept, gone = make.new(ledger), make.new(ledger)
+    ledger.append(kept.main_lane, make.user(1, "KEPT-4711"))
+    for number in range(1, 200):
+        ledger.append(gone.main_lane, make.user(number, f"SECRET-{number}-" + "".join(map(str, range(number, 900)))))
+    ledger.record_drop(gone.main_lane, make.drop(ledger.next_drop(gone.id), "SECRET-drop"))
+    ledger.note_file(gone.main_lane, "/p/SECRET-file", "aa", "read", make.at)
+    ledger.hold(gone.id)
+    assert any(b"SECRET-1" in part.read_bytes() for part in path.parent.glob("ledger.db*"))
+    before = sum(part.stat().st_size for part in path.parent.glob("ledger.db*"))
+    freed = ledger.delete_session(gone.id)
+    after = {part.name: part.read_bytes() for part in path.parent.glob("ledger.db*")}
+    assert not [name for name, data in after.items() if b"SECRET" in data]
+    assert any(b"KEPT-4711" in data for data in after.values())
+    assert freed > 100_000 and sum(map(len, after.values())) <= before - freed
+    assert not list((path.parent / "locks").glob(f"{gone.id}*"))
+    with pytest.raises(NexusError, match="there is no session"):
+        ledger.session(gone.id)
+    with pytest.raises(NexusError, match="deleted meanwhile"):
+        ledger.append(gone.main_lane, make.user(200))
+
+
+@dataclass
+class Model:
+    """What a live session should still be able to read."""
+
+    lane: int
+    seen: list[str]
+    epochs: dict[int, str] = field(default_factory=dict)
+    drops: dict[str, str] = field(default_factory=dict)
+    born: dict[str, int] = field(default_factory=dict)
+    began: dict[int, int] = field(default_factory=dict)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["new", "append", "append", "fork", "epoch", "drop", "delete"]), st.integers(0, 999)),
+    min_size=8,
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_after_deletions_what_remains_is_exactly_what_is_reachable(
+    make: SimpleNamespace, steps: list[tuple[str, int]]
+) -> None:
+    ledger = Ledger.open(None)
+    models: dict[str, Model] = {}
+    for number, (action, choice) in enumerate(steps):
+        _act(ledger, make, models, action if models else "new", choice, number)
+        if action == "delete":
+            _assert_exact(ledger, make, models)
+    _assert_exact(ledger, make, models)
+    for identity in list(models):
+        ledger.delete_session(identity)
+    assert _stored(ledger) == set()
+    tables = ("sessions", "lanes", "entries", "epochs", "slots", "schemas", "requests", "drops", "blobs", "fixes")
+    assert [t for t in tables if ledger._db.one(f"SELECT 1 FROM {t}")] == []
+    ledger.close()
+
+
+def _act(
+    ledger: Ledger, make: SimpleNamespace, models: dict[str, Model], action: str, choice: int, number: int
+) -> None:
+    if action == "new":
+        info = make.new(ledger)
+        models[info.id] = Model(info.main_lane, [])
+        return
+    identity = sorted(models)[choice % len(models)]
+    model, text = models[identity], f"text {number}"
+    if action == "append":
+        ledger.append(model.lane, make.user(len(model.seen) + 1, text))
+        model.seen.append(text)
+    elif action == "epoch":
+        new, parent = ledger.next_epoch(model.lane), max(model.epochs, default=None)
+        ledger.begin_epoch(model.lane, make.epoch(new, parent, system=text, base=len(model.seen)), [])
+        model.epochs[new], model.began[new] = text, len(model.seen)
+    elif action == "drop":
+        drop = ledger.next_drop(identity)
+        ledger.record_drop(model.lane, make.drop(drop, text))
+        model.drops[drop], model.born[drop] = text, len(model.seen)
+    elif action == "fork":
+        upto = choice % (len(model.seen) + 1)
+        fork = ledger.fork_session(identity, at=make.at, entry=upto)
+        models[fork.id] = Model(
+            fork.main_lane,
+            model.seen[:upto],
+            {key: value for key, value in model.epochs.items() if model.began[key] <= upto},
+            {key: value for key, value in model.drops.items() if model.born[key] <= upto},
+            dict(model.born),
+            dict(model.began),
+        )
+    elif action == "delete":
+        ledger.delete_session(identity)
+        del models[identity]
+
+
+def _assert_exact(ledger: Ledger, make: SimpleNamespace, models: dict[str, Model]) -> None:
+    expected: set[bytes] = set()
+    for identity, model in models.items():
+        assert texts(ledger, model.lane) == model.seen
+        assert {drop.id: ledger.drop_text(identity, drop.id) for drop in ledger.drops(identity)} == model.drops
+        for key, text in model.epochs.items():
+            assert ledger.epoch(model.lane, key).system == text
+            blank = make.epoch(key, system=text)
+            expected |= {blank.system.encode(), blank.rules.encode(), *(canonical(tool) for tool in blank.tools)}
+        expected |= {canonical(to_record(make.user(1, text).message)) for text in model.seen}
+        expected |= {text.encode() for text in model.drops.values()}
+    assert _stored(ledger) == expected
+
+
+def _stored(ledger: Ledger) -> set[bytes]:
+    return {blobs.unpack(*row) for row in ledger._db.all("SELECT hash, codec, data FROM blobs")}
+
+
+def test_a_transcript_shows_arguments_that_were_no_object_as_they_came(make: SimpleNamespace) -> None:
+    from nexus_cli.core.entry import Entry, Kind
+    from nexus_cli.core.message import Message, Part, Role, ToolCall
+    from nexus_cli.core.transcript import transcript
+
+    call = ToolCall("c9", "bash", {}, '{"command": ')
+    parts = (Part("image/png", b"x", "shot.png"), Part("image/gif", b"y"))
+    told = transcript([Entry(4, make.at, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", (call,), parts=parts))])
+    lines = ["[4] assistant", "[image shot.png: image/png]", "[image without name: image/gif]"]
+    assert told.splitlines() == [*lines, '-> bash({"command": ) c9']
+    assert json.dumps(transcript([])) == '""'

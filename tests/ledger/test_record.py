@@ -1,0 +1,267 @@
+"""What is recorded comes back as it was: entries, epochs, requests, drops, traces, figures."""
+
+from __future__ import annotations
+
+import sqlite3
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nexus_cli.core.entry import Entry, Form, Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, sound
+from nexus_cli.core.services import Calibration
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import Ledger
+
+ANY_TEXT = st.text(st.characters(), max_size=60)  # lone surrogates too
+MESSAGES = st.builds(
+    Message,
+    st.sampled_from([Role.USER, Role.ASSISTANT, Role.TOOL]),
+    ANY_TEXT,
+    st.lists(st.builds(ToolCall, st.just("c1"), ANY_TEXT, st.dictionaries(ANY_TEXT, ANY_TEXT | st.integers()))),
+    st.none() | st.just("c1"),
+    st.lists(st.builds(Part, st.just("image/png"), st.binary(max_size=40), st.just("a.png"))).map(tuple),
+    st.none() | st.builds(Opaque, st.just("anthropic"), st.just("m"), st.binary(max_size=40)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(MESSAGES, ANY_TEXT, st.sampled_from(list(Kind))), max_size=6))
+def test_every_entry_comes_back_as_it_was_recorded(things: list[tuple[Message, str, Kind]]) -> None:
+    ledger = Ledger.open(None)
+    info = ledger.create_session(folder="/p", project="/p", model="m", recipe="chat", at="2026-01-01T00:00:00.000Z")
+    entries = [Entry(n, "at", "tool:x", kind, m, sound(pre), n) for n, (m, pre, kind) in enumerate(things, 1)]
+    for entry in entries:
+        ledger.append(info.main_lane, entry)
+    assert ledger.read(info.main_lane, 1, 99) == entries
+    assert ledger.last_id(info.main_lane) == len(entries)
+    ledger.close()
+
+
+def test_a_range_is_read_with_both_ends_and_no_more(ledger: Ledger, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    for number in range(1, 10):
+        ledger.append(lane, make.user(number))
+    assert [entry.id for entry in ledger.read(lane, 3, 5)] == [3, 4, 5]
+    assert ledger.read(lane, 6, 5) == []
+    assert [entry.id for entry in ledger.read(lane, 8, 1000)] == [8, 9]
+
+
+def test_an_entry_that_is_not_the_next_is_refused(ledger: Ledger, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.append(lane, make.user(1))
+    with pytest.raises(ValueError, match="does not follow"):
+        ledger.append(lane, make.user(3))
+    with pytest.raises(NexusError, match="another process went on"):
+        ledger.append(lane, make.user(1))
+    assert [entry.id for entry in ledger.read(lane, 1, 9)] == [1]
+
+
+def test_an_epoch_comes_back_byte_for_byte(ledger: Ledger, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.append(lane, make.user(1))
+    ledger.append(lane, make.user(2))
+    first = make.epoch(0)
+    head = (make.slot(1), make.slot(2, "elided", Form.ELIDED), make.slot(2, "marker", Form.MARKER))
+    second = make.epoch(1, parent=0, head=head, base=2, tool_choice="none", effort="high")
+    assert ledger.current_epoch(lane) is None and ledger.next_epoch(lane) == 0
+    ledger.begin_epoch(lane, first, [])
+    ledger.begin_epoch(lane, second, [])
+    assert ledger.epoch(lane, 0) == first
+    assert ledger.current_epoch(lane) == second
+    assert list(second.tools[0]["function"]) == list(ledger.epoch(lane, 1).tools[0]["function"])
+    assert ledger.next_epoch(lane) == 2
+    with pytest.raises(NexusError, match="there is no epoch 7"):
+        ledger.epoch(lane, 7)
+
+
+def test_an_epoch_is_begun_once_and_follows_a_known_one(ledger: Ledger, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.begin_epoch(lane, make.epoch(0), [])
+    with pytest.raises(ValueError, match="begun before"):
+        ledger.begin_epoch(lane, make.epoch(0), [])
+    with pytest.raises(ValueError, match="not recorded"):
+        ledger.begin_epoch(lane, make.epoch(2, parent=1), [])
+
+
+def test_an_epoch_and_its_drops_are_recorded_together_or_not_at_all(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger)
+    ledger.begin_epoch(info.main_lane, make.epoch(0), [make.drop(ledger.next_drop(info.id), "text")])
+    with pytest.raises(ValueError, match="not given out"):
+        ledger.begin_epoch(info.main_lane, make.epoch(1, 0), [make.drop("d9", "never given out")])
+    assert ledger.current_epoch(info.main_lane) == make.epoch(0)
+    assert [drop.id for drop in ledger.drops(info.id)] == ["d1"]
+
+
+def test_a_slot_that_shows_its_entry_whole_adds_no_text(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.append(lane, make.user(1))
+    ledger.begin_epoch(lane, make.epoch(0), [])
+    before = _blobs(path)
+    ledger.begin_epoch(lane, make.epoch(1, 0, (make.slot(1),), 1, effort="low"), [])
+    assert _blobs(path) == before + 1  # the other system text
+
+
+def _blobs(path: Path) -> int:
+    with sqlite3.connect(path) as connection:
+        count: int = connection.execute("SELECT count(*) FROM blobs").fetchone()[0]
+    connection.close()
+    return count
+
+
+def test_a_request_settles_its_entries_and_moves_the_cursor(ledger: Ledger, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.append(lane, make.user(1))
+    ledger.append(lane, make.calling(2))
+    ledger.begin_epoch(lane, make.epoch(0), [])
+    assert ledger.cursor(lane) == 0 and ledger.step(lane) == 0
+    ledger.sending(lane, make.manifest(1, 1), [make.fixed(1, "now")], [])
+    assert ledger.cursor(lane) == 1 and ledger.step(lane) == 1
+    assert [(e.preamble, e.tokens) for e in ledger.read(lane, 1, 2)] == [("now", 7), ("", 0)]
+    assert ledger.line_hashes(lane, 0, 2) == ([], [(1, make.fixed(1, "now").line)])
+
+
+def test_what_was_sent_is_never_settled_otherwise(ledger: Ledger, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.append(lane, make.user(1))
+    ledger.begin_epoch(lane, make.epoch(0, head=(make.slot(1),), base=0), [])
+    line = sha256(b"slot").digest()
+    ledger.sending(lane, make.manifest(1, 1), [make.fixed(1)], [line])
+    ledger.sending(lane, make.manifest(2, 1), [make.fixed(1)], [line])
+    for bad, lines in (([make.fixed(1, "later")], []), ([make.fixed(1, tokens=8)], []), ([make.fixed(2)], [])):
+        with pytest.raises(ValueError):
+            ledger.sending(lane, make.manifest(3, 1), bad, lines)
+    with pytest.raises(ValueError, match="sent before"):
+        ledger.sending(lane, make.manifest(3, 1), [], [sha256(b"other").digest()])
+    with pytest.raises(ValueError, match="lines for"):
+        ledger.sending(lane, make.manifest(3, 1), [], [line, line])
+    with pytest.raises(ValueError, match="does not follow"):
+        ledger.sending(lane, make.manifest(4, 1), [], [])
+    assert ledger.step(lane) == 2
+    assert ledger.line_hashes(lane, 0, 1) == ([line], [(1, make.fixed(1).line)])
+
+
+def test_requests_come_back_with_what_they_used(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger)
+    ledger.append(info.main_lane, make.user(1))
+    ledger.begin_epoch(info.main_lane, make.epoch(0), [])
+    ledger.sending(info.main_lane, make.manifest(1, 1), [make.fixed(1)], [])
+    ledger.sending(info.main_lane, make.manifest(2, 1), [], [])
+    used = Usage(100, 20, 50, 10, 5, 0.25)
+    ledger.received(info.main_lane, 1, used, "stop", True)
+    ledger.received(info.main_lane, 1, used, "stop", True)
+    one, two = ledger.manifests(info.main_lane)
+    assert (one.manifest, one.usage, one.finish, one.reported) == (make.manifest(1, 1), used, "stop", True)
+    assert (two.manifest, two.usage, two.finish, two.reported) == (make.manifest(2, 1), None, None, False)
+    assert ledger.session(info.id).cost_usd == 0.25
+    ledger.received(info.main_lane, 2, Usage(1, 1, cost_usd=None), "length", False)
+    assert ledger.session(info.id).cost_usd is None
+    with pytest.raises(ValueError, match="has ended before"):
+        ledger.received(info.main_lane, 2, used, "stop", True)
+    with pytest.raises(ValueError, match="was not sent"):
+        ledger.received(info.main_lane, 3, used, "stop", True)
+
+
+def test_a_request_row_takes_at_most_a_kilobyte(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.append(lane, make.user(1))
+    ledger.begin_epoch(lane, make.epoch(0), [])
+    for step in range(1, 300):
+        ledger.sending(lane, make.manifest(step, 1), [], [])
+    ledger.close()
+    with sqlite3.connect(path) as connection:
+        statement = "SELECT sum(pgsize) FROM dbstat WHERE name = 'requests'"
+        try:
+            taken = connection.execute(statement).fetchone()[0]
+        except sqlite3.OperationalError:  # SQLite built without dbstat
+            pages, page = (connection.execute(f"PRAGMA {n}").fetchone()[0] for n in ("page_count", "page_size"))
+            taken = pages * page
+    connection.close()
+    assert taken / 299 <= 1024
+
+
+def test_a_drop_gives_its_original_back(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger)
+    for entry in (make.user(1, "please"), make.calling(2), make.result(3, "listing")):
+        ledger.append(info.main_lane, entry)
+    text, span, nothing = (ledger.next_drop(info.id) for _ in range(3))
+    ledger.record_drop(info.main_lane, make.drop(text, "x" * 100_000, uncounted=5))
+    ledger.record_drop(info.main_lane, make.drop(span, entries=(1, 3)))
+    ledger.record_drop(info.main_lane, make.drop(nothing, uncounted=9))
+    assert [text, span, nothing] == ["d1", "d2", "d3"]
+    assert ledger.drop_text(info.id, "d1") == "x" * 100_000
+    told = '[1] user\nplease\n\n[2] assistant\nanswer 2\n-> bash({"command":"ls"}) c1\n\n[3] tool\nlisting'
+    assert ledger.drop_text(info.id, "d2") == told
+    assert ledger.drop_text(info.id, "d3") == ""
+    assert [ledger.drop_text(info.id, bad) for bad in ("d4", "d0", "d01", "x", "", "d" + "9" * 30)] == [None] * 6
+    assert ledger.drop(info.id, "d1") == make.drop("d1", uncounted=5)
+    assert [drop.entries for drop in ledger.drops(info.id)] == [None, (1, 3), None]
+    ledger.recalled(info.id, "d2")
+    assert [drop.recalls for drop in ledger.drops(info.id)] == [0, 1, 0]
+
+
+def test_a_tool_call_starts_once(ledger: Ledger, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    assert not ledger.was_started(lane, "c1")
+    ledger.start_call(lane, "c1", "bash", make.at)
+    assert ledger.was_started(lane, "c1") and not ledger.was_started(lane, "c2")
+    with pytest.raises(NexusError, match="may have run"):
+        ledger.start_call(lane, "c1", "bash", make.at)
+
+
+def test_files_are_remembered_by_their_exact_name(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger)
+    ledger.note_file(info.main_lane, "/p/\udcff", "aa", "read", make.at)
+    ledger.note_file(info.main_lane, "/p/\udcfe", "bb", "read", make.at)
+    ledger.note_file(info.main_lane, "/p/\udcfe", "cc", "changed", make.at)
+    assert ledger.seen(info.id, "/p/\udcff") == "aa"
+    assert ledger.seen(info.id, "/p/\udcfe") == "cc"
+    assert ledger.seen(info.id, "/p/\ufffd") is None
+    assert sorted(ledger.files(info.id)) == [("/p/\udcfe", "changed"), ("/p/\udcff", "read")]
+
+
+def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
+    ledger = Ledger.open(path)
+    info = make.new(ledger)
+    digests = [sha256(b"%d" % n).digest() for n in range(300)]
+    ledger.calibrate("m", Calibration(1.25, 4, 0.5))
+    for number, digest in enumerate(digests):
+        ledger.remember_count(info.id, "o200k_base", digest, number)
+    ledger.close()
+    again = Ledger.open(path)
+    assert again.calibration("m") == Calibration(1.25, 4, 0.5)
+    assert again.calibration("other") == Calibration()
+    assert [again.known_count("o200k_base", digest) for digest in digests] == list(range(300))
+    assert again.known_count("cl100k_base", digests[1]) is None
+    again.close()
+
+
+@pytest.mark.parametrize("column", ["data", "hash"])
+def test_one_flipped_byte_is_found_when_the_text_is_read(
+    ledger: Ledger, path: Path, make: SimpleNamespace, column: str
+) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.append(lane, make.user(1, "some words that are long enough to be packed " * 9))
+    with sqlite3.connect(path) as connection:
+        stored = bytearray(connection.execute(f"SELECT {column} FROM blobs").fetchone()[0])
+        stored[len(stored) // 2] ^= 1
+        connection.execute(f"UPDATE blobs SET {column} = ?", (bytes(stored),))
+    connection.close()
+    with pytest.raises(NexusError) as caught:
+        ledger.read(lane, 1, 1)
+    assert caught.value.kind == "ledger"
+
+
+def test_a_closed_ledger_says_so_and_may_be_closed_again(ledger: Ledger, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    ledger.close()
+    ledger.close()
+    with pytest.raises(NexusError, match="closed"):
+        ledger.append(lane, make.user(1))
+    with pytest.raises(NexusError, match="closed"):
+        ledger.read(lane, 1, 1)

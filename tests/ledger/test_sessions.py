@@ -1,0 +1,105 @@
+"""Sessions are listed without reading them, and found by id, beginning or name."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.ulid import ulid
+
+
+def test_ids_sort_by_time_and_use_crockfords_letters() -> None:
+    moments = ["1970-01-01T00:00:00Z", "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.001Z", "9999-01-01T00:00:00Z"]
+    made = [ulid(moment) for moment in moments]
+    assert made == sorted(made) and len({ulid(moments[1]) for _ in range(100)}) == 100
+    assert all(len(one) == 26 and set(one) <= set("0123456789ABCDEFGHJKMNPQRSTVWXYZ") for one in made)
+    assert made[0].startswith("0000000000") and len(ulid("no time")) == 26
+
+
+def test_a_listing_shows_what_happened_without_reading_a_text(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger, at="2026-01-01T00:00:00.000Z", name=" my\nname ")
+    ledger.append(info.main_lane, make.user(1, "é" * 300))
+    ledger.append(info.main_lane, make.calling(2))
+    ledger.append(info.main_lane, make.result(3))
+    ledger.append(info.main_lane, make.user(4, "more"))
+    statements: list[str] = []
+    ledger._db.connection.set_trace_callback(statements.append)
+    (shown,) = ledger.sessions("/p")
+    ledger._db.connection.set_trace_callback(None)
+    assert (shown.entries, shown.turns, shown.first_text, shown.name) == (4, 2, "é" * 200, "my name")
+    assert (shown.created, shown.updated) == ("2026-01-01T00:00:00.000Z", make.at)
+    assert statements and not [s for s in statements if "blobs" in s or "entries " in s.replace("entries,", "")]
+
+
+def test_the_newest_session_of_a_folder_is_the_one_used_last(ledger: Ledger, make: SimpleNamespace) -> None:
+    assert ledger.newest_session("/p") is None
+    one, two = make.new(ledger), make.new(ledger)
+    make.new(ledger, folder="/elsewhere")
+    assert ledger.newest_session("/p").id == two.id
+    ledger.touch_session(one.id, at="2027-01-01T00:00:00.000Z", model="other/m")
+    assert (ledger.newest_session("/p").id, ledger.session(one.id).model) == (one.id, "other/m")
+    ledger.touch_session(one.id, at="2020-01-01T00:00:00.000Z")
+    assert ledger.session(one.id).updated == "2027-01-01T00:00:00.000Z"
+    assert [info.id for info in ledger.sessions("/p")] == [one.id, two.id]
+    assert len(ledger.sessions()) == 3 and len(ledger.sessions(limit=2)) == 2
+
+
+def test_a_session_is_found_by_id_beginning_or_name(ledger: Ledger, make: SimpleNamespace) -> None:
+    one = make.new(ledger, at="2026-01-01T00:00:00.000Z", name="parser fix")
+    two = make.new(ledger, at="2030-01-01T00:00:00.000Z")
+    for key in (one.id, one.id.lower(), one.id[:10], "parser fix", " parser  fix "):
+        assert ledger.find_session(key).id == one.id
+    assert ledger.find_session(two.id[:8]).id == two.id
+    ledger.rename_session(two.id, "second")
+    assert ledger.find_session("second").id == two.id
+
+
+@pytest.mark.parametrize(("key", "says"), [("parser fi", "Did you mean `parser fix`"), ("", "empty"), ("*", "no id")])
+def test_an_unknown_key_names_the_nearest(ledger: Ledger, make: SimpleNamespace, key: str, says: str) -> None:
+    make.new(ledger, name="parser fix")
+    with pytest.raises(NexusError) as caught:
+        ledger.find_session(key)
+    assert caught.value.kind == "usage" and says in caught.value.line
+
+
+def test_a_key_that_names_several_lists_them(ledger: Ledger, make: SimpleNamespace) -> None:
+    made = [make.new(ledger, name="same") for _ in range(7)]
+    with pytest.raises(NexusError, match="names 7 sessions") as caught:
+        ledger.find_session("same")
+    assert made[-1].id in caught.value.why and "and 2 more" in caught.value.why
+    with pytest.raises(NexusError, match="names 7 sessions"):
+        ledger.find_session(made[0].id[:5])
+
+
+def test_the_work_of_resuming_does_not_grow_with_the_session(make: SimpleNamespace) -> None:
+    assert _resume_work(make, 3_000) <= 1.2 * _resume_work(make, 60)
+
+
+def _resume_work(make: SimpleNamespace, entries: int) -> int:
+    """Steps of SQLite's machine to resume a session of so many entries, 50 of them after the epoch's base."""
+    ledger = Ledger.open(None)
+    info = make.new(ledger)
+    for number in range(1, entries + 1):
+        ledger.append(info.main_lane, make.user(number))
+        if number == entries - 50:
+            head = tuple(make.slot(number) for _ in range(5))
+            ledger.begin_epoch(info.main_lane, make.epoch(0, None, head, number), [])
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    ledger._db.connection.set_progress_handler(count, 1)
+    found = ledger.find_session(info.id)
+    epoch = ledger.current_epoch(found.main_lane)
+    assert epoch is not None
+    assert len(ledger.read(found.main_lane, epoch.base + 1, ledger.last_id(found.main_lane))) == 50
+    ledger.cursor(found.main_lane), ledger.step(found.main_lane), ledger.next_epoch(found.main_lane)
+    ledger._db.connection.set_progress_handler(None, 0)
+    ledger.close()
+    return steps
