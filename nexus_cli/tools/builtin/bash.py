@@ -1,0 +1,106 @@
+"""`bash`: one shell command to its end. Starting and ending the process is in `tools/process.py`.
+
+The environment is the person's, keys included: their tests and tools need it, and a command that runs at all could
+read it elsewhere. Only what this program sets for its own libraries is taken out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.process import Finished
+from nexus_cli.tools.process import run as run_process
+from nexus_cli.tools.threads import finish
+
+DEFAULT_SECONDS = 120
+MOST_SECONDS = 3600
+OURS = (
+    "TIKTOKEN_CACHE_DIR",
+    "LITELLM_MODE",
+    "LITELLM_LOCAL_MODEL_COST_MAP",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS",
+    "LITELLM_LOG",
+)
+"""Set by this program for its libraries, and nothing to a child."""
+_SHOW_EVERY = 0.1
+_SHOW_MOST = 4096
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """The output and a last line with the exit status; only a command that could not be started is an error."""
+    seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
+    loop = asyncio.get_running_loop()
+    live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
+    env = {name: value for name, value in os.environ.items() if name not in OURS} | {"TERM": "dumb"}
+    argv = [_shell(), "-c", arguments["command"]]
+    try:
+        done = await finish(
+            lambda stop: run_process(argv, cwd=context.cwd, env=env, stop=stop, seconds=seconds, show=live.feed)
+        )
+    except (OSError, ValueError) as error:
+        if not os.path.isdir(context.cwd):
+            return ToolResult(error=f"the working folder {context.cwd} is gone", ran=False)
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        return ToolResult(error=f"the command could not be started: {why}", ran=False)
+    live.flush()
+    return ToolResult(await asyncio.to_thread(_told, done, seconds), uncounted=done.uncounted)
+
+
+def _shell() -> str:
+    return next((path for path in ("/bin/bash", shutil.which("bash")) if path and os.path.exists(path)), "/bin/sh")
+
+
+def _told(done: Finished, seconds: int) -> str:
+    text = done.output.decode("utf-8", "replace")
+    if text and not text.endswith("\n"):
+        text += "\n"
+    notes = []
+    if done.timed_out:
+        notes.append(f"ended after {seconds} s: time limit")
+    notes.append(f"exit status {done.status}")
+    if done.left:
+        notes.append(f"{done.left} background processes ended")
+    return f"{text}[{'; '.join(notes)}]"
+
+
+class _Live:
+    """Live output in the thread that reads: the newest part, a few times a second."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        self._show = show
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pending = ""
+        self._last = 0.0
+
+    def feed(self, data: bytes) -> None:
+        self._pending = (self._pending + self._decoder.decode(data))[-_SHOW_MOST:]
+        if time.monotonic() - self._last >= _SHOW_EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._pending:
+            self._show(self._pending)
+            self._pending = ""
+            self._last = time.monotonic()
+
+
+TOOL = Tool(
+    name="bash",
+    parameters={
+        "type": "object",
+        "properties": {"command": {"type": "string"}, "timeout": {"type": "integer", "minimum": 1}},
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.RUN,
+    subject="command",
+)

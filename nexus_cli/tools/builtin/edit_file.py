@@ -1,0 +1,94 @@
+"""`edit_file`: exact replacements in one file, all or none. What counts as a match is in `tools/substitution.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Seen
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.atomic import replace_file
+from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
+from nexus_cli.tools.substitution import apply_edits, short_diff
+from nexus_cli.tools.text import decode
+from nexus_cli.tools.threads import Stop, finish
+
+
+@dataclass(frozen=True, slots=True)
+class _Edited:
+    digest: str
+    diff: str
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """A short diff of what changed; an error, and an untouched file, when one of the edits does not fit."""
+    path = arguments["path"]
+    seen: Seen = context.services[Seen]
+    try:
+        target = real(path, context.cwd)
+        known = seen.digest(str(target))
+        edited = await finish(
+            lambda stop: _edit(target, arguments["edits"], known, stop),
+            lambda done: seen.note(str(target), done.digest, "changed"),
+        )
+    except (OSError, Refused) as error:
+        return ToolResult(error=f"{problem(path, error)}\nNothing was changed.")
+    return ToolResult(edited.diff, changed=(in_project(target, context.project),))
+
+
+def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, stop: Stop) -> _Edited:
+    if not edits:
+        raise Refused("`edits` is empty")
+    content = read(target)
+    if content.beyond:
+        raise Refused("is over 64 MiB")
+    if known is not None and known != content.digest:
+        raise Refused("changed on disk since it was read: read it again")
+    text = decode(content.data)
+    if text is None:
+        raise Refused("is binary")
+    after = apply_edits(text.text, edits)
+    if after == text.text:
+        raise Refused("the edits together change nothing")
+    try:
+        data = text.encoded(after)
+    except UnicodeEncodeError as error:
+        raise Refused(f"is {text.encoding}, which has no {after[error.start]!r}") from None
+    if len(data) > HARD_LIMIT:
+        raise Refused("would be over 64 MiB")
+    replace_file(target, data, stop, expected=content.digest)
+    return _Edited(digest(data), short_diff(text.text, after) or "only line ends changed")
+
+
+TOOL = Tool(
+    name="edit_file",
+    parameters={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "edits": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "old": {"type": "string"},
+                        "new": {"type": "string"},
+                        "all": {"type": "boolean"},
+                    },
+                    "required": ["old", "new"],
+                    "additionalProperties": False,
+                },
+            },
+        },
+        "required": ["path", "edits"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.EDIT,
+    subject="path",
+    paths=lambda arguments: (arguments["path"],),
+    needs=(Seen,),
+)

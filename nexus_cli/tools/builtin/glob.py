@@ -1,0 +1,55 @@
+"""`glob`: paths of files by pattern, in the order of their paths. Which files there are is in `tools/listing.py`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.message import ToolResult, sound
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.files import Refused, problem, real
+from nexus_cli.tools.listing import files
+from nexus_cli.tools.patterns import PathPattern
+from nexus_cli.tools.threads import Stop, finish
+
+LIMIT = 500
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """One path per line as seen from the working folder; or `no files`."""
+    path = arguments.get("path", ".")
+    try:
+        target = real(path, context.cwd)
+        wanted = PathPattern(arguments["pattern"])
+        found = await finish(lambda stop: _list(target, wanted, context.project, stop))
+    except (OSError, Refused) as error:
+        return ToolResult(error=problem(path, error))
+    prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
+    lines = [sound(prefix + name) for name in found[:LIMIT]]
+    if len(found) > LIMIT:
+        lines.append(f"[{len(found) - LIMIT} more: narrow the pattern or `path`]")
+    return ToolResult("\n".join(lines) or "no files")
+
+
+def _list(target: Path, wanted: PathPattern, project: Path, stop: Stop) -> list[str]:
+    os.stat(target)
+    if not target.is_dir():
+        raise Refused("is no folder")
+    return [name for name in files(target, project, stop) if wanted.matches(name)]
+
+
+TOOL = Tool(
+    name="glob",
+    parameters={
+        "type": "object",
+        "properties": {"pattern": {"type": "string"}, "path": {"type": "string"}},
+        "required": ["pattern"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.READ,
+    subject="pattern",
+    paths=lambda arguments: (arguments.get("path", "."),),
+)

@@ -1,0 +1,129 @@
+"""`grep`: lines that match a regular expression. Which files is in `tools/listing.py`, the search in `tools/scan.py`.
+
+`rg`, where there is one, only narrows down the files, and never to fewer than have a match; so the result is the same
+with and without it (README.md beside tools says how).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools import scan
+from nexus_cli.tools.files import Refused, problem, real
+from nexus_cli.tools.listing import files, program, regular
+from nexus_cli.tools.patterns import PathPattern
+from nexus_cli.tools.process import run as run_process
+from nexus_cli.tools.threads import Stop, finish
+
+SECONDS = 60.0
+LIMIT = 100
+_BATCH = 60_000
+_WORDS = re.compile(r"[A-Za-z0-9_ ]+")
+_OTHER_DIALECT = re.compile(r"\\[^wWdDsSbB.+*?()\[\]{}|^$/\\-]|\(\?(?!:)|\[[^]]*(?:\[|&&|--|~~)|\n")
+_UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
+"""Bytes by which the two dialects may part ways: files with one of them are always searched by ourselves."""
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Matches under the path of their file, files in the order of their paths; or `no matches`."""
+    path = arguments.get("path", ".")
+    try:
+        target = real(path, context.cwd)
+        return await finish(lambda stop: _search(target, path, arguments, context.project, stop))
+    except (OSError, Refused) as error:
+        return ToolResult(error=problem(path, error))
+
+
+def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: Stop) -> ToolResult:
+    os.stat(target)
+    if target.is_dir():
+        root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
+        wanted = PathPattern(arguments["glob"]) if "glob" in arguments else None
+        names = [n for n in files(root, project, stop) if (wanted is None or wanted.matches(n)) and regular(root, n)]
+    else:
+        root, names = target.parent, [target.name]
+        prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
+    paths = _narrowed(root, names, arguments, stop)
+    job = {
+        "pattern": arguments["pattern"],
+        "ignore_case": arguments.get("ignore_case", False),
+        "context": arguments.get("context", 0),
+        "limit": arguments.get("limit", LIMIT),
+        "prefix": prefix,
+    }
+    stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
+    # -I and -S: nothing of the working folder or of installed packages can come in between.
+    argv = [sys.executable, "-I", "-S", scan.__file__]
+    done = run_process(argv, cwd=root, env=os.environ, stop=stop, seconds=SECONDS, stdin=stdin, merge=False)
+    text = done.output.decode("utf-8", "replace")
+    if done.timed_out:
+        return ToolResult(error=f"stopped after {SECONDS:.0f} s: simplify the pattern or narrow `path`")
+    if done.status == 0:
+        return ToolResult(text, uncounted=done.uncounted)
+    return ToolResult(error=text if done.status == scan.BAD_PATTERN else f"the search failed (status {done.status})")
+
+
+def _narrowed(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: Stop) -> Sequence[str]:
+    """The files that `rg` cannot rule out; all of them without it, or where the pattern may mean something else."""
+    rg = program("rg")
+    pattern = arguments["pattern"]
+    if rg is None or len(names) < 2 or not pattern or _OTHER_DIALECT.search(pattern):
+        return names
+    case = ["-i"] if arguments.get("ignore_case", False) else []
+    sure = _WORDS.fullmatch(pattern) and not case
+    fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern]
+    fixed += [] if sure else ["-e", _UNSURE]
+    found: set[str] = set()
+    for batch in _batches(names):
+        argv = [*fixed, "--", *(f"./{name}" for name in batch)]
+        try:
+            done = run_process(argv, cwd=root, env=os.environ, stop=stop, seconds=SECONDS, merge=False)
+        except OSError:
+            return names
+        # 2: the pattern is not one of its own, or a file could not be read.
+        if done.status not in (0, 1) or done.timed_out or done.uncounted:
+            return names
+        found.update(os.fsdecode(part).removeprefix("./") for part in done.output.split(b"\0") if part)
+    return [name for name in names if name in found]
+
+
+def _batches(names: Sequence[str]) -> list[list[str]]:
+    batches: list[list[str]] = []
+    size = _BATCH
+    for name in names:
+        size += len(os.fsencode(name)) + 3
+        if size > _BATCH:
+            batches.append([])
+            size = 0
+        batches[-1].append(name)
+    return batches
+
+
+TOOL = Tool(
+    name="grep",
+    parameters={
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string"},
+            "path": {"type": "string"},
+            "glob": {"type": "string"},
+            "ignore_case": {"type": "boolean"},
+            "context": {"type": "integer", "minimum": 0},
+            "limit": {"type": "integer", "minimum": 1},
+        },
+        "required": ["pattern"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.READ,
+    subject="pattern",
+    paths=lambda arguments: (arguments.get("path", "."),),
+)

@@ -1,0 +1,96 @@
+"""`read_file`: the text of a file, or the names in a folder. Keeping the result within its cap is dispatch's.
+
+Text is shown without line numbers: what an edit must quote is then exactly what was read, and it costs fewer tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Seen
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.files import HARD_LIMIT, Content, Refused, problem, read, real
+from nexus_cli.tools.text import decode, image
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """The text; a line in brackets says what else is to be known (range, line ends, encoding)."""
+    path = arguments["path"]
+    try:
+        target = real(path, context.cwd)
+        if await asyncio.to_thread(os.path.isdir, target):
+            return ToolResult(await asyncio.to_thread(_names, target))
+        content = await asyncio.to_thread(read, target)
+        result = await asyncio.to_thread(_shown, content, arguments)
+    except (OSError, Refused) as error:
+        return ToolResult(error=problem(path, error))
+    if result.success and not content.beyond:
+        seen: Seen = context.services[Seen]
+        seen.note(str(target), content.digest, "read")
+    return result
+
+
+def _shown(content: Content, arguments: Mapping[str, Any]) -> ToolResult:
+    data = content.data
+    kind = image(data)
+    text = None if kind else decode(data)
+    if text is None:
+        what = f"a {kind} image" if kind else "binary"
+        raise Refused(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
+    shown = text.shown
+    notes = []
+    if "offset" in arguments or "limit" in arguments:
+        shown, note = _lines(shown, arguments.get("offset", 1), arguments.get("limit"))
+        notes.append(note)
+    if text.encoding != "utf-8" or text.errors != "strict":
+        notes.append(text.encoding if text.errors == "strict" else "some bytes are no UTF-8")
+    if "\r\n" in text.text:
+        notes.append("CRLF line ends" if text.crlf else "mixed line ends")
+    if content.beyond:
+        notes.append(f"only the first {HARD_LIMIT >> 20} MiB; {content.beyond} bytes follow")
+    if not data:
+        notes.append("empty file")
+    head = f"[{'; '.join(notes)}]\n" if notes else ""
+    return ToolResult(head + shown, uncounted=content.beyond)
+
+
+def _lines(text: str, offset: int, limit: int | None) -> tuple[str, str]:
+    lines = text.split("\n")
+    total = len(lines) - (lines[-1] == "")
+    if offset > max(1, total):
+        raise Refused(f"has only {total} lines")
+    last = total if limit is None else min(total, offset + limit - 1)
+    part = "\n".join(lines[offset - 1 : last])
+    ended = last < len(lines)
+    return part + ("\n" if ended and part else ""), f"lines {offset}-{last} of {total}"
+
+
+def _names(folder: Path) -> str:
+    with os.scandir(folder) as entries:
+        names = [entry.name + ("/" if entry.is_dir() else "") for entry in entries]
+    return "\n".join(sorted(names)) or "[empty folder]"
+
+
+TOOL = Tool(
+    name="read_file",
+    parameters={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "offset": {"type": "integer", "minimum": 1},
+            "limit": {"type": "integer", "minimum": 1},
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.READ,
+    subject="path",
+    paths=lambda arguments: (arguments["path"],),
+    needs=(Seen,),
+)

@@ -1,0 +1,107 @@
+"""`recall`: reads back what was left out of a request, in pieces within the cap, so that it makes no new drop."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Recall, TokenCounter
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.clip import Count, piece
+
+_RANGE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*")
+_HEADER = 64
+"""Tokens kept free for the line that says which piece this is."""
+_AROUND = 200
+_MOST_HITS = 10_000
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """A piece of the original with its range and the way on, or the places where `query` occurs."""
+    drop = arguments["id"]
+    service: Recall = context.services[Recall]
+    text = service.recall(drop)
+    if text is None:
+        why = f"there is no drop {drop!r} here; ids stand in the lines `[... left out: recall(\"d1\", ...) ...]`"
+        return ToolResult(error=why)
+    try:
+        start, end = _bounds(arguments.get("range", ":"), len(text))
+    except ValueError:
+        return ToolResult(error='`range` must be "A:B", two offsets in characters, such as "4000:8000"')
+    counter = context.services.get(TokenCounter)
+    count: Count = _bound if counter is None else counter.count
+    cap = max(16, context.output_cap - _HEADER)
+    query = arguments.get("query", "")
+    shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count) if query else None
+    if shown is None:
+        shown = await asyncio.to_thread(_piece, drop, text, start, end, cap, count)
+    return ToolResult(shown, cites=drop)
+
+
+def _bound(text: str) -> int:
+    """No fewer tokens than a byte-pair table makes of ordinary text: the measure without a counter."""
+    plain = sum(map(str.isascii, text))
+    return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
+
+
+def _bounds(text: str, length: int) -> tuple[int, int]:
+    match = _RANGE.fullmatch(text)
+    if match is None or "-" in match.groups():
+        raise ValueError(text)
+    first, last = (int(part) if part else None for part in match.groups())
+    start, end, _ = slice(first, last).indices(length)
+    return start, max(start, end)
+
+
+def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -> str:
+    found = piece(text, start, end, cap, count)
+    if found.start == found.end:
+        return f"[nothing in this range; {drop} has {found.total} characters]"
+    more = f'; next: recall("{drop}", "{found.end}:{end}")' if found.end < end else ""
+    return f"[{drop}, characters {found.start}:{found.end} of {found.total}{more}]\n{found.text}"
+
+
+def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -> str:
+    """Every place where `query` occurs, case aside, with some text around it, as many as fit."""
+    spots: list[tuple[int, int]] = []
+    total = 0
+    for match in re.compile(re.escape(query), re.IGNORECASE).finditer(text, start, end):
+        total += 1
+        low, high = max(start, match.start() - _AROUND), min(end, match.end() + _AROUND)
+        if spots and low <= spots[-1][1]:
+            spots[-1] = (spots[-1][0], high)
+        elif len(spots) < _MOST_HITS:
+            spots.append((low, high))
+    if not spots:
+        return f"[{query!r} does not occur in characters {start}:{end}]"
+    parts: list[str] = []
+    left = cap
+    for low, high in spots:
+        part = f"[characters {low}:{high}]\n{text[low:high]}"
+        left -= count(part) + 1
+        if left < 0:
+            break
+        parts.append(part)
+    if not parts:
+        found = piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
+        parts.append(f"[characters {found.start}:{found.end}]\n{found.text}")
+    rest = f"\n[{len(spots) - len(parts)} more places; narrow `range` or `query`]" if len(parts) < len(spots) else ""
+    return f"[{total} hits]\n" + "\n".join(parts) + rest
+
+
+TOOL = Tool(
+    name="recall",
+    parameters={
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "range": {"type": "string"}, "query": {"type": "string"}},
+        "required": ["id"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.NONE,
+    subject="id",
+    needs=(Recall,),
+)

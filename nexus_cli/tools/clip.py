@@ -1,0 +1,168 @@
+"""Cuts a text down to a number of tokens, pure: head and tail with one marker line between, or a piece of a range.
+
+Ranges are Python slices in characters. Recording what was left out as a drop is the session's.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nexus_cli.core.services import Piece
+
+Count = Callable[[str], int]
+
+_TRIES = 8
+_FILLED = 0.95
+_LONGEST_SEQUENCE = 64
+_JOINER = "\u200d"
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """A text that fits, and which parts of the original it shows."""
+
+    text: str
+    shown: tuple[tuple[int, int], ...]
+    """Ranges of the original that stand in `text`, in order."""
+    left_out_chars: int = 0
+    left_out_tokens: int = 0
+    """The whole less what is shown, by the given counter."""
+
+    @property
+    def left_out(self) -> tuple[int, int]:
+        """The one range that is not shown; empty when nothing was left out."""
+        start = self.shown[0][1] if self.shown else 0
+        return start, start + self.left_out_chars
+
+
+def clip(text: str, cap: int, count: Count, drop_id: str = "") -> Clipped:
+    """`text` in at most `cap` tokens: as it is, or head and tail around a line that says how to `recall` the rest.
+
+    Cuts lie at line ends where that costs little, and never inside a combining sequence. `count` is called once with
+    the whole text and a bounded number of times with about `cap` tokens of it. A cap too small for the marker gives a
+    shorter marker, at last no text at all. Follows design law 5: the hole is visible and leads back.
+    """
+    whole = count(text)
+    if whole <= cap:
+        return Clipped(text, ((0, len(text)),))
+    room = cap - count(_marker(whole, 0, len(text), len(text), drop_id)) - 2
+    while room > 1:
+        head = _snap_back(text, _forward(text, 0, len(text), room // 2, count))
+        tail = max(head, _snap_on(text, _backward(text, head, len(text), room - room // 2, count)))
+        kept = count(text[:head]) + count(text[tail:])
+        result = _joined(text, head, tail, max(1, whole - kept), drop_id)
+        size = count(result.text)
+        if size <= cap and result.left_out_chars > 0:
+            return result
+        room = min(room * 9 // 10, room - max(0, size - cap))
+    for marker in (_marker(whole, 0, len(text), len(text), drop_id), f'[... recall("{drop_id}") ...]' * bool(drop_id)):
+        if count(marker) <= cap:
+            return Clipped(marker, ((0, 0), (len(text), len(text))), len(text), whole)
+    return Clipped("", ((0, 0), (len(text), len(text))), len(text), whole)
+
+
+def piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
+    """As much of `text[start:end]` from its start as fits `cap` tokens; it ends at a line end where that costs little.
+
+    Offsets are taken as Python slices take them.
+    """
+    first, last, _ = slice(start, end).indices(len(text))
+    last = max(first, last)
+    stop = _forward(text, first, last, cap, count)
+    if stop < last:
+        snapped = _snap_back(text, stop, first)
+        if first < snapped < stop and count(text[first:snapped]) <= cap:
+            stop = snapped
+    return Piece(text[first:stop], first, stop, len(text))
+
+
+def _marker(tokens: int, start: int, end: int, total: int, drop_id: str) -> str:
+    way = f': recall("{drop_id}", "{start}:{end}")' if drop_id else ""
+    return f"[... {tokens:,} tokens (characters {start}:{end} of {total}) left out{way} ...]"
+
+
+def _joined(text: str, head: int, tail: int, tokens: int, drop_id: str) -> Clipped:
+    before = text[:head]
+    gap = "" if not before or before.endswith("\n") else "\n"
+    after = "\n" if tail < len(text) else ""
+    shown = f"{before}{gap}{_marker(tokens, head, tail, len(text), drop_id)}{after}{text[tail:]}"
+    return Clipped(shown, ((0, head), (tail, len(text))), tail - head, tokens)
+
+
+def _forward(text: str, start: int, end: int, cap: int, count: Count) -> int:
+    """An offset up to which `text[start:]` fits `cap`, near the last such one."""
+    return start + _longest(end - start, cap, lambda size: count(text[start : start + size]))
+
+
+def _backward(text: str, start: int, end: int, cap: int, count: Count) -> int:
+    return end - _longest(end - start, cap, lambda size: count(text[end - size : end]))
+
+
+def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
+    """The largest size up to `limit` that was seen to fit: a few steps by proportion, halving where that fails."""
+    fits, over = 0, limit + 1
+    size = min(limit, cap * 4)
+    for _ in range(_TRIES):
+        if size <= fits:
+            break
+        used = tokens(size)
+        if used <= cap:
+            fits = size
+            if size == limit or used >= cap * _FILLED:
+                break
+        else:
+            over = size
+        aim = size * 4 if used <= 0 else min(size * 4, int(size * cap / used * 0.98))
+        size = aim if fits < aim < over else (fits + over) // 2
+        size = min(size, limit)
+    while fits == 0 and over > 1:
+        over //= 2
+        if tokens(over) <= cap:
+            fits = over
+    return fits
+
+
+def _snap_back(text: str, cut: int, floor: int = 0) -> int:
+    """`cut`, or the line end before it when that loses at most a quarter; else the last whole character."""
+    if cut in (floor, len(text)):
+        return cut
+    line = text.rfind("\n", floor + (cut - floor) * 3 // 4, cut) + 1
+    if line > floor:
+        return line
+    sound = cut
+    while sound > floor and cut - sound < _LONGEST_SEQUENCE and _inside(text, sound):
+        sound -= 1
+    return sound if not _inside(text, sound) else cut
+
+
+def _snap_on(text: str, cut: int) -> int:
+    """The mirror image for a tail: later, never earlier."""
+    if cut in (0, len(text)) or text[cut - 1] == "\n":
+        return cut
+    line = text.find("\n", cut, cut + (len(text) - cut) // 4) + 1
+    if line and line < len(text):
+        return line
+    sound = cut
+    while sound < len(text) and sound - cut < _LONGEST_SEQUENCE and _inside(text, sound):
+        sound += 1
+    return sound if sound < len(text) and not _inside(text, sound) else cut
+
+
+def _inside(text: str, cut: int) -> bool:
+    """Whether a cut here would part what is read as one character."""
+    if cut <= 0 or cut >= len(text):
+        return False
+    before, after = text[cut - 1], text[cut]
+    if after.isascii():
+        return (before == "\r" and after == "\n") or before == _JOINER
+    code = ord(after)
+    return (
+        before == _JOINER
+        or after == _JOINER
+        or unicodedata.category(after) in ("Mn", "Me", "Mc")
+        or 0x1F3FB <= code <= 0x1F3FF
+        or 0xDC00 <= code <= 0xDFFF
+        or (0x1F1E6 <= code <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF)
+    )

@@ -1,0 +1,139 @@
+"""The files below a folder that are worth looking at: what git would track, else what `.gitignore` files leave.
+
+Symbolic links are listed, never followed. What is done with the files is the tool's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nexus_cli.tools import process
+from nexus_cli.tools.files import Refused, read
+from nexus_cli.tools.threads import Stop
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+_SECONDS = 30.0
+_RULES_LIMIT = 1024 * 1024
+_SUBMODULES = 8
+_INHERITED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_CEILING_DIRECTORIES")
+_LS = ("-c", "core.fsmonitor=false", "-c", "core.quotepath=false", "ls-files", "-co", "--exclude-standard", "-z")
+"""No monitor: a repository's own configuration could name a command there, and reading must not run it."""
+
+
+def files(root: Path, project: Path, stop: Stop) -> list[str]:
+    """Paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
+
+    A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it.
+    """
+    found = _by_git(root, stop, 0)
+    if not found:
+        rules = [*_inherited(root, project)]
+        found = list(_walk(root, "", rules, stop)) or (list(_walk(root, "", [], stop)) if rules else [])
+    return sorted(found)
+
+
+def regular(root: Path, path: str) -> bool:
+    """Whether a listed path is a regular file and no link."""
+    try:
+        return stat.S_ISREG(os.lstat(root / path).st_mode)
+    except OSError:
+        return False
+
+
+def program(name: str) -> str | None:
+    """The absolute path of a program on the PATH, never one found through a relative entry."""
+    found = shutil.which(name)
+    return found if found is not None and os.path.isabs(found) else None
+
+
+def _by_git(root: Path, stop: Stop, depth: int) -> list[str]:
+    """What git lists, with nested repositories; empty where git cannot tell."""
+    git = program("git")
+    if git is None or depth > _SUBMODULES:
+        return []
+    env = {name: value for name, value in os.environ.items() if name not in _INHERITED}
+    env |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        done = process.run([git, *_LS], cwd=root, env=env, stop=stop, seconds=_SECONDS, merge=False)
+    except OSError:
+        return []
+    stop.check()
+    if done.status != 0 or done.timed_out or done.uncounted:
+        return []
+    found = []
+    for name in {os.fsdecode(part) for part in done.output.split(b"\0") if part}:
+        bare = name.rstrip("/")
+        try:
+            mode = os.lstat(root / bare).st_mode
+        except OSError:
+            continue
+        if stat.S_ISDIR(mode):
+            found += [f"{bare}/{inner}" for inner in _by_git(root / bare, stop, depth + 1)]
+        elif not bare.startswith("../"):
+            found.append(bare)
+    return found
+
+
+Rules = Sequence[tuple[str, "GitIgnoreSpec"]]
+"""Ignore files with the prefix that leads from their folder to the root of the walk, outermost first."""
+
+
+def _inherited(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
+    """The rules of the folders above `root`, up to the project."""
+    top = Path(os.path.realpath(project))
+    if root == top or not root.is_relative_to(top):
+        return
+    steps = root.relative_to(top).parts
+    for i in range(len(steps)):
+        spec = _spec(top.joinpath(*steps[:i]))
+        if spec is not None:
+            yield "/".join(steps[i:]) + "/", spec
+
+
+def _walk(root: Path, prefix: str, rules: Rules, stop: Stop) -> Iterator[str]:
+    stop.check()
+    folder = root / prefix
+    own = _spec(folder)
+    rules = rules if own is None else [*rules, (f"\0{prefix}", own)]
+    try:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+    except OSError:
+        return
+    for entry in found:
+        path = prefix + entry.name
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name != ".git" and not _ignored(path + "/", rules):
+                yield from _walk(root, path + "/", rules, stop)
+        elif not _ignored(path, rules):
+            yield path
+
+
+def _ignored(path: str, rules: Rules) -> bool:
+    """The innermost file that has a rule for the path decides."""
+    for prefix, spec in reversed(rules):
+        relative = path[len(prefix) - 1 :] if prefix.startswith("\0") else prefix + path
+        include = spec.check_file(relative).include
+        if include is not None:
+            return bool(include)
+    return False
+
+
+def _spec(folder: Path) -> GitIgnoreSpec | None:
+    try:
+        content = read(folder / ".gitignore", _RULES_LIMIT)
+    except (OSError, Refused):
+        return None
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415  (only outside git, and slow to load)
+
+    try:
+        return GitIgnoreSpec.from_lines(content.data.decode("utf-8", "replace").splitlines())
+    except ValueError:
+        return None

@@ -1,0 +1,113 @@
+"""Decides whether a call runs or a person is asked first. Pure: it looks where paths lead and changes nothing.
+
+Asking, and what happens without anybody to ask, is the session's. The rules are interface.md section 2.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.tools.files import Refused, real
+
+PROTECTED_FOLDERS = frozenset({".git", ".nexus"})
+"""Anything at or below a folder of these names, anywhere in the project."""
+INSTRUCTION_FILES = frozenset(
+    {"nexus.md", "agents.md", "soul.md", "identity.md", "agent.md", "preferences.md", "claude.md"}
+)
+SHELL_FILES = frozenset({
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
+    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",
+    ".inputrc", ".envrc", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", "config.fish",
+    ".pam_environment",
+})
+"""Read by a shell or a login before anybody looks at them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The call may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person is asked; where nobody can be, the call is refused."""
+
+    why: str
+    """One line, fit for `Question.why`."""
+    kind: str
+    """`run`, `edit`, `outside` or `protected`: what an answer for the rest of the session may cover. For `outside`
+    and `protected` it should cover no more than the same paths."""
+
+
+Verdict = Granted | Ask
+
+
+def decide(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    *,
+    allow: str,
+    cwd: Path,
+    project: Path,
+    config_dirs: Iterable[Path] = (),
+) -> Verdict:
+    """Whether this call runs at level `allow` (one of `LEVELS`; `ValueError` for another).
+
+    Paths are judged by where they lead, links and `..` resolved, names compared without regard to case. Raising the
+    level never turns a granted call into one that asks.
+    """
+    LEVELS.index(allow)
+    if allow == "all" or tool.effect is Effect.NONE:
+        return Granted()
+    if tool.effect is Effect.RUN:
+        return Ask("it runs a command", "run")
+    writes = tool.effect is Effect.EDIT
+    within = [Path(os.path.realpath(folder)) for folder in config_dirs]
+    try:
+        found = [_place(path, writes, cwd, project, within) for path in tool.paths(arguments)]
+    except Refused as refused:
+        return Ask(str(refused), "protected")
+    for verdict in found:
+        if verdict is not None:
+            return verdict
+    if writes and allow == "read":
+        return Ask("it changes files", "edit")
+    return Granted()
+
+
+def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]) -> Ask | None:
+    """Why a path is asked about at every level below `all`, or None."""
+    target = real(path, cwd)
+    told = " ".join(path.split())
+    verb = "writes" if writes else "reads"
+    root = Path(os.path.realpath(project))
+    if not target.is_relative_to(root):
+        return Ask(f"it {verb} outside the project: {told}", "outside")
+    if not writes:
+        return None
+    if any(target.is_relative_to(folder) for folder in config_dirs):
+        return Ask(f"it writes to the configuration of nexus: {told}", "protected")
+    written = Path(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))))
+    for place in (target, written):
+        names = [_folded(name) for name in (place.relative_to(root) if place.is_relative_to(root) else place).parts]
+        inside = PROTECTED_FOLDERS.intersection(names)
+        if inside:
+            return Ask(f"it writes to {min(inside)}: {told}", "protected")
+        if names and names[-1] in INSTRUCTION_FILES:
+            return Ask(f"it writes an instruction file: {told}", "protected")
+        if names and names[-1] in SHELL_FILES:
+            return Ask(f"it writes a shell start-up file: {told}", "protected")
+    return None
+
+
+def _folded(name: str) -> str:
+    """A name as the most forgiving file system reads it: no case, no invisible letters, no dots or spaces behind."""
+    shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+    return shown.casefold().rstrip(". ")

@@ -1,0 +1,175 @@
+"""Runs one child in a session of its own, bounded in time and memory, and ends its whole tree.
+
+What is run and how the result reads is the tool's. A process that leaves the tree on purpose (a double fork into
+another session) is not followed; nor does a child end by itself when we are killed outright.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from nexus_cli.tools import tree
+from nexus_cli.tools.output import Kept
+from nexus_cli.tools.threads import Stop
+
+_LOOK = 0.05
+"""Seconds between two looks at a child that says nothing."""
+_GRACE = 0.3
+"""Seconds that what a finished command left running gets to finish too (a `tee` behind it)."""
+_TERM = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+_DRAIN = 1.0
+"""Seconds for reading what is still in the pipe, should somebody go on writing."""
+
+_live: set[int] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a child ended."""
+
+    output: bytes
+    """Its output; beyond the hard limit its beginning and its end with a line between."""
+    status: int
+    """Exit status as a shell tells it: 128 + N after signal N."""
+    uncounted: int = 0
+    """Bytes of output that were counted and not kept."""
+    timed_out: bool = False
+    left: int = 0
+    """Processes of the tree that were still running afterwards and were ended."""
+
+
+def end_all() -> None:
+    """SIGKILL to the tree of every child that runs now: for a program that must end at once."""
+    for pid in tuple(_live):
+        tree.send(pid, tree.of(pid), signal.SIGKILL)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stop: Stop,
+    seconds: float,
+    stdin: bytes = b"",
+    merge: bool = True,
+    show: Callable[[bytes], None] | None = None,
+) -> Finished:
+    """Run `argv` and wait for it, blocking: call it through `threads.finish`.
+
+    No terminal, stdin is `stdin` or empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when
+    `stop` is pressed, the tree gets SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps
+    nothing waiting. Raises `OSError` or `ValueError` when the child cannot be started.
+    """
+    stop.check()
+    with tempfile.TemporaryFile() as source:
+        source.write(stdin)
+        source.seek(0)
+        child = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=source if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merge else subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+    _live.add(child.pid)
+    assert child.stdout is not None
+    kept = Kept()
+    try:
+        with _Pipe(child.stdout, kept, show) as pipe:
+            return _attend(child, pipe, kept, stop, seconds)
+    finally:
+        if child.poll() is None:
+            tree.send(child.pid, tree.of(child.pid), signal.SIGKILL)
+            child.wait()
+        _live.discard(child.pid)
+
+
+class _Pipe:
+    """The reading end of a child's output."""
+
+    def __init__(self, file: IO[bytes], kept: Kept, show: Callable[[bytes], None] | None) -> None:
+        self._file, self._kept, self._show = file, kept, show
+        self._selector = selectors.DefaultSelector()
+        self.open = True
+
+    def __enter__(self) -> _Pipe:
+        os.set_blocking(self._file.fileno(), False)
+        self._selector.register(self._file, selectors.EVENT_READ)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+        self._file.close()
+
+    def pump(self, seconds: float) -> bool:
+        """Wait at most so long for output and keep what is there; False when none came."""
+        if not self.open:
+            time.sleep(seconds)
+            return False
+        if not self._selector.select(seconds):
+            return False
+        try:
+            data = os.read(self._file.fileno(), 1 << 18)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.open = False
+            self._selector.unregister(self._file)
+            return False
+        self._kept.add(data)
+        if self._show is not None:
+            self._show(data)
+        return True
+
+
+def _attend(child: subprocess.Popen[bytes], pipe: _Pipe, kept: Kept, stop: Stop, seconds: float) -> Finished:
+    deadline = time.monotonic() + seconds
+    timed_out = False
+    while child.poll() is None:
+        if stop.pressed or time.monotonic() >= deadline:
+            timed_out = not stop.pressed
+            break
+        pipe.pump(min(_LOOK, max(0.0, deadline - time.monotonic())))
+    left = 0
+    if child.poll() is None:
+        _end(child, pipe, stop)
+    else:
+        grace = time.monotonic() + _GRACE
+        while (pipe.open or tree.group(child.pid)) and time.monotonic() < grace and not stop.pressed:
+            pipe.pump(_LOOK)
+        left = len(tree.group(child.pid))
+        if left:
+            _end(child, pipe, stop)
+    drained = time.monotonic() + _DRAIN
+    while pipe.pump(0) and time.monotonic() < drained:
+        continue
+    code = child.wait()
+    return Finished(kept.joined(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
+
+
+def _end(child: subprocess.Popen[bytes], pipe: _Pipe, stop: Stop) -> None:
+    """SIGTERM to the tree, SIGKILL to what of it is left after two seconds; returns when the child is gone."""
+    found = tree.of(child.pid)
+    tree.send(child.pid, found, signal.SIGTERM)
+    limit = time.monotonic() + _TERM
+    while time.monotonic() < limit and not stop.hurry:
+        child.poll()
+        if not tree.alive(found) and not tree.group(child.pid):
+            break
+        pipe.pump(_LOOK)
+    tree.send(child.pid, tree.alive(found) | tree.of(child.pid), signal.SIGKILL)
+    child.wait()

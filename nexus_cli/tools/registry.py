@@ -1,0 +1,83 @@
+"""Finds the tools and hands out their definitions. Runs none: that is the session's dispatch."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import pkgutil
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.tool import Tool
+from nexus_cli.tools import builtin
+
+
+def discover() -> dict[str, Tool]:
+    """The built-in tools by name, sorted: the `TOOL` of each module in `builtin/`, described by the `.md` beside it.
+
+    Raises `FileNotFoundError` when a description is missing and `AttributeError` when a module has no `TOOL`.
+    """
+    found = []
+    for folder in builtin.__path__:
+        for module in pkgutil.iter_modules([folder]):
+            tool: Tool = import_module(f"{builtin.__name__}.{module.name}").TOOL
+            text = Path(folder, f"{module.name}.md").read_text(encoding="utf-8")
+            found.append(replace(tool, description=" ".join(text.split())))
+    return {tool.name: tool for tool in sorted(found, key=lambda tool: tool.name)}
+
+
+class ToolRegistry:
+    """The tools of one session: those whose needs the given services meet, in the order of their names."""
+
+    def __init__(self, tools: Iterable[Tool] | None = None, services: Mapping[type, Any] | None = None) -> None:
+        """`tools` None means the built-in ones. Raises `ValueError` when two have one name."""
+        self.services: Mapping[type, Any] = dict(services or {})
+        """By protocol, as a `ToolContext` wants them."""
+        offered = list(discover().values() if tools is None else tools)
+        self._tools: dict[str, Tool] = {}
+        for tool in sorted(offered, key=lambda tool: tool.name):
+            if tool.name in self._tools:
+                raise ValueError(f"two tools are called {tool.name!r}")
+            if all(need in self.services for need in tool.needs):
+                self._tools[tool.name] = tool
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of exactly this name, or None."""
+        return self._tools.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """All names, sorted."""
+        return tuple(self._tools)
+
+    def nearest(self, name: str) -> str | None:
+        """The name that a misspelt one most likely means, or None."""
+        plain = {_letters(known): known for known in self._tools}
+        wanted = _letters(name)
+        if wanted in plain:
+            return plain[wanted]
+        close = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.55)
+        if close:
+            return plain[close[0]]
+        inside = [known for key, known in plain.items() if len(wanted) > 2 and (wanted in key or key in wanted)]
+        return inside[0] if inside else None
+
+    def get_definitions(self) -> list[dict[str, Any]]:
+        """The tools as Chat Completions wants them: the same bytes in every process, a fresh copy at every call."""
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": json.loads(json.dumps(tool.parameters)),
+                },
+            }
+            for tool in self._tools.values()
+        ]
+
+
+def _letters(name: str) -> str:
+    return "".join(c for c in name.casefold() if c.isalnum())

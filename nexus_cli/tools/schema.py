@@ -1,0 +1,152 @@
+"""Checks a call's arguments against a tool's JSON Schema, and mends what a model often gets slightly wrong.
+
+Only the subset that tools here use: `type`, `required`, `properties`, `enum`, `items`, `minimum`, `maximum`,
+`additionalProperties`. Unknown keywords are passed over, as JSON Schema says. What a tool does with sound arguments
+is its own matter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_NAMES = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+_LONGEST_QUOTE = 60
+
+
+def check(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The arguments after harmless mending, and what is still wrong with them (empty: nothing).
+
+    Mended: `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string, JSON
+    text for an array or object, and null for an optional argument (left out).
+    """
+    mended = _mend(dict(arguments), schema)
+    return mended, validate(mended, schema)
+
+
+def validate(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
+    """One sentence per fault, each naming the argument and what it must be; empty when there is none."""
+    return _faults(arguments, schema, "")
+
+
+def _is(value: Any, kind: str) -> bool:
+    match kind:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "array":
+            return isinstance(value, list | tuple)
+        case "object":
+            return isinstance(value, Mapping)
+        case "null":
+            return value is None
+    return True
+
+
+def _mend(value: Any, schema: Mapping[str, Any]) -> Any:
+    value = _cast(value, schema.get("type"))
+    if isinstance(value, Mapping) and ("properties" in schema or schema.get("type") == "object"):
+        known = schema.get("properties", {})
+        required = schema.get("required", ())
+        return {
+            name: _mend(item, known.get(name, {}))
+            for name, item in value.items()
+            if not (item is None and name in known and name not in required and not _allows_null(known[name]))
+        }
+    if isinstance(value, list | tuple) and "items" in schema:
+        return [_mend(item, schema["items"]) for item in value]
+    return value
+
+
+def _allows_null(schema: Mapping[str, Any]) -> bool:
+    kinds = schema.get("type", "null")
+    return "null" in ((kinds,) if isinstance(kinds, str) else kinds) or None in schema.get("enum", ())
+
+
+def _cast(value: Any, kind: Any) -> Any:
+    if not isinstance(kind, str) or _is(value, kind):
+        return value
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind == "string" and isinstance(value, int | float) and not isinstance(value, bool):
+        return json.dumps(value)
+    if not isinstance(value, str) or kind == "null":
+        return value
+    try:
+        parsed = json.loads(value.strip().lower() if kind == "boolean" else value)
+    except (ValueError, RecursionError):
+        return value
+    if kind == "integer" and isinstance(parsed, float) and parsed.is_integer():
+        parsed = int(parsed)
+    return parsed if _is(parsed, kind) else value
+
+
+def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
+    where = f"`{at}`" if at else "the arguments"
+    kinds = schema.get("type")
+    if kinds is not None:
+        allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        if not any(_is(value, kind) for kind in allowed):
+            wanted = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
+            return [f"{where} must be {wanted}, not {_quoted(value)}"]
+    faults = []
+    if "enum" in schema and value not in schema["enum"]:
+        faults.append(f"{where} must be one of {', '.join(_quoted(v) for v in schema['enum'])}, not {_quoted(value)}")
+    if _is(value, "number"):
+        if "minimum" in schema and value < schema["minimum"]:
+            faults.append(f"{where} must be at least {schema['minimum']}, not {_quoted(value)}")
+        if "maximum" in schema and value > schema["maximum"]:
+            faults.append(f"{where} must be at most {schema['maximum']}, not {_quoted(value)}")
+    if isinstance(value, Mapping):
+        faults += _object_faults(value, schema, at)
+    elif isinstance(value, list | tuple) and "items" in schema:
+        for number, item in enumerate(value):
+            faults += _faults(item, schema["items"], f"{at}[{number}]")
+    return faults
+
+
+def _object_faults(value: Mapping[str, Any], schema: Mapping[str, Any], at: str) -> list[str]:
+    known: Mapping[str, Any] = schema.get("properties", {})
+    prefix = f"{at}." if at else ""
+    faults = [f"`{prefix}{name}` is required" for name in schema.get("required", ()) if name not in value]
+    rest = schema.get("additionalProperties", True)
+    for name, item in value.items():
+        if name in known:
+            faults += _faults(item, known[name], prefix + name)
+        elif rest is False:
+            faults.append(f"`{prefix}{name}` is unknown{_instead(name, known)}")
+        elif isinstance(rest, Mapping):
+            faults += _faults(item, rest, prefix + name)
+    return faults
+
+
+def _instead(name: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    parts = [key for key in known if key in name.casefold() or name.casefold() in key]
+    best = (close or parts)[:1]
+    if best:
+        return f"; did you mean `{best[0]}`?"
+    return f"; known: {', '.join(f'`{key}`' for key in known)}" if known else ""
+
+
+def _quoted(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."

@@ -1,0 +1,99 @@
+"""Which processes belong to a child: its process group and its descendants, from /proc or `ps`.
+
+Starting and waiting is in `process`. A zombie does not count as running.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One running process; equal only to itself, not to a later one with the same number (where /proc tells)."""
+
+    pid: int
+    born: str = ""
+    """When it started, in the system's own ticks; "" where that is not known."""
+
+
+def of(pid: int) -> set[Process]:
+    """The running processes of the group that `pid` leads, and all their descendants."""
+    table = _table()
+    members = {number for number, (_, _, group) in table.items() if group == pid}
+    members |= {pid} & table.keys()
+    grown = True
+    while grown:
+        more = {number for number, (_, parent, _) in table.items() if parent in members} - members
+        members |= more
+        grown = bool(more)
+    return {table[number][0] for number in members}
+
+
+def group(pid: int) -> set[Process]:
+    """The running processes of the group that `pid` led. Cheap when there are none."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return set()
+    except PermissionError:
+        # macOS says so of a group that has only zombies left.
+        pass
+    return {process for process, _, leader in _table().values() if leader == pid}
+
+
+def alive(processes: Iterable[Process]) -> set[Process]:
+    """Those that still run."""
+    table = _table()
+    return {process for process in processes if process.pid in table and table[process.pid][0] == process}
+
+
+def send(pid: int, processes: Iterable[Process], number: signal.Signals) -> None:
+    """A signal to the group that `pid` leads, at once, and to each of `processes`; who is gone is passed over."""
+    if group(pid):
+        try:
+            os.killpg(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+    for process in processes:
+        try:
+            os.kill(process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _table() -> dict[int, tuple[Process, int, int]]:
+    """Every running process with its parent and its group."""
+    return _from_proc() if (_PROC / "self/stat").exists() else _from_ps()
+
+
+def _from_proc() -> dict[int, tuple[Process, int, int]]:
+    table = {}
+    for name in os.listdir(_PROC):
+        if not name.isdigit():
+            continue
+        try:
+            # The command stands in brackets and may hold anything, brackets too.
+            fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if len(fields) > 19 and fields[0] not in (b"Z", b"X"):
+            table[int(name)] = (Process(int(name), fields[19].decode()), int(fields[1]), int(fields[2]))
+    return table
+
+
+def _from_ps() -> dict[int, tuple[Process, int, int]]:
+    done = subprocess.run(["ps", "-axo", "pid=,ppid=,pgid=,stat="], capture_output=True, check=False)
+    table = {}
+    for line in done.stdout.decode(errors="replace").splitlines():
+        fields = line.split()
+        if len(fields) == 4 and not fields[3].startswith("Z"):
+            table[int(fields[0])] = (Process(int(fields[0])), int(fields[1]), int(fields[2]))
+    return table

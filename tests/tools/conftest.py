@@ -1,0 +1,84 @@
+"""What tests of the tools share: a place to work in, a memory of files, and a way to run one tool."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Recall, Seen
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools import ToolRegistry, check
+
+
+@dataclass
+class Memory:
+    """`Seen` and `Recall` in memory."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    drops: dict[str, str] = field(default_factory=dict)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+
+    def digest(self, path: str) -> str | None:
+        return self.files.get(path)
+
+    def note(self, path: str, digest: str, how: str) -> None:
+        self.files[path] = digest
+        self.notes.append((path, how))
+
+    def recall(self, drop_id: str) -> str | None:
+        return self.drops.get(drop_id)
+
+
+@dataclass
+class Desk:
+    """A project and its tools."""
+
+    project: Path
+    memory: Memory = field(default_factory=Memory)
+    live: list[str] = field(default_factory=list)
+    output_cap: int = 8000
+    extra: dict[type, Any] = field(default_factory=dict)
+
+    @property
+    def registry(self) -> ToolRegistry:
+        return ToolRegistry(services={Seen: self.memory, Recall: self.memory, **self.extra})
+
+    def context(self, cwd: Path | None = None) -> ToolContext:
+        return ToolContext(
+            cwd or self.project, self.project, self.output_cap, "c1", self.live.append, self.registry.services
+        )
+
+    async def call(self, name: str, **arguments: Any) -> ToolResult:
+        tool = self.registry.get(name)
+        assert tool is not None
+        checked, faults = check(arguments, tool.parameters)
+        assert not faults, faults
+        return await tool.run(checked, self.context())
+
+    def run(self, name: str, **arguments: Any) -> ToolResult:
+        return asyncio.run(self.call(name, **arguments))
+
+    def write(self, name: str, data: str | bytes) -> Path:
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    project = tmp_path / "project"
+    project.mkdir()
+    return Desk(project)
+
+
+@pytest.fixture(scope="session")
+def new_desk(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Desk]:
+    """A fresh desk for each example of a property."""
+    return lambda: Desk(tmp_path_factory.mktemp("desk"))

@@ -1,0 +1,234 @@
+"""`bash` with real processes: what comes back, what is bounded, and that nothing stays running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.tools import process, tree
+from nexus_cli.tools.builtin import bash
+from nexus_cli.tools.output import Kept
+from nexus_cli.tools.threads import Stop
+
+
+def _gone(pid: int) -> bool:
+    return not tree.alive({p for p in tree.of(pid) if p.pid == pid})
+
+
+def _await_pid(path: Path) -> int:
+    """The number that a command wrote into `path`, once it is there."""
+    for _ in range(1000):
+        if path.exists() and path.read_text().strip():
+            return int(path.read_text())
+        time.sleep(0.01)
+    raise AssertionError(f"{path.name} was never written")
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("echo a; echo b >&2; echo c", "a\nb\nc\n[exit status 0]"),
+        ("printf x", "x\n[exit status 0]"),
+        ("true", "[exit status 0]"),
+        ("exit 3", "[exit status 3]"),
+        ("kill -9 $$", "[exit status 137]"),
+        ("no-such-command-at-all 2>/dev/null", "[exit status 127]"),
+        ("[[ a == a ]] && echo bash", "bash\n[exit status 0]"),
+        ("cat; echo end", "end\n[exit status 0]"),
+        ("tty", "not a tty\n[exit status 1]"),
+        ("exec >&- 2>&-; sleep 0.1; exit 4", "[exit status 4]"),
+        (r"printf 'a\xffb\033[31m'", "a\ufffdb\x1b[31m\n[exit status 0]"),
+    ],
+)
+def test_output_and_exit_status_come_back(desk: Any, command: str, output: str) -> None:
+    result = desk.run("bash", command=command)
+    assert (result.output, result.error) == (output, "")
+
+
+def test_it_runs_in_the_working_folder_in_a_session_of_its_own(desk: Any) -> None:
+    assert desk.run("bash", command="pwd").output.startswith(str(desk.project))
+    sid = "import os; print(os.getsid(0) == os.getppid() or os.getsid(0) == os.getpid())"
+    assert "True" in desk.run("bash", command=f'{sys.executable} -c "{sid}"').output
+    assert "True" not in desk.run("bash", command=f'test "$(ps -o sid= -p $$)" = "{os.getsid(0)}" && echo True').output
+
+
+def test_what_we_set_for_our_libraries_stays_with_us(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in bash.OURS:
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("SOME_API_KEY", "kept")
+    output = desk.run("bash", command="env").output
+    assert not [name for name in bash.OURS if f"{name}=" in output]
+    assert "SOME_API_KEY=kept" in output
+    assert "TERM=dumb" in output
+
+
+def test_output_is_shown_while_it_comes(desk: Any) -> None:
+    desk.run("bash", command="echo one; sleep 0.4; echo two")
+    assert "".join(desk.live) == "one\ntwo\n"
+    assert len(desk.live) == 2
+
+
+def test_a_working_folder_that_vanished_is_an_error(desk: Any) -> None:
+    desk.project.rmdir()
+    result = desk.run("bash", command="echo")
+    assert "is gone" in result.error
+    assert not result.ran
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo " + "x" * 3_000_000])
+def test_a_command_that_cannot_start_is_an_error(desk: Any, command: str) -> None:
+    result = desk.run("bash", command=command)
+    assert "could not be started" in result.error
+    assert not result.ran
+
+
+def test_the_time_limit_ends_the_whole_tree(desk: Any, tmp_path: Path) -> None:
+    script = f"sleep 100 & echo $! > {tmp_path}/a; setsid sleep 100 & echo $! > {tmp_path}/b; echo before; wait"
+    result = desk.run("bash", command=script, timeout=1)
+    assert result.output == "before\n[ended after 1 s: time limit; exit status 143]"
+    assert _gone(int((tmp_path / "a").read_text()))
+    assert _gone(int((tmp_path / "b").read_text()))
+
+
+def test_who_ignores_sigterm_is_killed(desk: Any, tmp_path: Path) -> None:
+    command = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.1; done"
+    assert "exit status 137" in desk.run("bash", command=command, timeout=1).output
+    assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def test_background_processes_end_with_the_command_and_are_named(desk: Any, tmp_path: Path) -> None:
+    result = desk.run("bash", command=f"sleep 100 & echo $! > {tmp_path}/pid; echo started")
+    assert result.output == "started\n[exit status 0; 1 background processes ended]"
+    assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def test_what_runs_on_briefly_behind_the_command_is_waited_for(desk: Any) -> None:
+    result = desk.run("bash", command="echo all > >(sleep 0.1; cat)")
+    assert result.output == "all\n[exit status 0]"
+
+
+def test_a_grandchild_that_left_and_holds_the_pipe_open_keeps_nothing_waiting(desk: Any, tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time\n"
+        "if os.fork(): os._exit(0)\n"
+        "os.setsid()\n"
+        "if os.fork(): os._exit(0)\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"
+        "time.sleep(100)\n"
+    )
+    (tmp_path / "daemon.py").write_text(program)
+    try:
+        result = desk.run("bash", command=f"{sys.executable} {tmp_path}/daemon.py; echo done", timeout=60)
+        assert result.output == "done\n[exit status 0]"
+    finally:
+        os.kill(_await_pid(tmp_path / "pid"), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.003, 0.01, 0.03, 0.1, 0.3])
+def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, delay: float) -> None:
+    before = {p.pid for p in tree.of(os.getpid())}
+    command = f"echo $$ > {tmp_path}/pid; sleep 100 & (sleep 100; echo) | cat"
+
+    async def interrupted() -> None:
+        task = asyncio.create_task(desk.call("bash", command=command))
+        await asyncio.sleep(delay)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(interrupted())
+    assert {p.pid for p in tree.of(os.getpid())} <= before
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_second_cancellation_skips_the_grace(desk: Any, tmp_path: Path) -> None:
+    async def interrupted() -> None:
+        command = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
+        task = asyncio.create_task(desk.call("bash", command=command))
+        await asyncio.to_thread(_await_pid, tmp_path / "pid")
+        task.cancel()
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(interrupted())
+    assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def test_end_all_kills_what_runs_at_once(desk: Any, tmp_path: Path) -> None:
+    async def ended() -> str:
+        task = asyncio.create_task(desk.call("bash", command=f"echo $$ > {tmp_path}/pid; sleep 100 | cat"))
+        await asyncio.to_thread(_await_pid, tmp_path / "pid")
+        process.end_all()
+        return str((await task).output)
+
+    assert asyncio.run(ended()) == "[exit status 137]"
+    process.end_all()
+
+
+def test_memory_stays_bounded_and_what_is_beyond_is_counted(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "Kept", lambda: Kept(20_000))
+    result = desk.run("bash", command="echo first; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo last")
+    assert result.output.startswith("first\nxxx")
+    assert result.output.endswith("x\nlast\n[exit status 0]")
+    assert result.uncounted == 1_000_000 + len("first\n\nlast\n") - 20_000
+    assert f"[... {result.uncounted} bytes beyond the hard limit, not kept ...]" in result.output
+
+
+def test_head_and_tail_of_any_pieces_are_exact() -> None:
+    data = bytes(i % 251 for i in range(5000))
+    for limit in (0, 1, 2, 100, 4999, 5000, 6000):
+        for size in (1, 7, 4096, 5000):
+            kept = Kept(limit)
+            for start in range(0, len(data), size):
+                kept.add(data[start : start + size])
+            half = limit // 2
+            if 2 * half >= len(data):
+                assert (kept.joined(), kept.uncounted) == (data, 0)
+            else:
+                assert kept.joined().startswith(data[:half])
+                assert kept.joined().endswith(data[len(data) - half :])
+                assert kept.uncounted == len(data) - 2 * half
+
+
+def test_a_stop_before_the_start_starts_nothing(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.press()
+    with pytest.raises(Exception, match=""):
+        process.run(["touch", "made"], cwd=tmp_path, env={}, stop=stop, seconds=5)
+    assert not list(tmp_path.iterdir())
+
+
+def test_zombies_do_not_count_as_running() -> None:
+    child = subprocess.Popen(["true"], start_new_session=True)
+    try:
+        for _ in range(500):
+            if not tree.of(child.pid):
+                break
+            time.sleep(0.01)
+        assert tree.group(child.pid) == set()
+        assert tree.of(child.pid) == set()
+    finally:
+        child.wait()
+
+
+def test_the_table_of_ps_tells_the_same_as_proc() -> None:
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        by_ps = tree._from_ps()
+        assert by_ps[child.pid][1:] == (os.getpid(), child.pid)
+        assert tree.of(child.pid) == {p for p in tree.of(child.pid) if p.pid == child.pid} != set()
+    finally:
+        child.kill()
+        child.wait()

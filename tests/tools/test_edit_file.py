@@ -1,0 +1,182 @@
+"""`edit_file`: exact, all or none, and every byte that was not meant stays."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.tools.files import Refused
+from nexus_cli.tools.substitution import apply_edits, short_diff
+from nexus_cli.tools.text import decode
+
+
+def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
+    return {"old": old, "new": new, **more}
+
+
+def test_an_edit_shows_a_short_diff_and_is_remembered(desk: Any) -> None:
+    path = desk.write("a.py", "".join(f"line {i}\n" for i in range(1, 30)))
+    result = desk.run("edit_file", path="a.py", edits=[_edit("line 15\n", "line fifteen\nand more\n")])
+    assert result.output == (
+        "@@ -13,5 +13,6 @@\n line 13\n line 14\n-line 15\n+line fifteen\n+and more\n line 16\n line 17"
+    )
+    assert result.changed == ("a.py",)
+    assert desk.memory.notes == [(str(path.resolve()), "changed")]
+    assert desk.run("edit_file", path="a.py", edits=[_edit("and more\n", "")]).success
+
+
+def test_several_edits_apply_in_order_each_on_what_the_last_left(desk: Any) -> None:
+    path = desk.write("a", "one two")
+    desk.run("edit_file", path="a", edits=[_edit("one", "three"), _edit("three two", "done")])
+    assert path.read_text() == "done"
+
+
+def test_when_one_edit_fails_none_counts(desk: Any) -> None:
+    path = desk.write("a", "one two")
+    error = desk.run("edit_file", path="a", edits=[_edit("one", "1"), _edit("gone", "2")]).error
+    assert error.startswith("a: edit 2 of 2: `old` does not occur")
+    assert error.endswith("Nothing was changed.")
+    assert path.read_text() == "one two"
+    assert not desk.memory.files
+
+
+def test_text_that_occurs_twice_is_refused_with_its_lines(desk: Any) -> None:
+    desk.write("a", "x\ny\nx\n\nx\n")
+    assert "`old` occurs 3 times (lines 1, 3, 5)" in desk.run("edit_file", path="a", edits=[_edit("x", "z")]).error
+    assert desk.run("edit_file", path="a", edits=[_edit("x", "z", all=True)]).success
+    assert (desk.project / "a").read_text() == "z\ny\nz\n\nz\n"
+
+
+def test_overlapping_places_are_two_places(desk: Any) -> None:
+    desk.write("a", "aaa")
+    assert "occurs 2 times" in desk.run("edit_file", path="a", edits=[_edit("aa", "b")]).error
+
+
+def test_the_nearest_candidates_are_named_with_their_lines() -> None:
+    text = "import os\n\n\ndef parse(line):\n    return line.split(',')\n\n\ndef other():\n    pass\n"
+    with pytest.raises(Refused) as told:
+        apply_edits(text, [_edit("def parse(lines):\n    return line.split(',')\n", "x")])
+    assert "line 4:\ndef parse(line):\n    return line.split(',')" in str(told.value)
+    with pytest.raises(Refused, match="only white space differs"):
+        apply_edits(text, [_edit("def parse(line):\n\treturn line.split(',')", "x")])
+    with pytest.raises(Refused) as far:
+        apply_edits(text, [_edit("completely unrelated 123456789", "x")])
+    assert "Nearest" not in str(far.value)
+
+
+@pytest.mark.parametrize("edits", [[], [_edit("", "x")], [_edit("a", "a")], [_edit("a", "b"), _edit("b", "a")]])
+def test_an_edit_that_means_nothing_is_refused(desk: Any, edits: list[dict[str, Any]]) -> None:
+    desk.write("a", "a")
+    assert desk.run("edit_file", path="a", edits=edits).error
+    assert (desk.project / "a").read_text() == "a"
+
+
+@pytest.mark.parametrize(
+    ("before", "edit", "after"),
+    [
+        (b"a\r\nb\r\nc\r\n", _edit("a\nb", "A\nB"), b"A\r\nB\r\nc\r\n"),
+        (b"a\r\nb\nc\r\nd\n", _edit("b\nc\nd", "b\nX\nd"), b"a\r\nb\nX\r\nd\n"),
+        (b"a\r\nb\r\n", _edit("b", "b\nc"), b"a\r\nb\r\nc\r\n"),
+        (b"a\nb\r\n", _edit("a", "a\nc"), b"a\nc\nb\r\n"),
+        (b"a\nb\n", _edit("a\nb", "a\r\nb"), b"a\r\nb\n"),
+        (b"a\r\nb", _edit("b", "b\n"), b"a\r\nb\r\n"),
+        (b"a\nb", _edit("b", "c"), b"a\nc"),
+        (b"\xef\xbb\xbfa\n", _edit("a", "\xe9"), b"\xef\xbb\xbf\xc3\xa9\n"),
+        ("Müller\n".encode("latin-1"), _edit("ller", "lé"), "Mülé\n".encode("latin-1")),
+        ("é\n".encode() * 20 + b"\xff x\n", _edit("x", "ü"), "é\n".encode() * 20 + b"\xff \xc3\xbc\n"),
+        ("\ufeffa\r\nb".encode("utf-16-be"), _edit("a\n", "ç\n"), "\ufeffç\r\nb".encode("utf-16-be")),
+        (b"a\x0cb\x1b[0m\x85\n", _edit("b", "c"), b"a\x0cc\x1b[0m\x85\n"),
+    ],
+)
+def test_line_ends_encoding_and_marks_are_the_files_own(
+    desk: Any, before: bytes, edit: dict[str, Any], after: bytes
+) -> None:
+    path = desk.write("a", before)
+    result = desk.run("edit_file", path="a", edits=[edit])
+    if edit["new"] == "a\r\nb":
+        assert (result.success, path.read_bytes()) == (True, b"a\r\nb\n") or path.read_bytes() == before
+    else:
+        assert result.success, result.error
+        assert path.read_bytes() == after
+
+
+def test_mode_and_link_stay(desk: Any) -> None:
+    path = desk.write("run.sh", "echo a\n")
+    path.chmod(0o755)
+    (desk.project / "link").symlink_to("run.sh")
+    assert desk.run("edit_file", path="link", edits=[_edit("a", "b")]).changed == ("run.sh",)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    assert (desk.project / "link").is_symlink()
+    assert sorted(os.listdir(desk.project)) == ["link", "run.sh"]
+
+
+def test_a_file_that_changed_since_it_was_read_is_left_alone(desk: Any) -> None:
+    path = desk.write("a", "one")
+    desk.run("read_file", path="a")
+    path.write_text("one two")
+    assert "changed on disk" in desk.run("edit_file", path="a", edits=[_edit("one", "1")]).error
+    assert path.read_text() == "one two"
+
+
+@pytest.mark.parametrize("data", [b"\0\1\2", b"\x89PNG\r\n\x1a\n\0"])
+def test_binary_files_are_refused(desk: Any, data: bytes) -> None:
+    desk.write("a", data)
+    assert desk.run("edit_file", path="a", edits=[_edit("a", "b")]).error.startswith("a: is binary")
+
+
+def test_a_letter_that_the_encoding_lacks_is_an_error(desk: Any) -> None:
+    path = desk.write("a", "Müller".encode("latin-1"))
+    assert "is cp1252, which has no '→'" in desk.run("edit_file", path="a", edits=[_edit("ller", "→")]).error
+    assert path.read_bytes() == "Müller".encode("latin-1")
+
+
+contents = st.lists(
+    st.tuples(st.text("abc é\t", max_size=6), st.sampled_from(["\n", "\r\n", "\r", ""])), max_size=12
+).map(lambda lines: "".join(text + end for text, end in lines))
+encodings = st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+
+
+@given(contents, contents, st.text("XYZ\n", min_size=1, max_size=8), encodings)
+def test_every_byte_outside_the_match_stays(
+    new_desk: Callable[[], Any], before: str, after: str, new: str, encoding: str
+) -> None:
+    desk = new_desk()
+    whole = f"{before}<<old>>{after}".encode(encoding)
+    path = desk.write("a", whole)
+    decoded = decode(whole)
+    assert decoded is not None
+    desk.run("edit_file", path="a", edits=[_edit("<<old>>", new)])
+    head, tail = whole.split(decoded.encoded("<<old>>")[len(decoded.bom) :])
+    data = path.read_bytes()
+    assert data.startswith(head)
+    assert data.endswith(tail)
+    middle = data[len(head) : len(data) - len(tail)].decode(decoded.encoding)
+    assert middle.replace("\r\n", "\n") == new
+
+
+@given(contents, st.data())
+def test_an_old_text_as_it_was_shown_is_found_whatever_the_line_ends(text: str, data: st.DataObject) -> None:
+    shown = text.replace("\r\n", "\n")
+    low = data.draw(st.integers(0, max(0, len(shown) - 1)))
+    old = shown[low : data.draw(st.integers(low, len(shown)))]
+    if not old or old == "Z":
+        return
+    try:
+        after = apply_edits(text, [_edit(old, "Z")])
+    except Refused as refused:
+        assert "occurs" in str(refused) and "times" in str(refused)
+    else:
+        assert after.replace("\r\n", "\n").count("Z") == 1
+        assert len(after) <= len(text)
+
+
+@given(contents, contents)
+def test_no_diff_means_no_change_of_text(before: str, after: str) -> None:
+    same = before.replace("\r\n", "\n") == after.replace("\r\n", "\n")
+    assert (short_diff(before, after) == "") == same

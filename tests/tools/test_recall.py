@@ -1,0 +1,85 @@
+"""`recall`: pieces that fit, that say where they lie, and that together are the original."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from nexus_cli.core.services import TokenCounter
+
+
+class Letters:
+    """Four letters are a token."""
+
+    def count(self, text: str) -> int:
+        return -(-len(text) // 4)
+
+
+def test_walking_on_as_told_gives_the_whole_back(desk: Any) -> None:
+    original = "".join(f"row {i}: {'é漢👍'[i % 3]} data\n" for i in range(3000))
+    desk.memory.drops["d3"] = original
+    desk.output_cap = 900
+    desk.extra = {TokenCounter: Letters()}
+    parts, span = [], "0:"
+    while span:
+        result = desk.run("recall", id="d3", range=span)
+        assert result.cites == "d3"
+        assert Letters().count(result.output) <= 900
+        head, _, text = result.output.partition("\n")
+        parts.append(text)
+        onward = re.search(r'recall\("d3", "(\d+:\d+)"\)', head)
+        span = onward[1] if onward else ""
+    assert "".join(parts) == original
+    assert len(parts) < 40
+
+
+@pytest.mark.parametrize(
+    ("span", "text"), [("2:5", "cde"), (":3", "abc"), ("7:", "hij"), (":", "abcdefghij"), (" 8 : 99 ", "ij")]
+)
+def test_a_range_is_a_python_slice(desk: Any, span: str, text: str) -> None:
+    desk.memory.drops["d1"] = "abcdefghij"
+    assert desk.run("recall", id="d1", range=span).output.partition("\n")[2] == text
+
+
+@pytest.mark.parametrize("span", ["", "5", "a:b", "1:2:3", "-:3"])
+def test_a_range_that_is_none_is_told_how_one_looks(desk: Any, span: str) -> None:
+    desk.memory.drops["d1"] = "abc"
+    assert '"A:B"' in desk.run("recall", id="d1", range=span).error
+
+
+def test_an_empty_range_is_told_the_length(desk: Any) -> None:
+    desk.memory.drops["d1"] = "abc"
+    assert desk.run("recall", id="d1", range="5:9").output == "[nothing in this range; d1 has 3 characters]"
+
+
+def test_a_query_shows_every_place_with_its_offsets(desk: Any) -> None:
+    text = "x" * 1000 + "Needle" + "y" * 1000 + "needle" + "z" * 1000
+    desk.memory.drops["d1"] = text
+    output = desk.run("recall", id="d1", query="NEEDLE").output
+    assert output.startswith("[2 hits]\n[characters 800:1206]\n")
+    for low, high, shown in re.findall(r"\[characters (\d+):(\d+)\]\n([^\n]*)", output):
+        assert text[int(low) : int(high)] == shown
+
+
+def test_a_query_is_plain_text_and_may_be_absent(desk: Any) -> None:
+    desk.memory.drops["d1"] = "a(b"
+    assert "[1 hits]" in desk.run("recall", id="d1", query="(").output
+    assert desk.run("recall", id="d1", query="nope").output == "['nope' does not occur in characters 0:3]"
+    assert desk.run("recall", id="d1", query="a", range="1:").output == "['a' does not occur in characters 1:3]"
+
+
+def test_many_hits_stay_within_the_cap(desk: Any) -> None:
+    desk.memory.drops["d1"] = ("hit " + "." * 600) * 500
+    desk.output_cap = 500
+    desk.extra = {TokenCounter: Letters()}
+    output = desk.run("recall", id="d1", query="hit").output
+    assert Letters().count(output) <= 500
+    assert "more places" in output
+
+
+def test_an_unknown_id_says_where_ids_stand(desk: Any) -> None:
+    result = desk.run("recall", id="d99")
+    assert "no drop 'd99'" in result.error
+    assert not result.cites

@@ -1,0 +1,147 @@
+"""Every tool of the registry keeps the contract of `nexus_cli.core.tool`; the registry itself is deterministic."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Recall, Seen
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools import ToolRegistry, discover, validate
+from nexus_cli.tools.builtin import __path__ as folders
+
+TOOLS = list(discover().values())
+each = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
+
+SOUND: dict[str, dict[str, Any]] = {
+    "bash": {"command": "true"},
+    "edit_file": {"path": "a", "edits": [{"old": "x", "new": "y"}]},
+    "glob": {"pattern": "*"},
+    "grep": {"pattern": "x"},
+    "read_file": {"path": "a"},
+    "recall": {"id": "d1"},
+    "write_file": {"path": "a", "content": "x"},
+}
+"""A call of each that its schema accepts."""
+
+
+def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    return [schema, *(found for one in inner for found in _schemas(one))]
+
+
+def test_a_folder_is_the_registry() -> None:
+    modules = {path.stem for folder in folders for path in Path(folder).glob("*.py")} - {"__init__"}
+    assert {tool.name for tool in TOOLS} == modules == set(SOUND)
+
+
+@each
+def test_the_schema_stays_within_what_the_check_understands(tool: Tool) -> None:
+    assert tool.parameters["type"] == "object"
+    for schema in _schemas(json.loads(json.dumps(tool.parameters))):
+        assert set(schema) <= KEYWORDS
+        assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
+        if schema["type"] == "object":
+            assert schema["additionalProperties"] is False, "a misspelt argument would be passed over in silence"
+
+
+@each
+def test_the_description_is_one_short_paragraph_that_names_real_arguments(tool: Tool) -> None:
+    assert 20 < len(tool.description) < 400
+    assert "\n" not in tool.description
+    known = {name for schema in _schemas(dict(tool.parameters)) for name in schema.get("properties", {})}
+    quoted = [part for i, part in enumerate(tool.description.split("`")) if i % 2 and part.isidentifier()]
+    assert set(quoted) <= known
+
+
+@each
+def test_the_subject_is_a_required_argument(tool: Tool) -> None:
+    assert tool.subject in tool.parameters["required"]
+
+
+@each
+def test_needs_are_protocols(tool: Tool) -> None:
+    assert all(getattr(need, "_is_protocol", False) for need in tool.needs)
+
+
+@each
+def test_a_call_has_paths_exactly_when_it_reads_or_edits(tool: Tool) -> None:
+    paths = tool.paths(SOUND[tool.name])
+    assert not validate(SOUND[tool.name], tool.parameters)
+    assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT))
+    assert all(isinstance(path, str) for path in paths)
+
+
+@each
+def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) -> None:
+    class Nobody:
+        def digest(self, path: str) -> None: ...
+        def note(self, path: str, digest: str, how: str) -> None: ...
+        def recall(self, drop_id: str) -> None: ...
+
+    gone = tmp_path / "gone"
+    services = {Seen: Nobody(), Recall: Nobody()}
+    hostile = ["\0", "", "x" * 5000, "../" * 50 + "etc/shadow/x", "/dev/zero", "/proc/self/mem", "(", "~nobody-here/x"]
+    for text in hostile:
+        arguments = {k: text if isinstance(v, str) and k != "command" else v for k, v in SOUND[tool.name].items()}
+        context = ToolContext(gone, gone, 1000, "c", lambda _: None, services)
+        result = asyncio.run(tool.run(arguments, context))
+        assert isinstance(result, ToolResult)
+        assert result.error and not result.changed
+
+
+def test_a_tool_with_an_unmet_need_is_absent() -> None:
+    assert set(ToolRegistry().names()) == {tool.name for tool in TOOLS if not tool.needs}
+    assert "recall" in ToolRegistry(services={Recall: object()}).names()
+    assert ToolRegistry().get("recall") is None
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="bash"):
+        ToolRegistry([discover()["bash"], discover()["bash"]])
+
+
+def test_definitions_are_the_same_bytes_in_every_process_and_order() -> None:
+    services = {Recall: object(), Seen: object()}
+    here = json.dumps(ToolRegistry(reversed(TOOLS), services).get_definitions())
+    program = (
+        "import json; from nexus_cli.tools import ToolRegistry; from nexus_cli.core.services import Recall, Seen;"
+        "print(json.dumps(ToolRegistry(services={Recall: 1, Seen: 1}).get_definitions()))"
+    )
+    for seed in "01":
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True)
+        assert done.stdout.strip() == here
+    names = [d["function"]["name"] for d in json.loads(here)]
+    assert names == sorted(names)
+
+
+def test_definitions_are_fresh_copies() -> None:
+    registry = ToolRegistry(TOOLS, {Recall: object(), Seen: object()})
+    registry.get_definitions()[0]["function"]["parameters"].clear()
+    assert registry.get_definitions()[0]["function"]["parameters"]["properties"]
+
+
+def test_all_definitions_together_stay_small() -> None:
+    definitions = ToolRegistry(TOOLS, {Recall: object(), Seen: object()}).get_definitions()
+    compact = json.dumps(definitions, separators=(",", ":"))
+    # 4.3 letters per token by o200k; the token count itself is in tools/README.md.
+    assert len(compact) < 1050 * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("Bash", "bash"), ("readFile", "read_file"), ("read", "read_file"), ("edit_fil", "edit_file"), ("grepp", "grep"),
+     ("zzz", None), ("", None)],
+)  # fmt: skip
+def test_a_misspelt_name_leads_to_the_nearest(name: str, meant: str | None) -> None:
+    assert ToolRegistry(TOOLS, {Recall: object(), Seen: object()}).nearest(name) == meant

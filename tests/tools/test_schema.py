@@ -1,0 +1,98 @@
+"""The check of arguments: what it mends, what it says, and that mending is harmless."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.tools import check, validate
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1},
+        "share": {"type": "number", "maximum": 1},
+        "deep": {"type": "boolean"},
+        "mode": {"type": "string", "enum": ["a", "b"]},
+        "edits": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"old": {"type": "string"}}, "required": ["old"]},
+        },
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("given_", "mended"),
+    [
+        ({"path": "a", "limit": "5"}, {"path": "a", "limit": 5}),
+        ({"path": "a", "limit": 5.0}, {"path": "a", "limit": 5}),
+        ({"path": "a", "limit": "5.0"}, {"path": "a", "limit": 5}),
+        ({"path": "a", "share": "0.5"}, {"path": "a", "share": 0.5}),
+        ({"path": "a", "deep": "True"}, {"path": "a", "deep": True}),
+        ({"path": "a", "deep": "false"}, {"path": "a", "deep": False}),
+        ({"path": "a", "limit": None}, {"path": "a"}),
+        ({"path": 7}, {"path": "7"}),
+        ({"path": "a", "edits": '[{"old": "x"}]'}, {"path": "a", "edits": [{"old": "x"}]}),
+    ],
+)
+def test_what_a_model_gets_slightly_wrong_is_mended(given_: dict[str, Any], mended: dict[str, Any]) -> None:
+    assert check(given_, SCHEMA) == (mended, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "`path` is required"),
+        ({"path": None}, "`path` must be a string, not null"),
+        ({"path": "a", "limit": 0}, "`limit` must be at least 1, not 0"),
+        ({"path": "a", "share": 2}, "`share` must be at most 1, not 2"),
+        ({"path": "a", "limit": "many"}, '`limit` must be an integer, not "many"'),
+        ({"path": "a", "limit": True}, "`limit` must be an integer, not true"),
+        ({"path": "a", "deep": 1}, "`deep` must be true or false, not 1"),
+        ({"path": "a", "mode": "c"}, '`mode` must be one of "a", "b", not "c"'),
+        ({"path": "a", "edits": [{"old": "x"}, {}]}, "`edits[1].old` is required"),
+        ({"path": "a", "edits": [{"old": []}]}, "`edits[0].old` must be a string, not []"),
+        ({"path": "a", "file_path": "b"}, "`file_path` is unknown; did you mean `path`?"),
+        ({"path": "a", "xyz": 1}, "`xyz` is unknown; known: `path`"),
+    ],
+)
+def test_what_cannot_be_mended_is_named_with_what_it_must_be(arguments: dict[str, Any], said: str) -> None:
+    _, faults = check(arguments, SCHEMA)
+    assert len(faults) == 1
+    assert faults[0].startswith(said)
+
+
+def test_every_fault_is_told_at_once() -> None:
+    assert len(validate({"limit": 0, "deep": 3, "mode": "z"}, SCHEMA)) == 4
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["5", "true", "[]"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+calls = st.dictionaries(st.sampled_from([*SCHEMA["properties"], "other"]), anything, max_size=5)
+
+
+@given(calls)
+def test_mending_twice_is_mending_once(arguments: dict[str, Any]) -> None:
+    mended, faults = check(arguments, SCHEMA)
+    assert repr(check(mended, SCHEMA)) == repr((mended, faults))
+
+
+@given(calls)
+def test_what_is_sound_already_stays_as_it_is(arguments: dict[str, Any]) -> None:
+    if not validate(arguments, SCHEMA):
+        assert check(arguments, SCHEMA) == (arguments, [])
+
+
+def test_a_hostile_depth_is_no_crash() -> None:
+    assert validate({"path": "[" * 100_000, "edits": "[" * 100_000}, SCHEMA)
+    assert check({"path": "a", "edits": "[" * 100_000}, SCHEMA)[1]

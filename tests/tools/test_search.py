@@ -1,0 +1,309 @@
+"""`grep` and `glob`: the same fixed results whoever lists the files and whether `rg` helps or not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.tools import scan
+from nexus_cli.tools.builtin import grep
+from nexus_cli.tools.files import Refused
+from nexus_cli.tools.listing import files, program
+from nexus_cli.tools.patterns import PathPattern
+from nexus_cli.tools.threads import Stop
+
+REAL_RG = shutil.which("rg")
+RG = {
+    "none": None,
+    "everything": "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; printf '%s\\0' \"$@\"\n",
+    "refuses": "#!/bin/sh\nexit 2\n",
+    "killed": "#!/bin/sh\nkill -9 $$\n",
+    "like-grep": '#!/bin/sh\nshift 6\nexec grep -laZP "$@"\n',
+    "real": REAL_RG,
+}
+"""Stand-ins that keep the promise of `rg -l` (no file with a match is missing), and the real one where there is one."""
+
+
+@pytest.fixture(params=["git", "walk"])
+def tree(request: pytest.FixtureRequest, desk: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A small project, listed by git or by ourselves."""
+    desk.write("src/a.py", "import os\n\ndef first():\n    return 1  # TODOx\n")
+    desk.write("src/b.py", "def second():\n    pass\n")
+    desk.write("src/deep/c.txt", "Def upper\r\ndef crlf\r\n")
+    desk.write("README", "def in readme")
+    desk.write(".github/w.yml", "def: hidden\n")
+    desk.write("build/out.py", "def ignored(): pass\n")
+    desk.write("src/x.log", "def ignored\n")
+    desk.write("src/keep.log", "def kept\n")
+    desk.write(".gitignore", "build/\n*.log\n")
+    desk.write("src/.gitignore", "!keep.log\n")
+    desk.write("bin.dat", b"def \0 binary\n")
+    desk.write("latin.txt", "def caf\xe9\n".encode("latin-1"))
+    desk.write("wide.txt", "def wide\n".encode("utf-16"))
+    (desk.project / "link.py").symlink_to("src/a.py")
+    (desk.project / "out").symlink_to("/etc")
+    if request.param == "git":
+        subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
+        subprocess.run(["git", "add", "src/a.py"], cwd=desk.project, check=True)
+    else:
+        nowhere = desk.project.parent / "empty-path"
+        nowhere.mkdir()
+        monkeypatch.setenv("PATH", str(nowhere))
+        assert program("git") is None
+    return desk
+
+
+@pytest.fixture(params=list(RG))
+def helped(request: pytest.FixtureRequest, tree: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The project, searched with each kind of `rg`."""
+    script = RG[request.param]
+    if request.param == "real":
+        if script is None:
+            pytest.skip("no rg on this machine: the stand-ins hold its place")
+        target = tmp_path / "bin"
+        target.mkdir()
+        (target / "rg").symlink_to(script)
+    elif script is not None:
+        target = tmp_path / "bin"
+        target.mkdir()
+        (target / "rg").write_text(script)
+        (target / "rg").chmod(0o755)
+    if script is not None:
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        assert program("rg") == str(tmp_path / "bin/rg")
+    return tree
+
+
+ALL_DEF = """.github/w.yml
+1:def: hidden
+
+README
+1:def in readme
+
+latin.txt
+1:def caf\ufffd
+
+src/a.py
+3:def first():
+
+src/b.py
+1:def second():
+
+src/deep/c.txt
+2:def crlf
+
+src/keep.log
+1:def kept
+
+wide.txt
+1:def wide"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        ({"pattern": "def"}, ALL_DEF),
+        ({"pattern": "^def f.*:$"}, "src/a.py\n3:def first():"),
+        ({"pattern": "lf$"}, "src/deep/c.txt\n2:def crlf"),
+        ({"pattern": "DEF", "ignore_case": True, "glob": "*.txt", "path": "src"},
+         "src/deep/c.txt\n1:Def upper\n2:def crlf"),
+        ({"pattern": "pass", "context": 1}, "src/b.py\n1-def second():\n2:    pass"),
+        ({"pattern": "import|return", "path": "src/a.py", "context": 0}, "src/a.py\n1:import os\n4:    return 1  # TODOx"),
+        ({"pattern": "caf.", "path": "latin.txt"}, "latin.txt\n1:def caf\ufffd"),
+        ({"pattern": "caf."}, "latin.txt\n1:def caf\ufffd"),
+        ({"pattern": "(?<=def )first"}, "src/a.py\n3:def first():"),
+        ({"pattern": r"\Adef second"}, "src/b.py\n1:def second():"),
+        ({"pattern": "def", "path": "build"}, "build/out.py\n1:def ignored(): pass"),
+        ({"pattern": "def", "path": "src/x.log"}, "src/x.log\n1:def ignored"),
+        ({"pattern": "def", "glob": "src/**/*.{py,txt}", "limit": 2},
+         "src/a.py\n3:def first():\n\nsrc/b.py\n1:def second():\n"
+         "[the first 2 matches; there are more: narrow the search or raise `limit`]"),
+        ({"pattern": "no such text"}, "no matches"),
+        ({"pattern": "binary"}, "no matches"),
+        ({"pattern": "root", "path": ".", "glob": "out/**"}, "no matches"),
+    ],
+)  # fmt: skip
+def test_grep_gives_this_result_whoever_helps(helped: Any, arguments: dict[str, Any], output: str) -> None:
+    result = helped.run("grep", **arguments)
+    assert (result.output, result.error) == (output, "")
+
+
+def test_grep_shows_the_gap_between_two_places(desk: Any) -> None:
+    desk.write("a", "x\n1\n2\n3\n4\nx\n")
+    assert desk.run("grep", pattern="x", context=1).output == "a\n1:x\n2-1\n--\n5-4\n6:x"
+
+
+def test_grep_shows_a_long_line_around_its_match(desk: Any) -> None:
+    desk.write("a", "a" * 5000 + "NEEDLE" + "b" * 5000)
+    output = desk.run("grep", pattern="NEEDLE").output
+    assert output.startswith("a\n1:[4900 characters...]aaa")
+    assert output.endswith("bbb[...4706 characters]")
+    assert "NEEDLE" in output
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "*", "(?P<n>a)(?P<n>b)", "a{99999999999999999999}"])
+def test_a_pattern_that_is_none_is_an_error_with_its_cause(desk: Any, pattern: str) -> None:
+    desk.write("a", "x")
+    assert desk.run("grep", pattern=pattern).error.startswith("`pattern` is no Python regular expression: ")
+
+
+def test_a_pattern_that_takes_for_ever_is_stopped(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.write("a", "a" * 60 + "b")
+    monkeypatch.setattr(grep, "SECONDS", 0.5)
+    assert "simplify the pattern" in desk.run("grep", pattern="(a+)+$").error
+
+
+def test_a_search_can_be_cancelled(desk: Any) -> None:
+    desk.write("a", "a" * 60 + "b")
+
+    async def interrupted() -> None:
+        task = asyncio.create_task(desk.call("grep", pattern="(a+)+$"))
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(interrupted())
+
+
+def test_a_module_in_the_working_folder_is_not_imported(desk: Any) -> None:
+    for name in ("json.py", "re.py", "os.py"):
+        desk.write(name, f"open({str(desk.project / 'ran')!r}, 'w')\nneedle = 1\n")
+    assert desk.run("grep", pattern="needle").output.count("needle") == 3
+    assert not (desk.project / "ran").exists()
+
+
+def test_a_repository_cannot_name_a_command_that_listing_runs(desk: Any) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
+    desk.write("a", "x")
+    hook = desk.write("hook", f"#!/bin/sh\ntouch {desk.project}/ran\n")
+    hook.chmod(0o755)
+    subprocess.run(["git", "config", "core.fsmonitor", str(hook)], cwd=desk.project, check=True)
+    assert desk.run("grep", pattern="x", glob="a").output == "a\n1:x"
+    assert not (desk.project / "ran").exists()
+
+
+def test_unreadable_and_huge_files_are_counted(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.write("a", "x\n")
+    with open(desk.project / "huge", "wb") as file:
+        file.truncate(scan.HARD_LIMIT + 1)
+    output = desk.run("grep", pattern="x").output
+    assert output == "a\n1:x\n[1 files could not be searched: unreadable, or over 64 MiB]"
+
+
+def test_names_with_newlines_and_odd_bytes_do_no_harm(desk: Any) -> None:
+    desk.write("new\nline", "x\n")
+    (desk.project / os.fsdecode(b"odd\xff")).write_text("x\n")
+    output = desk.run("grep", pattern="x").output
+    output.encode()
+    assert output.count("1:x") == 2
+    desk.run("glob", pattern="*").output.encode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        ({"pattern": "*.py"}, "link.py\nsrc/a.py\nsrc/b.py"),
+        ({"pattern": "./*.py"}, "link.py"),
+        ({"pattern": "src/**"}, "src/.gitignore\nsrc/a.py\nsrc/b.py\nsrc/deep/c.txt\nsrc/keep.log"),
+        ({"pattern": "**/*.{txt,yml}"}, ".github/w.yml\nlatin.txt\nsrc/deep/c.txt\nwide.txt"),
+        ({"pattern": "*.py", "path": "src"}, "src/a.py\nsrc/b.py"),
+        ({"pattern": "[ab].py", "path": "./src/"}, "./src/a.py\n./src/b.py"),
+        ({"pattern": "*.py", "path": "build"}, "build/out.py"),
+        ({"pattern": "*.nothing"}, "no files"),
+    ],
+)
+def test_glob_lists_by_path(tree: Any, arguments: dict[str, Any], output: str) -> None:
+    assert tree.run("glob", **arguments).output == output
+
+
+def test_glob_says_how_many_more_there_are(desk: Any) -> None:
+    for i in range(510):
+        desk.write(f"{i:03}", "")
+    output = desk.run("glob", pattern="*").output.split("\n")
+    assert output[499:] == ["499", "[10 more: narrow the pattern or `path`]"]
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*", "../*", "a/../../b", "~/x", "{/etc,a}/*"])
+def test_a_pattern_cannot_leave_its_folder(desk: Any, pattern: str) -> None:
+    assert "name its folder in `path`" in desk.run("glob", pattern=pattern).error
+    assert "name its folder in `path`" in desk.run("grep", pattern="x", glob=pattern).error
+
+
+def test_a_repository_inside_a_repository_is_listed_too(desk: Any) -> None:
+    for folder in (".", "vendor/inner"):
+        (desk.project / folder).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "init", "-q"], cwd=desk.project / folder, check=True)
+    desk.write("vendor/inner/x.py", "")
+    desk.write("vendor/inner/.gitignore", "*.o\n")
+    desk.write("vendor/inner/x.o", "")
+    assert desk.run("glob", pattern="*").output == "vendor/inner/.gitignore\nvendor/inner/x.py"
+
+
+def test_files_of_a_broken_repository_are_listed_all_the_same(desk: Any) -> None:
+    desk.write(".git/HEAD", "nonsense")
+    desk.write("a", "")
+    assert files(desk.project, desk.project, Stop()) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("*.py", "a/b/c.py", True),
+        ("a/*.py", "a/b/c.py", False),
+        ("a/**/*.py", "a/c.py", True),
+        ("a/**/*.py", "a/x/y/c.py", True),
+        ("**", "a/b", True),
+        ("**/b/**", "a/b/c", True),
+        ("a/", "a/b/c", True),
+        ("*.{c,h}", "x/y.h", True),
+        ("{a,b{c,d}}/x", "bd/x", True),
+        ("{a}", "{a}", True),
+        ("[!a]", "b", True),
+        ("?.py", "ab.py", False),
+        ("A.py", "a.py", False),
+    ],
+)
+def test_patterns_mean_what_people_expect(pattern: str, path: str, fits: bool) -> None:
+    assert PathPattern(pattern).matches(path) is fits
+
+
+def test_braces_are_bounded() -> None:
+    with pytest.raises(Refused, match="braces"):
+        PathPattern("{a,b}" * 30)
+
+
+def test_a_hostile_pattern_takes_no_exponential_time() -> None:
+    assert not PathPattern("**/" + "*a" * 40 + "/**/" * 20 + "z").matches("/".join(["a" * 60] * 40))
+
+
+words = st.text("ab .(\\é\r", max_size=12)
+
+
+@given(st.lists(words, max_size=8), st.sampled_from(["a", "a.", "^a", "b$", r"\w b", "é", "[^a]b", r"\s"]))
+def test_what_grep_finds_is_what_the_expression_matches_line_by_line(
+    new_desk: Callable[[], Any], lines: list[str], pattern: str
+) -> None:
+    import re
+
+    desk = new_desk()
+    desk.write("a", "".join(line + "\n" for line in lines))
+    job = scan.Job(pattern, False, 0, 1000, "")
+    shown = scan.search(job, [os.fsencode(desk.project / "a")]).split("\n")[1:]
+    bare = [line[:-1] if line.endswith("\r") else line for line in lines]
+    assert [row for row in shown if row] == [f"{i}:{x}" for i, x in enumerate(bare, 1) if re.search(pattern, x)]
+
+
+def test_the_search_is_a_program_of_the_standard_library_alone() -> None:
+    code = f"import runpy, sys; runpy.run_path({scan.__file__!r}, run_name='x')"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

@@ -1,0 +1,134 @@
+"""`write_file`: creates, replaces what was read, keeps what is the file's own, never overwrites what nobody looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.tools.atomic import replace_file
+from nexus_cli.tools.files import Refused, digest
+from nexus_cli.tools.threads import Stop, Stopped
+
+
+def test_a_new_file_is_created_with_its_folders(desk: Any) -> None:
+    result = desk.run("write_file", path="a/b/c.txt", content="one\ntwo")
+    assert (result.output, result.changed) == ("created a/b/c.txt, 2 lines", ("a/b/c.txt",))
+    assert (desk.project / "a/b/c.txt").read_bytes() == b"one\ntwo"
+
+
+def test_a_new_file_has_the_mode_that_the_umask_leaves(desk: Any) -> None:
+    before = os.umask(0o027)
+    try:
+        desk.run("write_file", path="a", content="")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((desk.project / "a").stat().st_mode) == 0o640
+
+
+def test_what_was_written_here_can_be_written_again(desk: Any) -> None:
+    for text in ("one", "two", "three"):
+        assert desk.run("write_file", path="a", content=text).success
+    assert (desk.project / "a").read_text() == "three"
+
+
+def test_an_existing_file_must_have_been_read(desk: Any) -> None:
+    path = desk.write("a", "precious")
+    assert "read it first" in desk.run("write_file", path="a", content="x").error
+    assert path.read_text() == "precious"
+    desk.run("read_file", path="a")
+    assert desk.run("write_file", path="a", content="x").output == "replaced a, 1 lines"
+
+
+def test_an_empty_file_may_be_filled_unread(desk: Any) -> None:
+    desk.write("a", "")
+    assert desk.run("write_file", path="a", content="x").success
+
+
+def test_a_file_that_changed_since_it_was_read_is_left_alone(desk: Any) -> None:
+    path = desk.write("a", "old")
+    desk.run("read_file", path="a")
+    path.write_text("changed by somebody")
+    assert "changed on disk" in desk.run("write_file", path="a", content="x").error
+    assert path.read_text() == "changed by somebody"
+
+
+def test_mode_link_encoding_and_line_ends_of_a_replaced_file_stay(desk: Any) -> None:
+    path = desk.write("a", "\ufeffa\r\nb\r\n".encode("utf-16-le"))
+    path.chmod(0o751)
+    (desk.project / "link").symlink_to("a")
+    desk.run("read_file", path="link")
+    assert desk.run("write_file", path="link", content="é\nc\n").changed == ("a",)
+    assert path.read_bytes() == "\ufeffé\r\nc\r\n".encode("utf-16-le")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o751
+    assert (desk.project / "link").is_symlink()
+
+
+def test_a_letter_that_the_encoding_lacks_is_an_error(desk: Any) -> None:
+    desk.write("a", "Müller".encode("latin-1"))
+    desk.run("read_file", path="a")
+    assert desk.run("write_file", path="a", content="→").error == "a: is cp1252, which has no '→'"
+
+
+def test_a_folder_or_a_file_in_the_way_is_an_error(desk: Any) -> None:
+    desk.write("d/f", "")
+    assert "folder" in desk.run("write_file", path="d", content="").error
+    assert desk.run("write_file", path="d/f/x", content="").error
+    os.mkfifo(desk.project / "pipe")
+    assert "FIFO" in desk.run("write_file", path="pipe", content="").error
+
+
+def test_a_working_folder_that_is_gone_is_not_made_again(desk: Any) -> None:
+    desk.project.rmdir()
+    assert desk.run("write_file", path="a", content="").error == "a: the working folder is gone"
+    assert not desk.project.exists()
+
+
+def test_a_dangling_link_gets_its_target(desk: Any) -> None:
+    (desk.project / "link").symlink_to("sub/new")
+    assert desk.run("write_file", path="link", content="x").success
+    assert (desk.project / "sub/new").read_text() == "x"
+
+
+def test_a_change_at_the_last_moment_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("new")
+    with pytest.raises(Refused, match="changed on disk"):
+        replace_file(path, b"x", Stop(), expected=digest(b"old"))
+    with pytest.raises(Refused, match="changed on disk"):
+        replace_file(path, b"x", Stop(), expected=None)
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_write_that_is_stopped_leaves_the_file_and_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    stop = Stop()
+    stop.press()
+    with pytest.raises(Stopped):
+        replace_file(path, b"x", stop, expected=digest(b"old"))
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("steps", range(0, 40, 2))
+def test_a_cancelled_write_has_happened_whole_or_not_at_all(desk: Any, steps: int) -> None:
+    path = desk.write("a", "o" * 400_000)
+    desk.run("read_file", path="a")
+
+    async def interrupted() -> None:
+        task = asyncio.create_task(desk.call("write_file", path="a", content="n" * 400_000))
+        await asyncio.sleep(steps / 10_000)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(interrupted())
+    data = path.read_bytes()
+    assert data in (b"o" * 400_000, b"n" * 400_000)
+    assert os.listdir(desk.project) == ["a"]
+    assert desk.memory.files[str(path.resolve())] == digest(data), "what is remembered is what is there"
