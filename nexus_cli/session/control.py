@@ -1,0 +1,24 @@
+"""What a person does to a running turn from outside: steer it, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Control:
+    """The handle between a session and its running turn."""
+
+    steering: deque[str] = field(default_factory=deque)
+    """Words that wait for the end of the current batch."""
+    task: asyncio.Task[None] | None = None
+    stopped: str = ""
+    """Why the turn was stopped: `cancel`, `timeout`, or "" while it runs."""
+
+    def stop(self, why: str) -> None:
+        """Stop the running turn; the first reason counts."""
+        if self.task is not None and not self.task.done() and not self.stopped:
+            self.stopped = why
+            self.task.cancel()

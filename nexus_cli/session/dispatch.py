@@ -1,0 +1,239 @@
+"""A tool call's way: find, validate, limits, permission, commit "started", run, clip, record (design section 3).
+
+Every failure on that way is a tool result. Calls of one message that only read run together; the window keeps their
+results in call order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from nexus_cli.core import event
+from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
+from nexus_cli.core.clip import clip, drop_marker
+from nexus_cli.core.entry import Cause, Drop, Kind
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.session.engine import Engine
+from nexus_cli.tools.permission import Ask, decide
+from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.tools.schema import check
+
+UNKNOWN_OUTCOME = "outcome unknown: the process ended while this ran. Look before you run it again."
+NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
+INTERRUPTED = "interrupted by the person while it ran"
+CANCELLED = "not run: the person stopped the turn"
+REPEATED = "not run: the same call came too often, so the turn was stopped"
+NO_OUTPUT = "(no output)"
+
+
+class Starts(Protocol):
+    """Remembers which calls began to run, over processes."""
+
+    def started(self, call_id: str, name: str) -> None:
+        """Record, before the tool runs."""
+
+    def was_started(self, call_id: str) -> bool:
+        """Whether the call began to run at some time."""
+        ...
+
+
+class Deferred(Exception):
+    """The person wants to decide later: the turn ends with the call open."""
+
+
+@dataclass
+class Dispatcher:
+    """Runs tool calls for one session."""
+
+    registry: ToolRegistry
+    starts: Starts
+    limits: Limits
+    cwd: Path
+    project: Path
+    approver: Approver | None = None
+    services: Mapping[type, Any] = field(default_factory=dict)
+    config_dirs: tuple[Path, ...] = ()
+    denied: list[dict[str, str]] = field(default_factory=list)
+    """Refused calls of this turn, as interface.md section 6 wants them."""
+    changed: dict[str, None] = field(default_factory=dict)
+    """Files changed in this turn, in order."""
+    always: set[tuple[str, ...]] = field(default_factory=set)
+    """What the person allowed for the rest of the session: tool and kind; outside the project also the paths."""
+    here: set[str] = field(default_factory=set)
+    """Calls that began in this process."""
+
+    async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+        """Run `calls` and record a result for each; `Deferred` when the person puts one off."""
+        waiting = list(calls)
+        try:
+            while waiting:
+                batch = [waiting[0]]
+                while len(batch) < len(waiting) and all(map(self._together, [*batch, waiting[len(batch)]])):
+                    batch.append(waiting[len(batch)])
+                results = await asyncio.gather(*(self._one(engine, call) for call in batch), return_exceptions=True)
+                failures = [result for result in results if isinstance(result, BaseException)]
+                if failures:
+                    raise failures[0]
+                del waiting[: len(batch)]
+        except asyncio.CancelledError:
+            self._settle(engine, calls)
+            raise
+
+    def settle_open(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+        """Answer calls that an earlier process left open, without running any."""
+        for call in calls:
+            text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
+            self._record(engine, call, ToolResult(error=text, ran=False), 0.0)
+
+    def refused_before(self, call: ToolCall) -> bool:
+        """Whether this same call was refused in this turn."""
+        subject = self._subject(self.registry.get(call.name), call)
+        return any((one["tool"], one["subject"]) == (call.name, subject) for one in self.denied)
+
+    def stop_repeating(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+        """Answer calls that are not run because one of them came too often."""
+        for call in calls:
+            self._record(engine, call, ToolResult(error=REPEATED, ran=False), 0.0)
+
+    def _settle(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+        """The person stopped the turn: every call without a result gets one."""
+        answered = {slot.message.tool_call_id for slot in engine.lane.tail}
+        for call in calls:
+            if call.id not in answered:
+                text = INTERRUPTED if call.id in self.here else CANCELLED
+                self._record(engine, call, ToolResult(error=text, ran=False), 0.0)
+
+    def _together(self, call: ToolCall) -> bool:
+        tool = self.registry.get(call.name)
+        return tool is not None and tool.together
+
+    async def _one(self, engine: Engine, call: ToolCall) -> None:
+        began = time.monotonic()
+        tool = self.registry.get(call.name)
+        engine.emit(event.Called(call, self._subject(tool, call)))
+        result = await self._result(engine, call, tool)
+        self._record(engine, call, result, time.monotonic() - began)
+
+    async def _result(self, engine: Engine, call: ToolCall, tool: Tool | None) -> ToolResult:
+        if self.starts.was_started(call.id) and call.id not in self.here:
+            return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+        if tool is None:
+            return ToolResult(error=self._unknown(call.name), ran=False)
+        if call.raw:
+            return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
+        checked, problems = check(call.arguments, tool.parameters)
+        if problems:
+            return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
+        if self.limits.tools is not None and tool.name not in self.limits.tools:
+            return self._refuse(call, tool, "tools are switched off for this run")
+        refusal = await self._permission(engine, call, tool, checked)
+        if refusal is not None:
+            return refusal
+        self.starts.started(call.id, call.name)
+        self.here.add(call.id)
+        return await self._run(engine, call, tool, checked)
+
+    async def _run(self, engine: Engine, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
+        context = ToolContext(
+            self.cwd,
+            self.project,
+            engine.budget.output_cap,
+            call.id,
+            lambda text: engine.emit(event.Output(call.id, text)),
+            self.services,
+        )
+        try:
+            return await tool.run(checked, context)
+        except Exception as error:  # a seam: the bug of one tool is a result for the model, never the end of the turn
+            return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}")
+
+    async def _permission(
+        self, engine: Engine, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
+    ) -> ToolResult | None:
+        level = self.limits.allow or "read"
+        verdict = decide(
+            tool, checked, allow=level, cwd=self.cwd, project=self.project, config_dirs=self.config_dirs
+        )
+        if not isinstance(verdict, Ask):
+            return None
+        scope = _scope(tool, checked, verdict)
+        if scope in self.always:
+            return None
+        if self.approver is None:
+            return self._refuse(call, tool, f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})")
+        question = Question(call, f"{tool.name} {self._subject(tool, call)}", verdict.why, _detail(tool, checked))
+        engine.emit(event.Asked(question))
+        answer = await self.approver.ask(question)
+        engine.emit(event.Answered(call.id, answer))
+        match answer:
+            case Allow(always):
+                if always:
+                    self.always.add(scope)
+                return None
+            case Deny(why):
+                return self._refuse(call, tool, f"the person said no{': ' + why if why else ''}")
+            case Defer():
+                raise Deferred
+
+    def _refuse(self, call: ToolCall, tool: Tool, why: str) -> ToolResult:
+        self.denied.append({"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why})
+        return ToolResult(error=why, denied=True, ran=False)
+
+    def _record(self, engine: Engine, call: ToolCall, result: ToolResult, seconds: float) -> None:
+        """Clip, keep what was cut off, and append the result to the window."""
+        self.changed.update(dict.fromkeys(result.changed))
+        text = result.text or NO_OUTPUT
+        log = engine.lane.timeline.log
+        count = engine.context.counter.count
+        whole = result.full if result.full is not None else text
+        cap = engine.budget.output_cap
+        over = bool(result.uncounted) or (len(text) > cap and count(text) > cap)
+        drop_id = log.next_drop() if over and not result.cites else result.cites
+        clipped = clip(text, cap, count, drop_marker(drop_id))
+        if over and not result.cites:
+            drop = Drop(
+                drop_id,
+                f"tool result of {call.id} ({call.name})",
+                clipped.tokens,
+                Cause.OUTPUT_CAP,
+                engine.lane.timeline.now(),
+                text=whole,
+                uncounted=result.uncounted,
+            )
+            log.drop(drop)
+            engine.emit(event.Dropped(replace(drop, text=None)))
+        entry = engine.lane.append(
+            Kind.TOOL, Message(Role.TOOL, clipped.text, tool_call_id=call.id), f"tool:{call.name}"
+        )
+        if result.cites:
+            engine.emit(event.Recalled(result.cites, entry.tokens))
+        engine.emit(event.Resulted(call, replace(result, full=None), entry.tokens, seconds))
+
+    def _unknown(self, name: str) -> str:
+        near = self.registry.nearest(name)
+        hint = f" Did you mean {near}?" if near else ""
+        return f"there is no tool {name!r}.{hint} There are: {', '.join(self.registry.names())}."
+
+    def _subject(self, tool: Tool | None, call: ToolCall) -> str:
+        value = call.arguments.get(tool.subject, "") if tool else call.raw
+        return " ".join(str(value).split())[:200]
+
+
+def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: Ask) -> tuple[str, ...]:
+    """How far "always" goes."""
+    paths = tool.paths(arguments) if verdict.kind in ("outside", "protected") else ()
+    return (tool.name, verdict.kind, *paths)
+
+
+def _detail(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """What a person needs to see before saying yes: the command, or what is written."""
+    if tool.effect is Effect.RUN:
+        return str(arguments.get(tool.subject, ""))
+    return "\n".join(f"{key}: {value}" for key, value in arguments.items())

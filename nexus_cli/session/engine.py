@@ -1,0 +1,105 @@
+"""The parts that one turn runs on, made by the wiring; no behaviour of its own beyond counting."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from nexus_cli.context.lane import Frame, Lane
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.meter import Meter
+from nexus_cli.core.budget import TokenBudget, Used
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.event import Event
+from nexus_cli.core.request import ModelInfo, Provider
+from nexus_cli.core.services import Calibrations, Log
+from nexus_cli.core.settings import Compact
+from nexus_cli.session.control import Control
+from nexus_cli.session.spending import Spending
+
+Emit = Callable[[Event], None]
+
+
+@dataclass
+class Model:
+    """A model that can be asked."""
+
+    info: ModelInfo
+    provider: Provider
+    effort: str = ""
+    cache_key: str = ""
+    stall_seconds: float = 120.0
+
+
+@dataclass
+class Engine:
+    """One lane with everything that its turns need."""
+
+    context: ContextManager
+    model: Model
+    budget: TokenBudget
+    meter: Meter
+    compact: Compact
+    clock: Clock
+    emit: Emit
+    spending: Spending
+    control: Control
+    side_log: Callable[[str, int | None], Log]
+    """`(agent, parent entry or None) -> log` of a side lane: a fork at that entry, or a lane of its own."""
+    gather: Callable[[], Awaitable[str]]
+    """The event preamble of the next request: what changed since this epoch last sent it."""
+    frame: Callable[[], Awaitable[Frame]]
+    """System text and tools as they would be now, for the next epoch."""
+    summarizer: Callable[[], Model]
+    """Who sums up when not the session's own model."""
+    calibrations: Calibrations | None = None
+    step: int = 0
+    """Number of the lane's newest request."""
+    last_failed_compaction: int | None = None
+    """The step at which a compaction failed last."""
+    pending: str = ""
+    """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
+    notices: list[str] = field(default_factory=list)
+    """Lines for the model that wait for the next request."""
+
+    @property
+    def lane(self) -> Lane:
+        """The lane of the turn."""
+        return self.context.lane
+
+    def expected(self) -> int:
+        """Tokens that the next request is expected to take, at most."""
+        return self.meter.upper(self.lane.counted)
+
+    def fits(self) -> bool:
+        """Whether the next request fits the budget by count and known error (law 2)."""
+        return self.expected() <= self.budget.available
+
+    def used(self) -> Used:
+        """What the window holds now, by layer, scaled to the estimate."""
+        lane = self.lane
+        counted = max(1, lane.counted)
+        scale = self.meter.estimate(lane.counted) / counted
+        event = sum(slot.tokens for slot in lane.tail if slot.entry > lane.cursor)
+        return Used(
+            round(lane.epoch.system_tokens * scale),
+            round(lane.epoch.tools_tokens * scale),
+            round((lane.messages_tokens - event) * scale),
+            round(event * scale),
+        )
+
+    def narrow(self, window: int) -> None:
+        """The provider's window is smaller than we knew."""
+        self.model = replace(self.model, info=replace(self.model.info, window=window))
+        self.budget = TokenBudget.of(window, self.model.info.max_output)
+
+    def fixed_parts(self) -> dict[str, int]:
+        """What stands in every request, by name, in tokens."""
+        epoch = self.lane.epoch
+        return {"system text": epoch.system_tokens, "tool schemas": epoch.tools_tokens}
+
+    def learn(self, counted: int, reported: int) -> None:
+        """Take over what a provider reported for the newest request."""
+        learned = self.meter.report(self.lane.cursor, counted, reported)
+        if learned and self.calibrations:
+            self.calibrations.calibrate(self.model.info.name, learned)

@@ -1,0 +1,161 @@
+"""One model request: sealed and committed before its first byte, streamed, folded, committed as one entry.
+
+What is not a finished answer keeps its text, marked, and is raised as the kind of error that it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from nexus_cli.core import event
+from nexus_cli.core.clock import stamp
+from nexus_cli.core.entry import Entry, Kind, Manifest
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
+from nexus_cli.core.usage import Usage
+from nexus_cli.provider.reply import Fold, Reply
+from nexus_cli.session.engine import Engine
+
+INTERRUPTED = "[interrupted]"
+BROKEN_OFF = "[the reply broke off here]"
+CUT_OFF = "[cut off: the output limit was reached]"
+
+
+def arguments(engine: Engine, cap: int) -> dict[str, object]:
+    """Everything that the provider is given besides the lines of the request."""
+    return {
+        "model": engine.model.info.name,
+        "max_output": cap,
+        "effort": engine.lane.epoch.effort,
+        "tool_choice": engine.lane.epoch.tool_choice,
+        "cache_key": engine.model.cache_key,
+    }
+
+
+async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
+    """Send the window and record the reply; `cap` is its output limit in tokens.
+
+    Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
+    Without `main` (side lanes) no text is emitted and the turn's steps are not counted.
+    """
+    request = _send(engine, cap, main)
+    info = engine.model.info
+    first = engine.lane.timeline.last + 1
+    fold = Fold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
+    stream = engine.model.provider.stream(request)
+    try:
+        async for delta in stream:
+            fold.feed(delta)
+            match delta:
+                case TextDelta(text) if main:
+                    engine.emit(event.Text(text))
+                case ThinkingDelta(text) if main:
+                    engine.emit(event.Thinking(text))
+                case RetryDelta(attempt, wait, why):
+                    engine.emit(event.Retried(attempt, wait, why))
+                case _:
+                    pass
+    except asyncio.CancelledError:
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted")
+        raise
+    except ProviderError as error:
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind)
+        raise
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+    return _received(engine, fold.finish(), main)
+
+
+def _send(engine: Engine, cap: int, main: bool) -> Request:
+    lane = engine.lane
+    expected = engine.meter.estimate(lane.counted)
+    sealed = lane.seal()
+    engine.step += 1
+    engine.spending.steps += main
+    manifest = Manifest(
+        engine.step,
+        lane.epoch.id,
+        sealed.last,
+        arguments(engine, cap),
+        sealed.wire.sha256,
+        expected,
+        stamp(engine.clock()),
+    )
+    lane.timeline.log.sending(manifest, sealed.fixed, sealed.head_lines)
+    if main:
+        engine.emit(event.StepStart(engine.step))
+    return Request(
+        engine.model.info.name,
+        sealed.wire.messages,
+        lane.epoch.tools,
+        cap,
+        lane.epoch.effort,
+        lane.epoch.tool_choice,
+        engine.model.cache_key,
+        sealed.previous_end,
+        engine.model.stall_seconds,
+    )
+
+
+def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
+    """Account for a reply that ended by itself, and record what it is worth."""
+    lane = engine.lane
+    counted = lane.counted
+    usage = reply.usage or Usage(engine.meter.estimate(counted), cost_usd=None)
+    engine.spending.add(usage)
+    if reply.usage and reply.usage.input:
+        engine.learn(counted, reply.usage.input)
+    message = reply.message
+    if reply.finish == "length" and not message.tool_calls:
+        message = _marked(message, CUT_OFF)
+    elif reply.finish in ("none", "refused"):
+        message = _marked(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
+    if message.tool_calls or reply.message.content:
+        lane.append(Kind.ASSISTANT, message, "agent")
+    lane.timeline.log.received(engine.step, usage, reply.finish, reply.usage is not None)
+    if main:
+        engine.emit(event.StepEnd(engine.step, reply.finish, usage))
+    _judge(reply)
+    return reply
+
+
+def _judge(reply: Reply) -> None:
+    """Raise what a reply that is no finished answer amounts to."""
+    match reply.finish:
+        case "empty":
+            raise NexusError(
+                "provider", "the model gave no answer", "its reply had neither text nor calls", "Try again, or another model"
+            )
+        case "none":
+            why = reply.problem or "the stream ended without a reason"
+            raise NexusError("provider", "the reply broke off", why, "What came was kept; ask to go on")
+        case "refused":
+            why = reply.problem or "the provider's filter stopped the answer"
+            raise NexusError("refused", "the model refused", why, "Put the request in other words")
+        case "length" if not reply.message.tool_calls:
+            raise NexusError(
+                "length", "the answer was cut off", "the output limit was reached", "What came was kept; ask to go on"
+            )
+
+
+def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str) -> Entry | None:
+    """Record the text that had come, without half calls."""
+    engine.lane.timeline.log.received(engine.step, Usage(cost_usd=None), why, False)
+    message = fold.partial()
+    if not message.content:
+        return None
+    return engine.lane.append(Kind.ASSISTANT, _marked(message, mark), "agent")
+
+
+def _marked(message: Message, mark: str) -> Message:
+    text = f"{message.content}\n\n{mark}" if message.content else mark
+    return Message(Role.ASSISTANT, text)
+
+
+def _letters(number: int) -> str:
+    """0 is `a`, 25 is `z`, 26 is `ba`: call ids stay alphanumeric, as some providers want."""
+    text = chr(ord("a") + number % 26)
+    return _letters(number // 26) + text if number >= 26 else text

@@ -1,0 +1,69 @@
+"""The first request of a session that does not exist yet, put together and not sent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nexus_cli.context.contributors import Sources, View, discover
+from nexus_cli.context.gather import Gatherer
+from nexus_cli.context.lane import Frame
+from nexus_cli.context.manager import ContextConfig, ContextManager
+from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.entry import Epoch
+from nexus_cli.core.paths import project
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Recall, Seen, TokenCounter
+from nexus_cli.ledger import Ledger
+from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.engine import Model
+from nexus_cli.session.frames import Frames, drop_of
+from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.options import Options
+from nexus_cli.tools.registry import ToolRegistry
+
+
+def fresh_epoch(
+    ledger: Ledger, options: Options, info: ModelInfo, recipe: Recipe
+) -> tuple[Epoch, list[dict[str, Any]], SessionLogger, StoredCounter]:
+    """The epoch, the event sections, and the log (in `ledger`, one in memory) that the drops stand in."""
+    moment = local_now()
+    made = ledger.create_session(
+        folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name, at=stamp(moment)
+    )
+    log = SessionLogger(ledger=ledger, session=made.id)
+    counter = StoredCounter(TiktokenCounter(info.encoding), log)
+    budget = TokenBudget.of(info.window, info.max_output)
+    context = ContextManager(ContextConfig(budget.window, budget.window - budget.available), log, token_counter=counter)
+    services: dict[type, Any] = {Recall: log, Seen: log, TokenCounter: counter}
+    registry = ToolRegistry(() if options.no_tools else None, services)
+    gatherer = Gatherer(
+        {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
+        Sources.of(options.cwd, moment),
+        View.of(info.name, recipe.name, budget, counter.count),
+        lambda line: None,
+        drop_of(log, local_now),
+    )
+    frames = Frames(
+        gatherer, Model(info, _Nobody(), options.effort), rules_for(info.provider).dumps(), registry.get_definitions(),
+        context.system_cost, context.tools_cost,
+    )  # fmt: skip
+    frame, event = asyncio.run(_both(frames, gatherer))
+    context.lane.reframe(frame)
+    return context.lane.epoch, event, log, counter
+
+
+async def _both(frames: Frames, gatherer: Gatherer) -> tuple[Frame, list[dict[str, Any]]]:
+    return await frames.frame(), [chosen.described(cached=False) for chosen in await gatherer.event()]
+
+
+class _Nobody:
+    """A provider that is never asked."""
+
+    def stream(self, request: object) -> Any:
+        raise AssertionError("a report sends nothing")
+
+

@@ -1,0 +1,48 @@
+"""Which ledger and which session a run works in."""
+
+from __future__ import annotations
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import places
+from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.session.options import Options
+
+
+def open_ledger(options: Options, notices: list[str]) -> Ledger:
+    """The person's ledger; one in memory where nothing is to be saved, or nothing can be."""
+    if not options.save:
+        return Ledger.open(None)
+    try:
+        ledger = Ledger.open(places().ledger)
+    except NexusError as error:
+        if options.require_save or options.resume or options.newest:
+            raise
+        notices.append(f"{error.message}; this session is kept in memory and lost when it ends")
+        return Ledger.open(None)
+    notices.extend(ledger.notices)
+    return ledger
+
+
+def chosen_session(ledger: Ledger, options: Options) -> SessionInfo | None:
+    """The session to go on with, None for a new one; `NexusError("usage", ...)` when there is none such."""
+    if options.resume:
+        return ledger.find_session(options.resume)
+    if not options.newest:
+        return None
+    newest = ledger.newest_session(str(options.cwd))
+    if newest is None:
+        raise NexusError(
+            "usage", "nothing to continue", f"there is no session in {options.cwd}", "Leave --continue away to start one"
+        )
+    return newest
+
+
+def hold(ledger: Ledger, session: SessionInfo) -> None:
+    """Take the session for this process; `NexusError("usage", ...)` while another one works in it."""
+    if not ledger.hold(session.id):
+        raise NexusError(
+            "usage",
+            f"session {session.id} is open elsewhere",
+            "another process is working in it",
+            f"Wait for it, or make a copy: nexus sessions fork {session.id}",
+        )

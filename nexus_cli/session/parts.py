@@ -1,0 +1,112 @@
+"""What a `Session` is made of; the wiring makes the full set, `bare_parts` seed A's small one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nexus_cli.context.lane import Frame
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.meter import Meter
+from nexus_cli.context.timeline import MemoryLog
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import local_now
+from nexus_cli.core.entry import Drop
+from nexus_cli.core.event import Event
+from nexus_cli.core.limits import Bound, Limits
+from nexus_cli.core.paths import project
+from nexus_cli.core.request import ModelInfo, Provider
+from nexus_cli.core.services import Log
+from nexus_cli.core.settings import Compact
+from nexus_cli.session.control import Control
+from nexus_cli.session.dispatch import Dispatcher
+from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.spending import Spending
+from nexus_cli.tools.registry import ToolRegistry
+
+
+async def _nothing(engine: Engine) -> None:
+    """Nothing to do before the first turn."""
+
+
+async def _closed() -> None:
+    """Nothing to release."""
+
+
+@dataclass
+class Parts:
+    """The members of one session."""
+
+    engine: Engine
+    dispatcher: Dispatcher
+    limits: Limits
+    bounds: tuple[Bound, ...] = ()
+    recipe: str = "chat"
+    session_id: str = ""
+    resumed: bool = False
+    notices: list[str] = field(default_factory=list)
+    open: Callable[[Engine], Awaitable[None]] = _nothing
+    """Before the first turn: the first epoch, or what a resumed one last sent."""
+    drops: Callable[[], Sequence[Drop]] = tuple
+    """Everything left out in the session so far."""
+    close: Callable[[], Awaitable[None]] = _closed
+
+
+class Ran:
+    """Which calls began, in this process only."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def started(self, call_id: str, name: str) -> None:
+        """See `Starts`."""
+        self._ids.add(call_id)
+
+    def was_started(self, call_id: str) -> bool:
+        """See `Starts`."""
+        return call_id in self._ids
+
+
+def ignore(event: Event) -> None:
+    """Shows nobody."""
+
+
+def bare_parts(
+    provider: Provider, context: ContextManager | None, logger: Log | None, registry: ToolRegistry | None
+) -> Parts:
+    """Seed A's session: its context manager as it is, no contributors, the limits of the package."""
+    context = context or ContextManager(logger=logger)
+    registry = registry or ToolRegistry(())
+    config = context.config
+    name = str(getattr(provider, "model", "") or "model")
+    model = Model(ModelInfo(name, "openai", config.max_tokens, config.reserve_tokens), provider)
+    limits = Limits(max_steps=200, allow="read")
+    folder = Path.cwd()
+
+    async def frame() -> Frame:
+        return context.frame()
+
+    async def gather() -> str:
+        return "\n".join(engine.notices)
+
+    def side(agent: str, at_entry: int | None) -> Log:
+        return MemoryLog(at_entry or 0, epochs=context.lane.epoch.id + 1)
+
+    engine = Engine(
+        context,
+        model,
+        TokenBudget(config.max_tokens, config.reserve_tokens, 0),
+        Meter(),
+        Compact(),
+        local_now,
+        ignore,
+        Spending(limits),
+        Control(),
+        side,
+        gather,
+        frame,
+        lambda: model,
+    )
+    dispatcher = Dispatcher(registry, Ran(), limits, folder, project(folder), services=registry.services)
+    return Parts(engine, dispatcher, limits, session_id=str(getattr(getattr(logger, "session", None), "id", "")))

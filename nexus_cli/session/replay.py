@@ -1,0 +1,77 @@
+"""Replay: rebuild every request of a session from the ledger alone, and compare it line by line with what was sent
+(law 8). Nothing outside the ledger is read: neither the defaults nor the working folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nexus_cli.context.groups import arrange, flatten
+from nexus_cli.context.lane import slot_of
+from nexus_cli.context.render import Wire
+from nexus_cli.core.entry import Epoch
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import Ledger, RequestRow
+
+Answer = dict[str, Any]
+
+
+def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
+    """`ok`, `requests` checked, and `first_difference` in one line or None.
+
+    Without `step` the requests of every lane are checked, with it one of the main lane. `NexusError("usage", ...)` for
+    a request that is not there.
+    """
+    info = ledger.session(session)
+    lanes = [info.main_lane] if step is not None else ledger.lanes(session)
+    checked = 0
+    for lane in lanes:
+        rows = ledger.manifests(lane)
+        if step is not None:
+            if step > len(rows):
+                raise NexusError("usage", f"--step {step}", f"{len(rows)} requests were sent", "Name one of them")
+            rows = [rows[step - 1]]
+        difference, count = _lane(ledger, lane, rows)
+        checked += count
+        if difference:
+            where = "" if lane == info.main_lane else f"side lane {lane}, "
+            return {"version": 1, "ok": False, "requests": checked, "first_difference": where + difference}
+    return {"version": 1, "ok": True, "requests": checked, "first_difference": None}
+
+
+def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:
+    """The first difference among the requests of one lane, and how many were compared by then."""
+    epoch: Epoch | None = None
+    wire: Wire | None = None
+    reached = 0
+    for number, row in enumerate(rows, 1):
+        manifest = row.manifest
+        try:
+            if epoch is None or wire is None or epoch.id != manifest.epoch:
+                epoch = ledger.epoch(lane, manifest.epoch)
+                wire, reached = Wire(epoch), epoch.base
+                head, _ = ledger.line_hashes(lane, epoch.id, epoch.base)
+                rebuilt = wire.extend(flatten(arrange(epoch.head)))
+                for place, (was, now) in enumerate(zip(head, rebuilt, strict=True)):
+                    if was != now:
+                        return f"request {manifest.step}, line {place + 3}: a slot of epoch {epoch.id}", number
+            difference = _tail(ledger, lane, epoch, wire, reached, manifest.last)
+        except (NexusError, ValueError) as error:
+            return f"request {manifest.step}: {error}", number
+        if difference:
+            return f"request {manifest.step}, {difference}", number
+        reached = manifest.last
+        if wire.sha256 != manifest.sha256:
+            return f"request {manifest.step}, lines 1 and 2: tools or system text", number
+    return "", len(rows)
+
+
+def _tail(ledger: Ledger, lane: int, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
+    slots = flatten(arrange(map(slot_of, ledger.read(lane, reached + 1, last))))
+    before = len(wire.messages) + 2
+    rebuilt = wire.extend(slots)
+    _, stored = ledger.line_hashes(lane, epoch.id, last)
+    was = dict(stored)
+    for place, (slot, now) in enumerate(zip(slots, rebuilt, strict=True)):
+        if was.get(slot.entry) != now:
+            return f"line {before + place}: entry {slot.entry}"
+    return ""

@@ -1,0 +1,193 @@
+"""`Session`: one conversation. A trigger goes in, events come out; what happens between is the engine's.
+
+Every front end is `async for event in session.run(trigger)`. The work runs in a task of its own, so that `cancel` and a
+time limit reach it at any moment; what was done by then is settled and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.context.groups import Dispatch
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.core import event
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Event, Outcome
+from nexus_cli.core.message import Role
+from nexus_cli.core.request import Provider
+from nexus_cli.core.services import Log
+from nexus_cli.core.trigger import Trigger
+from nexus_cli.session.admit import admit
+from nexus_cli.session.compact import compact
+from nexus_cli.session.control import Control
+from nexus_cli.session.dispatch import Deferred
+from nexus_cli.session.faults import internal
+from nexus_cli.session.parts import Parts, bare_parts
+from nexus_cli.session.reports.result import result
+from nexus_cli.session.spending import Spending
+from nexus_cli.session.turn import steered, turn
+from nexus_cli.tools.registry import ToolRegistry
+
+
+class Session:
+    """One conversation with its model, tools and log."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        context: ContextManager | None = None,
+        logger: Log | None = None,
+        registry: ToolRegistry | None = None,
+        *,
+        parts: Parts | None = None,
+    ) -> None:
+        """Seed A's form takes a provider, a context, a logger and a registry; `parts` is what the wiring makes."""
+        self._parts = parts or bare_parts(provider, context, logger, registry)
+        self._control = Control()
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._opened = False
+        self._dropped = 0
+
+    @property
+    def id(self) -> str:
+        """The session's id in the ledger, "" without one."""
+        return self._parts.session_id
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._parts.engine.model.info.name
+
+    @property
+    def notices(self) -> list[str]:
+        """Lines for the person that came up while the session was opened."""
+        return self._parts.notices
+
+    @property
+    def context(self) -> ContextManager:
+        """The context of the main lane."""
+        return self._parts.engine.context
+
+    async def run(self, trigger: Trigger | str) -> AsyncIterator[Event]:
+        """One turn. Without text it goes on from where the window ends. Always ends with `TurnEnd`."""
+        trigger = Trigger(trigger) if isinstance(trigger, str) else trigger
+        self._events = asyncio.Queue()
+        self._control.stopped = ""
+        task = asyncio.create_task(self._work(trigger))
+        self._control.task = task
+        limit = self._parts.limits.timeout
+        timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
+        try:
+            while (event_ := await self._events.get()) is not None:
+                yield event_
+        finally:
+            if timer:
+                timer.cancel()
+            if not task.done():
+                self._control.stop("cancel")
+            await asyncio.wait([task])
+
+    def steer(self, text: str) -> None:
+        """Say something to the running turn: delivered after the current batch of tool calls."""
+        if text.strip():
+            self._control.steering.append(text)
+
+    def cancel(self) -> None:
+        """Stop the running turn; finished work is kept and open calls are settled."""
+        self._control.stop("cancel")
+
+    async def compact(self, instructions: str = "") -> list[Event]:
+        """Compact on command; the events say how it went."""
+        events: list[Event] = []
+        engine = replace(self._parts.engine, emit=events.append, spending=Spending(self._parts.limits))
+        await self._open(engine)
+        await compact(engine, "command", engine.compact.to, instructions)
+        return events
+
+    def result(self, outcome: Outcome) -> dict[str, Any]:
+        """The object of interface.md section 6."""
+        return result(self._parts, outcome, self._parts.drops()[self._dropped :])
+
+    async def aclose(self) -> None:
+        """Release what the session holds. Safe to call twice."""
+        await self._parts.close()
+
+    async def _open(self, engine: Any) -> None:
+        if not self._opened:
+            await self._parts.open(engine)
+            self._opened = True
+
+    async def _work(self, trigger: Trigger) -> None:
+        parts = self._parts
+        self._dropped = len(parts.drops())
+        parts.dispatcher.denied.clear()
+        parts.dispatcher.changed.clear()
+        emit = self._events.put_nowait
+        engine = parts.engine
+        engine.emit, engine.control, engine.spending = emit, self._control, Spending(parts.limits)
+        error: NexusError | None = None
+        first = engine.lane.timeline.last
+        try:
+            await self._open(engine)
+            first = engine.lane.timeline.last
+            emit(event.SessionStart(self.id, self.model, parts.recipe, parts.resumed))
+            self._admit(trigger)
+            emit(event.TurnStart(trigger.text))
+            await turn(engine, parts.dispatcher)
+        except NexusError as problem:
+            error = problem
+        except Deferred:
+            error = NexusError("denied", "the turn waits", "a call was put off by the person", "Resume to decide")
+        except asyncio.CancelledError:
+            error = self._stopped()
+        except Exception as bug:  # the last seam: a traceback never reaches a person
+            error = internal(bug)
+        try:
+            steered(engine)
+        except NexusError as problem:
+            error = error or problem
+        emit(event.TurnEnd(self._outcome(first, error)))
+        self._events.put_nowait(None)
+
+    def _admit(self, trigger: Trigger) -> None:
+        """Settle what an earlier process left open, then record the person's words."""
+        engine = self._parts.engine
+        if not trigger.text and not trigger.parts:
+            return
+        step = engine.lane.next_step()
+        if isinstance(step, Dispatch):
+            self._parts.dispatcher.settle_open(engine, step.calls)
+        admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
+
+    def _stopped(self) -> NexusError:
+        if self._control.stopped == "timeout":
+            seconds = self._parts.limits.timeout
+            return NexusError("limit", "limit timeout reached", f"{seconds} s have passed", "Go on with a higher --timeout")
+        return NexusError("aborted", "stopped", "the turn was interrupted; what was done is kept")
+
+    def _outcome(self, first: int, error: NexusError | None) -> Outcome:
+        engine = self._parts.engine
+        text, finish = "", error.kind if error else "stop"
+        for slot in reversed(engine.lane.slots):
+            if slot.entry <= first:
+                break
+            if slot.message.role is Role.ASSISTANT:
+                text = slot.message.content
+                break
+        told = {"kind": error.kind, "message": error.message, "hint": error.hint} if error else None
+        return Outcome(
+            ok=error is None,
+            exit=error.exit_status if error else 0,
+            text=text,
+            finish=finish,
+            error=told,
+            steps=engine.spending.steps,
+            usage=engine.spending.usage,
+            seconds=round(engine.spending.seconds, 3),
+            denied=tuple(self._parts.dispatcher.denied),
+            changed=tuple(self._parts.dispatcher.changed),
+        )

@@ -1,0 +1,40 @@
+"""Side lanes of a session: forks that begin with the main lane's lines, and lanes of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nexus_cli.context.manager import ContextConfig, ContextManager
+from nexus_cli.context.meter import Meter
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.message import Message, Role
+from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.engine import Engine, Model
+
+
+def forked(engine: Engine, agent: str, instruction: str) -> Engine:
+    """An engine whose lane begins with the lines of this one's, plus one instruction of ours."""
+    lane = engine.lane
+    log = engine.side_log(agent, lane.timeline.last)
+    context = engine.context.fork(lane.fork(Timeline(log, engine.clock)))
+    context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
+    return replace(engine, context=context, meter=engine.meter.fork(), step=0, notices=[])
+
+
+def separate(engine: Engine, agent: str, model: Model) -> Engine:
+    """An engine with an empty lane of its own: no system text, no tools."""
+    log = engine.side_log(agent, None)
+    budget = TokenBudget.of(model.info.window, model.info.max_output)
+    config = ContextConfig(budget.window, budget.window - budget.available)
+    context = ContextManager(config, log, token_counter=engine.context.counter)
+    frame = replace(context.frame(), model=model.info.name, rules=rules_for(model.info.provider).dumps())
+    context.reframe(frame)
+    context.lane.begin()
+    same = model.info.name == engine.model.info.name
+    calibration = None
+    if engine.calibrations:
+        calibration = engine.calibrations.calibration(model.info.name)
+    meter = Meter(engine.meter.calibration if same else calibration)
+    return replace(engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[])

@@ -1,0 +1,80 @@
+"""The limits of one turn: steps, tokens, dollars, checked before the money is spent (interface.md section 2)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import Usage
+
+LEAST_OUTPUT = 1024
+"""A request with a smaller output cap is not sent."""
+MOST_OUTPUT = 32_000
+
+
+@dataclass
+class Spending:
+    """What a turn has used of its limits."""
+
+    limits: Limits
+    steps: int = 0
+    usage: Usage = Usage()
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Since the turn began."""
+        return time.monotonic() - self.started
+
+    def add(self, usage: Usage) -> None:
+        """Account for one request."""
+        self.usage = self.usage + usage
+
+    def check_steps(self) -> None:
+        """`NexusError` of kind `limit` when no step is left."""
+        limit = self.limits.max_steps
+        if limit is not None and self.steps >= limit:
+            raise _reached("max_steps", f"{self.steps} steps were made", "--max-steps")
+
+    def output_cap(self, model: ModelInfo, expected: int) -> int:
+        """Tokens that the next request to `model` may answer with, for `expected` tokens of input.
+
+        Raises `NexusError` of kind `limit` where a limit leaves less than `LEAST_OUTPUT`, `usage` where `max_cost`
+        cannot be kept because the price is unknown.
+        """
+        limits = self.limits
+        caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, model.window - expected]
+        if limits.max_total_tokens is not None:
+            left = limits.max_total_tokens - self.usage.input - self.usage.output - expected
+            if left < LEAST_OUTPUT:
+                used = self.usage.input + self.usage.output
+                why = f"{used} tokens were used and the next request needs about {expected + LEAST_OUTPUT}"
+                raise _reached("max_total_tokens", why, "--max-total-tokens")
+            caps.append(left)
+        if limits.max_cost is not None:
+            caps.append(self._affordable(model, limits.max_cost, expected))
+        return max(1, min(caps))
+
+    def _affordable(self, prices: ModelInfo, limit: float, expected: int) -> int:
+        if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
+            raise unknown_price(prices.name)
+        per_input = max(prices.input_price, prices.cache_write_price or 0.0)
+        left = limit - self.usage.cost_usd - expected * per_input / 1e6
+        tokens = int(left * 1e6 / prices.output_price) if prices.output_price else MOST_OUTPUT
+        if left < 0 or tokens < LEAST_OUTPUT:
+            why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request would go beyond"
+            raise _reached("max_cost", why, "--max-cost")
+        return tokens
+
+
+def unknown_price(model: str) -> NexusError:
+    """What `--max-cost` meets where no price is known."""
+    hint = f"Set it: nexus config set 'models.\"{model}\".input_price' DOLLARS_PER_MILLION, and output_price likewise"
+    return NexusError("usage", "--max-cost cannot be kept", f"the price of {model} is unknown", hint)
+
+
+def _reached(name: str, why: str, option: str) -> NexusError:
+    return NexusError("limit", f"limit {name} reached", why, f"Go on with a higher {option}")

@@ -1,0 +1,172 @@
+"""The log of a session that goes on when the ledger does not (interface.md section 4).
+
+The first commit that fails is told once; from then on what happens is kept in memory, and what was recorded before is
+still read from the ledger as far as it answers. With `require_save` the failure is raised instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from nexus_cli.context.timeline import MemoryLog
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.services import Calibration, Fixed, Log
+from nexus_cli.core.transcript import transcript
+from nexus_cli.core.usage import Usage
+from nexus_cli.session.logger import SessionLogger
+
+T = TypeVar("T")
+
+
+class SteadyLog:
+    """Implements `Log`, `Recall`, `Seen`, `Calibrations`, `Counts` and `Starts` over a `SessionLogger`."""
+
+    def __init__(self, logger: SessionLogger, *, require_save: bool, warn: Callable[[str], None]) -> None:
+        self.logger = logger
+        self._require_save = require_save
+        self._warn = warn
+        self._memory: MemoryLog | None = None
+        self._split = logger.last_id()
+        self._epochs = logger.next_epoch()
+        self._drops = 0
+        self._started: set[str] = set()
+        self._digests: dict[str, str] = {}
+
+    @property
+    def saving(self) -> bool:
+        """False once the ledger has failed."""
+        return self._memory is None
+
+    def side(self, agent: str, at_entry: int | None) -> Log:
+        """The log of a side lane: a fork at that entry, or a lane of its own."""
+        if self._memory is not None:
+            return MemoryLog(at_entry or 0, self._drops, self._epochs)
+        logger = self.logger.fork(agent, agent, at_entry) if at_entry is not None else self.logger.separate(agent)
+        return SteadyLog(logger, require_save=self._require_save, warn=self._warn)
+
+    def _try(self, saved: Callable[[], T], kept: Callable[[MemoryLog], T]) -> T:
+        if self._memory is None:
+            try:
+                return saved()
+            except NexusError as error:
+                if self._require_save or error.kind != "ledger":
+                    raise
+                self._warn(f"{error.message}; the session goes on in memory and is lost when it ends")
+                self._memory = MemoryLog(self._split, self._drops, self._epochs)
+        return kept(self._memory)
+
+    # Log
+
+    def append(self, entry: Entry) -> None:
+        """See `Log`."""
+        self._try(lambda: self.logger.append(entry), lambda memory: memory.append(entry))
+        if self._memory is None:
+            self._split = entry.id
+
+    def read(self, first: int, last: int) -> Sequence[Entry]:
+        """See `Log`."""
+        if self._memory is None:
+            return self.logger.read(first, last)
+        old = self.logger.read(first, min(last, self._split)) if first <= self._split else []
+        return [*old, *self._memory.read(max(first, self._split + 1), last)]
+
+    def last_id(self) -> int:
+        """See `Log`."""
+        return self._split if self._memory is None else self._memory.last_id()
+
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
+        """See `Log`."""
+        self._try(lambda: self.logger.begin_epoch(epoch, drops), lambda memory: memory.begin_epoch(epoch, drops))
+        self._epochs = epoch.id + 1
+
+    def next_epoch(self) -> int:
+        """See `Log`."""
+        return self._try(self.logger.next_epoch, lambda memory: memory.next_epoch())
+
+    def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+        """See `Log`."""
+        self._try(
+            lambda: self.logger.sending(manifest, fixed, head_lines),
+            lambda memory: memory.sending(manifest, fixed, head_lines),
+        )
+
+    def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
+        """See `Log`."""
+        self._try(
+            lambda: self.logger.received(step, usage, finish, reported),
+            lambda memory: memory.received(step, usage, finish, reported),
+        )
+
+    def next_drop(self) -> str:
+        """See `Log`."""
+        name = self._try(self.logger.next_drop, lambda memory: memory.next_drop())
+        self._drops = int(name[1:])
+        return name
+
+    def drop(self, drop: Drop) -> None:
+        """See `Log`."""
+        self._try(lambda: self.logger.drop(drop), lambda memory: memory.drop(drop))
+
+    def drops(self) -> list[Drop]:
+        """Everything left out in the session so far, oldest first."""
+        kept = self._memory.drops if self._memory else []
+        try:
+            return [*self.logger.ledger.drops(self.logger.session.id), *kept]
+        except NexusError:
+            return kept
+
+    # Recall, Seen, Calibrations, Counts, Starts
+
+    def recall(self, drop_id: str) -> str | None:
+        """See `Recall`."""
+        for drop in self._memory.drops if self._memory else ():
+            if drop.id == drop_id:
+                return drop.text if drop.entries is None else transcript(self.read(*drop.entries))
+        return self._quiet(lambda: self.logger.recall(drop_id), None)
+
+    def digest(self, path: str) -> str | None:
+        """See `Seen`."""
+        return self._digests.get(path) or self._quiet(lambda: self.logger.digest(path), None)
+
+    def note(self, path: str, digest: str, how: str) -> None:
+        """See `Seen`."""
+        self._digests[path] = digest
+        self._quiet(lambda: self.logger.note(path, digest, how), None)
+
+    def calibration(self, model: str) -> Calibration:
+        """See `Calibrations`."""
+        return self._quiet(lambda: self.logger.calibration(model), Calibration())
+
+    def calibrate(self, model: str, value: Calibration) -> None:
+        """See `Calibrations`."""
+        self._quiet(lambda: self.logger.calibrate(model, value), None)
+
+    def known(self, encoding: str, digest: bytes) -> int | None:
+        """See `Counts`."""
+        return self._quiet(lambda: self.logger.known(encoding, digest), None)
+
+    def remember(self, encoding: str, digest: bytes, tokens: int) -> None:
+        """See `Counts`."""
+        self._quiet(lambda: self.logger.remember(encoding, digest, tokens), None)
+
+    def started(self, call_id: str, name: str) -> None:
+        """Record that a call begins to run, before it does."""
+        self._try(lambda: self.logger.started(call_id, name), lambda memory: None)
+        self._started.add(call_id)
+
+    def was_started(self, call_id: str) -> bool:
+        """Whether the call began to run at some time."""
+        return call_id in self._started or self._quiet(lambda: self.logger.was_started(call_id), False)
+
+    def _quiet(self, saved: Callable[[], T], otherwise: T) -> T:
+        """What is only a convenience: without the ledger there is none."""
+        if self._memory is not None:
+            return otherwise
+        try:
+            return saved()
+        except NexusError:
+            return otherwise
+
+

@@ -1,0 +1,94 @@
+"""The loop: what comes next is decided from the tail of the window alone (design section 3).
+
+Calls without results are dispatched; when the last word is not the assistant's, the model is asked; else the turn is
+done. So going on after a kill, a deferred approval or an interrupt is the same path as going on.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from nexus_cli.context.groups import Ask, Dispatch, Done, flatten
+from nexus_cli.core import event
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.message import ToolCall
+from nexus_cli.session.admit import admit
+from nexus_cli.session.dispatch import Dispatcher
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.exchange import exchange
+from nexus_cli.session.repeats import END_AT, NOTICE_AT, notice, times_in_a_row
+from nexus_cli.session.room import after_overflow, make_room
+
+
+async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
+    """Go on until the assistant has the last word. Raises `NexusError` where a turn stops short."""
+    while True:
+        match engine.lane.next_step():
+            case Dispatch(calls):
+                _stop_repetition(engine, dispatcher, calls)
+                await dispatcher.run(engine, calls)
+            case Ask():
+                steered(engine)
+                await request(engine)
+            case Done():
+                if not steered(engine):
+                    return
+            case never:
+                assert_never(never)
+
+
+async def request(engine: Engine) -> None:
+    """One step: limits, what changed, room, the request; once more after an overflow."""
+    engine.spending.check_steps()
+    await dress(engine)
+    await renew(engine)
+    await make_room(engine)
+    try:
+        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected()))
+    except ProviderError as error:
+        if error.kind != "overflow":
+            raise
+        engine.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
+        await after_overflow(engine, error)
+        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected()))
+
+
+async def renew(engine: Engine) -> None:
+    """Begin the epoch that a switch of model or a reload asks for."""
+    if engine.pending:
+        head = flatten(engine.lane.groups())
+        engine.lane.rewrite(head, engine.pending, (), await engine.frame())
+        engine.meter.forget()
+        engine.pending = ""
+
+
+async def dress(engine: Engine) -> None:
+    """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
+    preamble = await engine.gather()
+    if preamble and engine.lane.dress(preamble):
+        engine.notices.clear()
+
+
+def steered(engine: Engine) -> bool:
+    """Deliver the person's words that came meanwhile; False when there were none."""
+    waiting = engine.control.steering
+    if not waiting:
+        return False
+    while waiting:
+        admit(engine, Kind.STEER, waiting.popleft())
+    return True
+
+
+def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+    slots = engine.lane.slots
+    for call in calls:
+        times = times_in_a_row(slots, call)
+        if times >= END_AT:
+            denied = dispatcher.refused_before(call)
+            dispatcher.stop_repeating(engine, calls)
+            why = f"{call.name} was called {times} times in a row with the same arguments"
+            why += ", and refused each time" if denied else ""
+            raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Ask in other words")
+        if times >= NOTICE_AT:
+            engine.notices.append(notice(call, times))
