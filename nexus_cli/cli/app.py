@@ -1,0 +1,169 @@
+"""The command line as a whole: the table of commands, what plain `nexus` does, and how an error is told.
+
+A command's module is imported when the command is used; what it does is its own business. Everything that goes wrong
+becomes one line on stderr and an exit status (interface.md section 4).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from nexus_cli import __version__
+from nexus_cli.cli.options import (
+    Allow,
+    Continue,
+    Directory,
+    Effort,
+    Model,
+    NoSave,
+    NoTools,
+    Quiet,
+    RecipeName,
+    Resume,
+    SharedOptions,
+    Verbose,
+)
+from nexus_cli.cli.tell import as_bug, nearest, tell
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.stream import Gone
+
+COMMANDS = {
+    "ask": "One turn, then exit. Without PROMPT, stdin is the prompt.",
+    "context": "What the next request would hold, to the token, or what request N held.",
+    "drops": "Everything that was left out of requests, and how to get it back.",
+    "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
+    "sessions": "List, show, fork, rename and delete sessions.",
+    "config": "Show and change the settings.",
+    "model": "The models that are usable now, with window, price and cache support.",
+    "doctor": "What works here, what does not, and what to do about it.",
+}
+"""Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows its commands by name and imports one when it is used."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"nexus_cli.cli.{cmd_name}")
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = nearest(args[0], COMMANDS)
+            hint = f"The nearest is `nexus {near}`" if near else 'To ask something: nexus ask "..."'
+            raise NexusError("usage", f"no such command '{args[0]}'", "nexus does not know it", hint)
+        return super().resolve_command(ctx, args)
+
+
+def root(
+    context: typer.Context,
+    model: Model = "",
+    effort: Effort = "",
+    continue_: Continue = False,
+    resume: Resume = "",
+    directory: Directory = "",
+    recipe: RecipeName = "",
+    no_tools: NoTools = False,
+    allow: Allow = "",
+    no_save: NoSave = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> int | None:
+    """A coding agent for the terminal whose context you can see, trust and afford.
+
+    With piped stdin, nexus without a command is nexus ask.
+    """
+    if version:
+        sys.stdout.write(f"nexus {__version__}\n")
+        raise typer.Exit(0)
+    shared = SharedOptions(
+        model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet
+    )
+    if context.invoked_subcommand == "ask":
+        context.obj = shared
+        return None
+    if context.invoked_subcommand:
+        if shared != SharedOptions():
+            name = context.invoked_subcommand
+            raise NexusError(
+                "usage", "wrong usage", f"options stand behind the command `{name}`", f"See nexus {name} --help"
+            )
+        return None
+    if sys.stdin is None or os.isatty(0):
+        sys.stderr.write(context.get_help() + "\n")
+        return 2
+    from nexus_cli.cli.ask import AskOptions, run_ask  # noqa: PLC0415  (a command like the others)
+
+    return run_ask(AskOptions(shared=shared))
+
+
+def build(completion: bool) -> Any:
+    """The click command; with `completion` it has the options and the answers that shells want."""
+    app = typer.Typer(
+        cls=LazyGroup,
+        name="nexus",
+        add_completion=completion,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        invoke_without_command=True,
+        context_settings={"help_option_names": ["--help", "-h"]},
+        epilog="Shell completion: nexus --install-completion",
+    )
+    app.callback()(root)
+    return typer.main.get_command(app)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit status; whatever is raised has been told by then."""
+    completion = "_NEXUS_COMPLETE" in os.environ or any(a.endswith("-completion") for a in arguments[:1])
+    usage_error: Any = typer.BadParameter.__mro__[1]
+    try:
+        status = build(completion).main(arguments, prog_name="nexus", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except NexusError as error:
+        tell(error.line)
+        return error.exit_status
+    except usage_error as error:
+        tell(_usage(error).line)
+        return 2
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 0
+    except (Gone, BrokenPipeError):
+        return 0
+    except typer.Abort:
+        return 130
+    except Exception as error:  # the last seam: a bug must not look like anything else
+        if "--verbose" in arguments or "-v" in arguments:
+            sys.excepthook(type(error), error, error.__traceback__)
+        tell(as_bug(error).line)
+        return 1
+
+
+def _usage(error: Any) -> NexusError:
+    path = error.ctx.command_path if error.ctx else "nexus"
+    hint = f"See {path} --help"
+    option = getattr(error, "option_name", "")
+    why = error.format_message()
+    if hasattr(error, "possibilities"):
+        near = nearest(option, [o for p in error.ctx.command.params for o in p.opts] if error.ctx else [])
+        hint = f"The nearest is {near}; see {path} --help" if near else hint
+        why = f"no such option: {option}"
+    return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)

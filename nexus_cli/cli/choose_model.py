@@ -1,0 +1,99 @@
+"""Choosing a model (issue: `--model` > `NEXUS_MODEL` > settings > the one key in the environment > nothing).
+
+Code is never sent to a provider that the person did not choose: local servers are offered, never taken. Whether the
+model exists is for the provider to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.settings import Settings
+
+
+class Server(Protocol):
+    """A local server that was found."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+
+    @property
+    def prefix(self) -> str:
+        """The provider part of its models' names, with its slash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The model, and a line for stderr where the choice was not the person's own words; else ""."""
+
+    model: str
+    announce: str = ""
+
+
+def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """The key variables of the settings that are set in the environment, each with its model."""
+    return {name: model for name, model in settings.keys.items() if environ.get(name, "").strip()}
+
+
+def find_local() -> Sequence[Server]:
+    """The model servers that answer on loopback now."""
+    from nexus_cli.provider.local import local_servers  # noqa: PLC0415  (only when nothing else is configured)
+
+    return local_servers()
+
+
+def choose(
+    flag: str,
+    environ: Mapping[str, str],
+    settings: Settings,
+    *,
+    resumes: bool = False,
+    servers: Callable[[], Sequence[Server]] = find_local,
+) -> Chosen:
+    """The model of this run; "" for one that `resumes` a session and names none: it keeps the session's own.
+
+    Raises `NexusError("config", ...)` with the ways to go on when several keys are there, or nothing is.
+    """
+    named = flag.strip() or environ.get("NEXUS_MODEL", "").strip()
+    if not named and resumes:
+        return Chosen("")
+    named = named or settings.model.strip()
+    if named:
+        return Chosen(settings.alias.get(named, named))
+    present = keys_present(environ, settings)
+    if len(present) == 1:
+        ((variable, model),) = present.items()
+        return Chosen(model, f"Using {model}, because {variable} is set; another one: --model NAME")
+    if present:
+        found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
+        raise NexusError(
+            "config",
+            "no model",
+            f"several keys are in the environment: {found}",
+            f"Choose one: --model {next(iter(present.values()))}, NEXUS_MODEL=..., or nexus config set model ...",
+        )
+    found_servers = servers()
+    if found_servers:
+        where = ", ".join(f"{server.name} at {server.url}" for server in found_servers)
+        raise NexusError(
+            "config",
+            "no model",
+            f"no key is in the environment, but a local server answers: {where}",
+            f"Use it: --model {found_servers[0].prefix.rstrip('/')}/NAME, or nexus config set model ...",
+        )
+    first = next(iter(settings.keys), "OPENAI_API_KEY")
+    raise NexusError(
+        "config",
+        "no model",
+        "none is named, no provider's key is in the environment, and no local server answers",
+        f"Set a key (export {first}=...), name a model (--model NAME, NEXUS_MODEL), or start a local server such as "
+        "Ollama; `nexus doctor` shows what is there",
+    )

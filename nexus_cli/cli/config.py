@@ -1,0 +1,80 @@
+"""`nexus config show | get | set | path`: the settings on the command line."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from nexus_cli.cli.options import Json
+from nexus_cli.cli.show import show, show_json
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.settings import Loaded, Scalar, load_settings, quoted, rule_for, split_key, unknown_key
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")
+
+
+def literal(value: Scalar) -> str:
+    """`value` as TOML writes it."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _loaded() -> Loaded:
+    return load_settings(places(), defaults(), os.environ)
+
+
+@app.command("show")
+def show_settings(
+    origin: Annotated[bool, typer.Option("--origin", help="Also print where each value comes from.")] = False,
+    json: Json = False,
+) -> int:
+    """Print every setting that has a value."""
+    loaded = _loaded()
+    if json:
+        settings: dict[str, Any] = {}
+        for key, value in loaded.values.items():
+            settings[key] = {"value": value, "origin": loaded.origins[key]}
+        show_json({"version": 1, "settings": settings})
+        return 0
+    lines = []
+    for key, value in loaded.values.items():
+        line = f"{key} = {literal(value)}"
+        lines.append(f"{line:<58}  # {loaded.origins[key]}" if origin else line)
+    show("\n".join(lines))
+    return 0
+
+
+@app.command("get")
+def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")]) -> int:
+    """Print the value of one setting."""
+    parts = split_key(key)
+    if rule_for(parts) is None:
+        raise unknown_key(key)
+    value = _loaded().values.get(".".join(quoted(part) for part in parts))
+    if value is None:
+        raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
+    show(str(value).lower() if isinstance(value, bool) else str(value))
+    return 0
+
+
+@app.command("set")
+def set_setting(
+    key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")],
+    value: Annotated[str, typer.Argument(help="The new value; the word none takes the setting out.")],
+) -> int:
+    """Write one setting into the personal config.toml; its comments stay."""
+    from nexus_cli.cli.edit_config import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
+
+    write_setting(places(), defaults(), key, value)
+    return 0
+
+
+@app.command("path")
+def path() -> int:
+    """Print where the personal config.toml lies, whether it is there or not."""
+    show(str(places().settings))
+    return 0

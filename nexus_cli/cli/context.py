@@ -1,0 +1,54 @@
+"""`nexus context`: what the next request would hold, without sending it, or what request N held."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.options import Json, Model, RecipeName, SessionKey, working_folder
+from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.which_session import open_ledger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.settings import load_settings
+from nexus_cli.session.reports import context as reports
+from nexus_cli.session.options import Options
+from nexus_cli.ui.reports import context_text
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command("context")
+def show_context(
+    session: SessionKey = "",
+    step: Annotated[int | None, typer.Option(min=1, metavar="N", help="Request N of the main lane, from 1.")] = None,
+    model: Model = "",
+    recipe: RecipeName = "",
+    json: Json = False,
+) -> int:
+    """Show what the next request would hold, to the token, without sending it; with --step what request N held."""
+    settings = load_settings(places(), defaults(), os.environ).settings
+    folder = working_folder()
+    ledger = open_ledger()
+    if session:
+        found: str | None = ledger.find_session(session).id
+    else:
+        newest = ledger.newest_session(str(folder))
+        found = newest.id if newest else None
+    ledger.close()
+    if step is not None and found is None:
+        raise NexusError("usage", f"--step {step}", "this folder has no session yet", "Leave --step out")
+    try:
+        chosen = choose(model, os.environ, settings, servers=lambda: ()).model
+    except NexusError:
+        chosen = ""
+    options = Options(cwd=folder, model=chosen, recipe=recipe or "ask", resume=found or "", save=False)
+    value = reports.report(options, settings, found, step)
+    if json:
+        show_json(value)
+    else:
+        show(context_text(value, columns()))
+    return 0

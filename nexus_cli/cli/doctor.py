@@ -1,0 +1,187 @@
+"""`nexus doctor`: what works here, what does not, and what to do about it.
+
+Looks at everything that nexus needs without importing litellm and without the network (loopback apart). Exit 1 only
+when something is broken; a missing key is no more than a note.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+import typer
+
+from nexus_cli import __version__
+from nexus_cli.cli.choose_model import choose, find_local, keys_present
+from nexus_cli.cli.options import Json
+from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import Places, defaults, places
+from nexus_cli.core.settings import Settings, load_settings
+from nexus_cli.ui.reports import doctor_text
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+TESTED = ((1, 100, 5), (1, 101))
+"""litellm versions from the first to below the second."""
+TABLES = {
+    "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+    "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
+}
+"""tiktoken's tables and their file names among those that litellm ships."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    status: str
+    """`ok`, `note` (works, could be better) or `broken`."""
+    detail: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the checks look at."""
+
+    places: Places
+    settings: Settings
+    environ: Mapping[str, str]
+
+
+def _python(look: Look) -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check("python", "ok", f"{version} at {sys.executable}")
+
+
+def _nexus(look: Look) -> Check:
+    folder = defaults()
+    if not (folder / "config.toml").is_file():
+        return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Install it again")
+    return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
+
+
+def _litellm(look: Look) -> Check:
+    try:
+        version = metadata.version("litellm")
+    except metadata.PackageNotFoundError:
+        return Check("litellm", "broken", "is not installed", "Install nexus again, with its dependencies")
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    if not TESTED[0] <= numbers < TESTED[1]:
+        return Check("litellm", "note", f"{version}, which was not tested", "Install litellm>=1.100.5,<1.101")
+    return Check("litellm", "ok", version)
+
+
+def _tiktoken(look: Look) -> Check:
+    spec = find_spec("litellm")
+    folder = Path(spec.origin).parent / "litellm_core_utils" / "tokenizers" if spec and spec.origin else None
+    missing = [name for name, file in TABLES.items() if folder is None or not (folder / file).is_file()]
+    if missing or find_spec("tiktoken") is None:
+        what = f"tables are missing: {', '.join(missing)}" if missing else "tiktoken is not installed"
+        return Check("token tables", "note", what, "Tokens are estimated by length; install nexus again to count them")
+    return Check("token tables", "ok", f"{', '.join(TABLES)}, offline")
+
+
+def _ledger(look: Look) -> Check:
+    from nexus_cli.ledger import Ledger  # noqa: PLC0415  (a ledger that cannot be imported is a finding)
+
+    path = look.places.ledger
+    try:
+        there = path.exists()
+        ledger = Ledger.open(path)
+    except NexusError as error:
+        return Check("ledger", "broken", error.why, error.hint or f"Look at {path}; `nexus ask` works without it")
+    except OSError as error:
+        return Check("ledger", "broken", f"{path}: {error.strerror}", "`nexus ask` works without it, nothing is kept")
+    notices = "; ".join(ledger.notices)
+    ledger.close()
+    if notices:
+        return Check("ledger", "note", notices)
+    return Check("ledger", "ok", f"{path}, writable" + ("" if there else ", made just now"))
+
+
+def _config(look: Look) -> Check:
+    path = look.places.settings
+    return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would stand in {path}")
+
+
+def _keys(look: Look) -> Check:
+    present = keys_present(look.environ, look.settings)
+    if present:
+        return Check("keys", "ok", ", ".join(present))
+    names = ", ".join(look.settings.keys)
+    return Check("keys", "note", "none in the environment", f"A provider's key is one of {names}")
+
+
+def _model(look: Look) -> Check:
+    try:
+        chosen = choose("", look.environ, look.settings)
+    except NexusError as error:
+        return Check("model", "note", error.why, error.hint)
+    return Check("model", "ok", chosen.model)
+
+
+def _local(look: Look) -> Check:
+    found = [f"{server.name} at {server.url}" for server in find_local()]
+    return Check("local servers", "ok", ", ".join(found) if found else "none answers on loopback")
+
+
+def _terminal(look: Look) -> Check:
+    kinds = [name for number, name in enumerate(("stdin", "stdout", "stderr")) if os.isatty(number)]
+    term = look.environ.get("TERM", "")
+    return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
+
+
+def _program(name: str, without: str) -> Callable[[Look], Check]:
+    def look_for(look: Look) -> Check:
+        found = shutil.which(name)
+        return Check(name, "ok", found) if found else Check(name, "note", "is not on the PATH", without)
+
+    return look_for
+
+
+CHECKS: tuple[Callable[[Look], Check], ...] = (
+    _python,
+    _nexus,
+    _litellm,
+    _tiktoken,
+    _config,
+    _ledger,
+    _keys,
+    _model,
+    _local,
+    _terminal,
+    _program("git", "Ignore rules are then read by nexus itself"),
+    _program("rg", "Searching is slower without ripgrep"),
+)
+
+
+@app.command("doctor")
+def doctor(json: Json = False) -> int:
+    """Look at everything that nexus needs; exit 1 only when something is broken."""
+    found, checks = places(), []
+    try:
+        settings = load_settings(found, defaults(), os.environ).settings
+    except NexusError as error:
+        settings = Settings()
+        checks.append(Check("settings", "broken", error.message, error.hint))
+    look = Look(found, settings, os.environ)
+    for check in CHECKS:
+        if check is not _config or not any(done.name == "settings" for done in checks):
+            checks.append(check(look))
+    ok = all(check.status != "broken" for check in checks)
+    model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)
+    value = {"version": 1, "ok": ok, "model": model, "checks": [asdict(check) for check in checks]}
+    if json:
+        show_json(value)
+    else:
+        show(doctor_text(value, columns()))
+    return 0 if ok else 1

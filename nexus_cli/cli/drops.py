@@ -1,0 +1,70 @@
+"""`nexus drops`: everything that was left out of a session's requests, and the way back to it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.options import Json, SessionKey
+from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.which_session import open_ledger, session_id
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.reports import drops as reports
+from nexus_cli.ui.door import through
+from nexus_cli.ui.reports import drops_text
+from nexus_cli.ui.stream import Stream
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
+
+
+@app.callback()
+def drops(context: typer.Context, session: SessionKey = "", json: Json = False) -> int | None:
+    """List everything that was left out of a session's requests, and how to get it back."""
+    context.obj = session
+    if context.invoked_subcommand:
+        return None
+    ledger = open_ledger()
+    value = reports.listing(ledger, session_id(ledger, session))
+    if json:
+        show_json(value)
+    else:
+        show(drops_text(value, columns()))
+    return 0
+
+
+@app.command("show")
+def show_drop(
+    context: typer.Context,
+    drop: Annotated[str, typer.Argument(metavar="ID", help="The drop's id, such as d3.")],
+    session: SessionKey = "",
+    range_: Annotated[
+        str, typer.Option("--range", metavar="A:B", help="Characters A to B (B not included); either may be left out.")
+    ] = "",
+) -> int:
+    """Print the original of what was left out, exactly."""
+    ledger = open_ledger()
+    found = session_id(ledger, session or str(context.obj or ""))
+    text = reports.text(ledger, found, drop)
+    if text is None:
+        raise NexusError("usage", f"no drop {drop}", f"session {found} has none of this id", "`nexus drops` lists them")
+    if range_:
+        text = text[_slice(range_)]
+    stream = Stream(1)
+    if stream.terminal:
+        stream.write(through(text).removesuffix("\n") + "\n")
+    else:
+        stream.write(text)
+    return 0
+
+
+def _slice(text: str) -> slice:
+    first, colon, last = text.partition(":")
+    try:
+        if not colon:
+            raise ValueError
+        return slice(int(first) if first.strip() else None, int(last) if last.strip() else None)
+    except ValueError:
+        raise NexusError(
+            "usage", f"wrong value for --range: '{text}'", "it is A:B in characters", "For example --range 0:2000"
+        ) from None

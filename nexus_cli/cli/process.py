@@ -1,0 +1,104 @@
+"""The process around the program: signals while it starts, the import path, closed descriptors, the end.
+
+Imports nothing that is not already there when Python starts, so that it can run before anything else. What a signal
+means while a turn runs is the business of `interrupt`.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # built in; `signal` would import enum
+import gc
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` costs as much as Python's own start
+    from types import FrameType
+    from typing import NoReturn
+
+SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+
+
+def hurry() -> None:
+    """No garbage collection while the program starts: a tenth of its time, and there is no garbage yet."""
+    gc.disable()
+
+
+def settle() -> None:
+    """The program has started: what is there stays for good and is not looked at again."""
+    gc.freeze()
+    gc.enable()
+
+
+def take_signals() -> None:
+    """From now on SIGINT, SIGTERM and SIGHUP end the process with one line and 130, 143 or 129.
+
+    A SIGHUP that is ignored stays so (nohup); SIGINT is taken even where a shell's background job ignores it.
+    """
+    for number in SIGNALS:
+        if number != _signal.SIGHUP or _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    names = {_signal.SIGINT: "SIGINT", _signal.SIGTERM: "SIGTERM", _signal.SIGHUP: "SIGHUP"}
+    try:
+        os.write(2, f"nexus: stopped: {names[number]} arrived.\n".encode())
+    except OSError:
+        pass
+    os._exit(128 + number)
+
+
+def forget_folder(folder: str) -> None:
+    """Take `folder` and every relative entry off the import path: nothing that lies there may ever be imported."""
+    real = os.path.realpath(folder)
+    sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry) and os.path.realpath(entry) != real]
+
+
+def forget_working_folder() -> None:
+    """The same for the working folder; where it has vanished only the relative entries go."""
+    try:
+        folder = os.getcwd()
+    except OSError:
+        sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry)]
+        return
+    forget_folder(folder)
+
+
+def reopen_descriptors() -> None:
+    """Put /dev/null where stdin, stdout or stderr is closed, so that no file of ours gets one of their numbers."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def leave(status: int) -> NoReturn:
+    """Flush what Python still holds and end at once, without the interpreter's teardown.
+
+    A reader that left is no error; output that cannot be written is told on stderr and makes the status 1.
+    """
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        status = status or 1
+        try:
+            os.write(2, f"nexus: stdout cannot be written: {why}. Check where it goes.\n".encode())
+        except OSError:
+            pass
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError, RuntimeError):
+        pass
+    os._exit(status)

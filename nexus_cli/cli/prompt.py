@@ -1,0 +1,104 @@
+"""From words, stdin and attached files to the trigger of a turn. Reads; decides nothing about the session."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nexus_cli.cli.stdin import Reader
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Part
+from nexus_cli.core.trigger import Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A trigger with what should be said about how it was read."""
+
+    trigger: Trigger
+    notices: tuple[str, ...] = ()
+
+
+class Question:
+    """What a person gave: words, `-`, a pipe, files. `check` is quick, `read` reads everything."""
+
+    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool) -> None:
+        self._from_stdin = list(words) == ["-"] or not words
+        self._words = "" if self._from_stdin else " ".join(words)
+        self._files = files
+        self._resumes = resumes
+        self._reader = None if os.isatty(0) else Reader(0, "stdin")
+        if self._reader is None and list(words) == ["-"]:
+            raise NexusError(
+                "usage", "nothing to ask", "`-` wants the prompt on stdin, which is a terminal", 'Try nexus ask "..."'
+            )
+
+    def check(self) -> None:
+        """`NexusError("usage", "nothing to ask", ...)` where that can be known before stdin is read to its end."""
+        if self._resumes or self._words.strip():
+            return
+        if not self._from_stdin or self._reader is None or self._reader.empty:
+            why = "there is no prompt, and stdin is empty" if self._reader else "there is no prompt"
+            raise NexusError("usage", "nothing to ask", why, 'Try nexus ask "..." or pipe something in')
+
+    def read(self) -> Prompt:
+        """The whole prompt: words, then a block for each file, then one for stdin, or stdin alone."""
+        blocks, parts, notices, uncounted = [self._words], [], [], 0
+        for name in self._files:
+            read = _attached(name)
+            if isinstance(read, Part):
+                parts.append(read)
+                continue
+            text, notice, extra = read
+            safe = name.replace("&", "&amp;").replace('"', "&quot;").replace("\n", "&#10;")
+            blocks.append(f'<file path="{safe}">\n{text.removesuffix(chr(10))}\n</file>')
+            notices += [notice] if notice else []
+            uncounted += extra
+        if self._reader and not self._reader.empty:
+            piped = self._reader.read()
+            notices += [piped.notice] if piped.notice else []
+            uncounted += piped.uncounted
+            if self._from_stdin:
+                blocks[0] = piped.text.strip("\n")
+            else:
+                blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
+        text = "\n\n".join(block for block in blocks if block.strip())
+        source = "stdin" if self._from_stdin and blocks[0] else "person"
+        return Prompt(Trigger(text, source, tuple(parts), uncounted), tuple(notices))
+
+
+def _image(head: bytes) -> str:
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if head.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""
+
+
+def _attached(name: str) -> Part | tuple[str, str, int]:
+    what = f"--file {name}"
+    path = os.path.expanduser(name)
+    try:
+        kind = os.stat(path).st_mode
+        if stat.S_ISDIR(kind):
+            raise NexusError("usage", what, "it is a folder", "Attach files, one --file each")
+        if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
+            raise NexusError("usage", what, "it is neither a file nor a pipe", "Attach a file")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "the name is not valid"
+        raise NexusError("usage", what, why[:1].lower() + why[1:], "Check the path") from error
+    try:
+        if stat.S_ISREG(kind):
+            head = os.pread(descriptor, 16, 0)
+            if _image(head):
+                with open(descriptor, "rb", closefd=False) as image:
+                    return Part(_image(head), image.read(), os.path.basename(path))
+        read = Reader(descriptor, name).read()
+        return read.text, read.notice, read.uncounted
+    finally:
+        os.close(descriptor)

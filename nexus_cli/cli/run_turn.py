@@ -1,0 +1,173 @@
+"""Runs one turn of a session in front of a person or a pipe: events to renderers, signals to the session, the end.
+
+Knows nothing of how options were given; what the engine does is its own business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nexus_cli.cli import process
+from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.tell import as_bug
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.session.session import Session
+from nexus_cli.session.options import Options
+from nexus_cli.session.wiring import open_session
+from nexus_cli.ui.approver import TerminalApprover
+from nexus_cli.ui.jsonl_renderer import JsonLinesRenderer, JsonRenderer, failed
+from nexus_cli.ui.plain_renderer import PlainRenderer
+from nexus_cli.ui.remarks import Remarks
+from nexus_cli.ui.renderer import Renderer
+from nexus_cli.ui.stream import Gone, Quietly, Stream
+
+if TYPE_CHECKING:
+    from nexus_cli.cli.ask import Run
+
+READER_LEFT = 141
+"""Exit status when the reader of a stream left in mid-turn: what SIGPIPE would have made of it."""
+
+
+def print_failure(error: NexusError, *, lines: bool) -> None:
+    """Print the result object of a run that never had a session; a reader that left wants none."""
+    try:
+        (JsonLinesRenderer if lines else JsonRenderer)(Stream(1)).end(failed(error))
+    except Gone:
+        pass
+
+
+def run_turn(run: Run) -> int:
+    """Run the turn and return the exit status; every error is told on stderr by then.
+
+    With a status that is not 0 the last line on stderr is the command that resumes the session, if it is kept.
+    """
+    return _Turn(run).run()
+
+
+class _Turn:
+    def __init__(self, run: Run) -> None:
+        options = run.options
+        out = Stream(1)
+        err = Quietly(Stream(2))
+        self._run = run
+        self._remarks = Remarks(err, verbose=options.shared.verbose, quiet=options.shared.quiet)
+        if options.stream_json:
+            self._renderer: Renderer = JsonLinesRenderer(out)
+        else:
+            self._renderer = JsonRenderer(out) if options.json else PlainRenderer(out)
+        self._interactive = os.isatty(0) and err.terminal
+        self._approver = TerminalApprover(err) if self._interactive else None
+        self._interrupt = Interrupt()
+        self._broken: NexusError | None = None
+        self._left = False
+
+    def run(self) -> int:
+        try:
+            session = open_session(self._options(), self._run.settings, approver=self._approver)
+        except NexusError as error:
+            if self._run.options.json or self._run.options.stream_json:
+                print_failure(error, lines=self._run.options.stream_json)
+            raise
+        for notice in session.notices:
+            self._remarks.notice(notice)
+        process.settle()
+        loop = asyncio.new_event_loop()
+        try:
+            status = loop.run_until_complete(self._follow(session))
+        except Exception as error:  # the command that resumes must stand below whatever went wrong
+            self._remarks.error(as_bug(error).line)
+            status = 1
+        finally:
+            loop.close()
+        if status and self._resume(session.id):
+            self._remarks.last(self._resume(session.id))
+        return status
+
+    def _options(self) -> Options:
+        options = self._run.options
+        shared = options.shared
+        return Options(
+            cwd=self._run.folder,
+            model=self._run.model,
+            effort=shared.effort or self._run.settings.effort,
+            recipe=shared.recipe or "ask",
+            resume=shared.resume,
+            newest=shared.newest,
+            allow=shared.allow or None,
+            no_tools=shared.no_tools,
+            save=not shared.no_save,
+            require_save=options.require_save,
+            limits=options.limits,
+            interactive=self._interactive,
+        )
+
+    async def _follow(self, session: Session) -> int:
+        self._interrupt.take(session.cancel, self._resume(session.id))
+        try:
+            outcome = await self._events(session)
+            result = session.result(outcome)
+            self._show(lambda: self._renderer.end(result), session)
+        except NexusError as error:
+            self._remarks.error(error.line)
+            told = failed(error)
+            self._show(lambda: self._renderer.end(told), session)
+            return error.exit_status
+        finally:
+            self._interrupt.release()
+            await session.aclose()
+        if self._broken is not None:
+            self._remarks.error(self._broken.line)
+            return outcome.exit or self._broken.exit_status
+        return outcome.exit
+
+    async def _events(self, session: Session) -> Outcome:
+        outcome: Outcome | None = None
+        async for event in session.run(self._run.trigger):
+            if isinstance(event, TurnEnd):
+                outcome = self._outcome(event.outcome)
+                event = TurnEnd(outcome)
+            self._feed(event, session)
+        if outcome is None:
+            raise NexusError("internal", "the turn ended without an outcome", "this is a bug in nexus")
+        return outcome
+
+    def _outcome(self, outcome: Outcome) -> Outcome:
+        """`outcome` with the status of what cancelled it: a signal, a reader that left, a full disk."""
+        if outcome.ok:
+            return outcome
+        if self._broken is not None:
+            return replace(outcome, exit=self._broken.exit_status)
+        if self._interrupt.signal:
+            return replace(outcome, exit=self._interrupt.status)
+        return replace(outcome, exit=READER_LEFT) if self._left else outcome
+
+    def _show(self, show: Callable[[], None], session: Session) -> None:
+        """Call `show` as long as stdout takes something; when it does not, nobody can see the rest of the turn."""
+        if self._left or self._broken:
+            return
+        try:
+            show()
+        except Gone:
+            self._left = True
+            session.cancel()
+        except NexusError as error:
+            self._broken = error
+            session.cancel()
+
+    def _feed(self, event: Event, session: Session) -> None:
+        self._show(lambda: self._renderer.feed(event), session)
+        if not ((self._left or self._broken) and isinstance(event, TurnEnd)):
+            self._remarks.feed(event)
+
+    def _resume(self, session: str) -> str:
+        if self._run.options.shared.no_save or not session:
+            return ""
+        folder = self._run.options.shared.directory
+        place = f" -C {shlex.quote(folder)}" if folder else ""
+        return f"Resume with: nexus ask{place} -r {session}"

@@ -1,0 +1,94 @@
+"""`nexus sessions list | show | fork | rename | delete`: shells around the ledger and its reports."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.tell import tell
+from nexus_cli.cli.which_session import open_ledger
+from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import SessionInfo
+from nexus_cli.session.reports import sessions as reports
+from nexus_cli.ui.reports import session_text, sessions_text
+from nexus_cli.ui.stream import Quietly, Stream
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
+Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one, or name.")]
+
+
+@app.command("list")
+def list_sessions(
+    everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder.")] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many, newest first.")] = 50,
+    json: Json = False,
+) -> int:
+    """List the sessions of this folder, the newest first."""
+    value = reports.listing(open_ledger(), None if everywhere else str(working_folder()), limit)
+    if json:
+        show_json(value)
+    else:
+        show(sessions_text(value, columns()))
+    return 0
+
+
+@app.command("show")
+def show_session(key: Key, json: Json = False) -> int:
+    """Print what happened in a session."""
+    ledger = open_ledger()
+    value = reports.shown(ledger, ledger.find_session(key).id)
+    if json:
+        show_json(value)
+    else:
+        show(session_text(value, columns()))
+    return 0
+
+
+@app.command("fork")
+def fork(key: Key, name: Annotated[str, typer.Option("--name", help="Name of the new session.")] = "") -> int:
+    """Make a new session that begins as ID is now, and print its id."""
+    ledger = open_ledger()
+    made = ledger.fork_session(ledger.find_session(key).id, name=name, at=stamp(local_now()))
+    ledger.close()
+    show(made.id)
+    return 0
+
+
+@app.command("rename")
+def rename(key: Key, name: Annotated[str, typer.Argument(help="The new name.")]) -> int:
+    """Give a session a name, under which --resume finds it."""
+    ledger = open_ledger()
+    ledger.rename_session(ledger.find_session(key).id, name)
+    ledger.close()
+    return 0
+
+
+@app.command("delete")
+def delete(
+    key: Key, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask in a terminal.")] = False
+) -> int:
+    """Delete a session and everything that no other session uses. This cannot be undone."""
+    ledger = open_ledger()
+    info = ledger.find_session(key)
+    if not yes and os.isatty(0) and os.isatty(2) and not _sure(info):
+        tell("nexus: nothing was deleted.")
+        return 0
+    if not ledger.hold(info.id):
+        raise NexusError("usage", f"session {info.id}", "it is open in another process", "End that one first")
+    freed = ledger.delete_session(info.id)
+    ledger.close()
+    tell(f"nexus: deleted session {info.id}, {freed:,} bytes freed.")
+    return 0
+
+
+def _sure(info: SessionInfo) -> bool:
+    name = f' "{info.name}"' if info.name else ""
+    tell(f"Delete session {info.id}{name} with {info.entries:,} entries for good?")
+    Quietly(Stream(2)).write("[y]es, anything else keeps it: ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

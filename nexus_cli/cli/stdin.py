@@ -1,0 +1,115 @@
+"""What is piped in: read in bounds, counted beyond them, decoded. What becomes of the text is `prompt`'s business."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from dataclasses import dataclass
+
+from nexus_cli.core.errors import NexusError
+
+KEPT = 64 * 1024 * 1024
+"""Bytes of one input that are kept."""
+COUNTED = 1024 * 1024 * 1024
+"""Bytes after which an input counts as endless and is not read on."""
+_CHUNK = 1024 * 1024
+_HEAD = 8192
+_SAMPLE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input as text."""
+
+    text: str
+    uncounted: int = 0
+    """Bytes beyond `KEPT`: counted, not kept."""
+    notice: str = ""
+    """What a person should know about how it was read, or ""."""
+
+
+class Reader:
+    """Reads a descriptor once; `empty` looks at its first bytes without waiting for the rest."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self._descriptor = descriptor
+        self._name = name
+        self._pieces: list[bytes] = []
+        self._ended = False
+
+    def _read(self) -> bytes:
+        try:
+            piece = os.read(self._descriptor, _CHUNK)
+        except OSError as error:
+            why = "it is a folder" if stat.S_ISDIR(os.fstat(self._descriptor).st_mode) else str(error.strerror)
+            raise NexusError("usage", f"{self._name} cannot be read", why, "Give it a file or a pipe") from error
+        self._ended = not piece
+        return piece
+
+    @property
+    def empty(self) -> bool:
+        """True when it ends before anything but white space; waits for the first bytes."""
+        while not self._ended and not b"".join(self._pieces[-1:]).strip():
+            if sum(map(len, self._pieces)) > _CHUNK:
+                return False
+            self._pieces.append(self._read())
+        return self._ended and not b"".join(self._pieces).strip()
+
+    def read(self) -> Input:
+        """All of it as text; `NexusError("usage", ...)` when it is binary."""
+        kept = sum(map(len, self._pieces))
+        while not self._ended and kept < KEPT:
+            self._pieces.append(self._read())
+            kept += len(self._pieces[-1])
+        data = b"".join(self._pieces)
+        self._pieces = []
+        extra, data = len(data) - KEPT, data[:KEPT]
+        extra = max(0, extra)
+        while not self._ended and len(data) + extra < COUNTED:
+            extra += len(self._read())
+        text, notice = decode(data, self._name, cut=extra > 0)
+        if extra:
+            rest = f"the {extra:,} bytes after the first {KEPT:,} were counted, not kept"
+            if not self._ended:
+                rest = f"it did not end within {COUNTED:,} bytes; only the first {KEPT:,} were kept"
+            notice = "; ".join(filter(None, (notice, f"{self._name}: {rest}")))
+        return Input(text, extra, notice)
+
+
+def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
+    """`data` as text, and a notice when that took a guess.
+
+    A byte order mark, then UTF-8 (which may end in the middle of a character when `cut`), then a guess. Bytes with a
+    NUL near their beginning that are no text raise `NexusError("usage", ...)`.
+    """
+    for mark, encoding in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if data.startswith(mark):
+            return _told(data.decode(encoding, "replace"), name, "" if encoding == "utf-8-sig" else encoding)
+    try:
+        return _told(codecs.getincrementaldecoder("utf-8")().decode(data, not cut), name, "")
+    except UnicodeDecodeError:
+        pass
+    if b"\0" in data[:_HEAD]:
+        raise NexusError(
+            "usage", f"{name} is binary", "it cannot be sent as text", "Convert it first (base64, xxd, strings)"
+        )
+    from charset_normalizer import from_bytes  # noqa: PLC0415  (only for what is not UTF-8)
+
+    best = from_bytes(data[:_SAMPLE]).best()
+    encoding = best.encoding if best else "latin-1"
+    return _told(data.decode(encoding, "replace"), name, encoding)
+
+
+def _told(text: str, name: str, encoding: str) -> tuple[str, str]:
+    remarks = [f"it is not UTF-8 and was read as {encoding}"] if encoding else []
+    if "\0" in text:
+        text = text.replace("\0", "\u2400")
+        remarks.append("its NUL characters are shown as \u2400")
+    return text, f"{name}: {', and '.join(remarks)}" if remarks else ""

@@ -1,0 +1,32 @@
+"""Which ledger and which session a plain command means."""
+
+from __future__ import annotations
+
+from nexus_cli.cli.options import working_folder
+from nexus_cli.cli.tell import tell
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import places
+from nexus_cli.ledger import Ledger
+
+
+def open_ledger() -> Ledger:
+    """The person's ledger; an empty one in memory where none was written yet, so that looking creates nothing."""
+    path = places().ledger
+    ledger = Ledger.open(path if path.exists() else None)
+    for notice in ledger.notices:
+        tell(f"nexus: {notice}")
+    return ledger
+
+
+def session_id(ledger: Ledger, key: str) -> str:
+    """The id of the session that `key` names; with "" the newest of this folder.
+
+    Raises `NexusError("usage", ...)` where there is none.
+    """
+    if key:
+        return ledger.find_session(key).id
+    newest = ledger.newest_session(str(working_folder()))
+    if newest is None:
+        hint = "`nexus sessions list --all` shows those of other folders"
+        raise NexusError("usage", "no session", "this folder has none yet", hint)
+    return newest.id

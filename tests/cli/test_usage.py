@@ -1,0 +1,115 @@
+"""Wrong usage: one clear line, exit 2, never a box or a traceback."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.cli.app import COMMANDS
+
+WRONG = [
+    (["aks"], b"no such command 'aks'", b"nexus ask"),
+    (["tour"], b"no such command 'tour'", b""),
+    (["ask", "--modle", "x", "hi"], b"no such option: --modle", b"--model"),
+    (["ask", "--max-steps", "x", "hi"], b"'--max-steps'", b"--help"),
+    (["ask", "--max-steps", "0", "hi"], b"'--max-steps'", b"--help"),
+    (["ask", "--max-cost", "0", "hi"], b"--max-cost", b"above 0"),
+    (["ask", "--timeout", "nan", "hi"], b"--timeout", b"above 0"),
+    (["ask", "--model"], b"--model", b"--help"),
+    (["ask", "--allow", "most", "hi"], b"--allow: 'most'", b"read, edit or all"),
+    (["ask", "-c", "-r", "01", "hi"], b"--continue and --resume", b""),
+    (["ask", "--json", "--stream-json", "hi"], b"--json and --stream-json", b""),
+    (["ask", "--no-save", "--require-save", "hi"], b"contradict", b""),
+    (["ask", "-C", "nowhere", "hi"], b"nowhere", b"no such folder"),
+    (["ask"], b"nothing to ask", b"stdin is empty"),
+    (["ask", ""], b"nothing to ask", b""),
+    (["ask", "hi"], b"no model", b"--model NAME"),
+    (["-m", "x", "doctor"], b"options stand behind", b"nexus doctor --help"),
+    (["config", "get", "limits.max_step"], b"limits.max_step", b"limits.max_steps"),
+    (["config", "set", "limits.max_steps", "many"], b"limits.max_steps", b"whole number"),
+    (["config"], b"", b""),
+]
+
+
+@pytest.mark.parametrize(("arguments", "what", "hint"), WRONG, ids=lambda value: " ".join(value) if type(value) is list else "")
+def test_wrong_usage_is_one_line_and_exit_2(nexus, arguments, what, hint) -> None:  # type: ignore[no-untyped-def]
+    done = nexus(*arguments, env={"COLUMNS": "80"})
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"nexus: ")
+    assert done.stderr.count(b"\n") == 1
+    assert what in done.stderr and hint in done.stderr
+
+
+def test_control_characters_in_a_wrong_argument_are_shown_not_sent(nexus) -> None:  # type: ignore[no-untyped-def]
+    done = nexus("x\x1b[31m")
+    assert b"\x1b" not in done.stderr and "␛[31m".encode() in done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_table_has_its_module_and_its_help(nexus, name) -> None:  # type: ignore[no-untyped-def]
+    done = nexus(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"Usage: nexus " + name.encode()) and done.stderr == b""
+
+
+def test_the_help_names_every_command_and_shared_option(nexus) -> None:  # type: ignore[no-untyped-def]
+    text = nexus("--help").stdout.decode()
+    for word in (*COMMANDS, "--model", "--effort", "--continue", "--resume", "--cd", "--recipe", "--no-tools"):
+        assert word in text
+    for word in ("--allow", "--no-save", "--verbose", "--quiet", "--version", "--install-completion"):
+        assert word in text
+
+
+def test_the_shell_completes_commands(nexus) -> None:  # type: ignore[no-untyped-def]
+    words = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": "nexus se", "COMP_CWORD": "1"}
+    assert nexus(env=words).stdout.split() == [b"sessions"]
+    assert b"_NEXUS_COMPLETE" in nexus("--show-completion", "bash").stdout
+
+
+def test_nexus_alone_in_a_terminal_prints_the_help_and_exits_2(nexus) -> None:  # type: ignore[no-untyped-def]
+    controller, terminal = pty.openpty()
+    try:
+        done = nexus(stdin=None, **{"stdin": terminal})
+    finally:
+        os.close(controller)
+        os.close(terminal)
+    assert done.returncode == 2 and b"Usage: nexus" in done.stderr and done.stdout == b""
+
+
+def test_piped_into_nexus_alone_it_is_ask(engine) -> None:  # type: ignore[no-untyped-def]
+    done = engine("echo", "-m", "n", stdin=b"what is this\n")
+    assert (done.returncode, done.stdout) == (0, b"stdin|0||what is this\n")
+
+
+def test_options_before_ask_count_like_those_behind_it(engine) -> None:  # type: ignore[no-untyped-def]
+    done = engine("said", "--allow", "edit", "-m", "first", "ask", "-m", "second", "hi")
+    assert b"allow='edit'" in done.stdout and b"model='second'" in done.stdout
+
+
+def test_a_vanished_working_folder_is_one_line(tmp_path: Path, nexus) -> None:  # type: ignore[no-untyped-def]
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = nexus("ask", "hi", cwd=gone, preexec_fn=lambda: os.rmdir(gone))
+    assert done.returncode == 2 and b"working folder" in done.stderr and done.stderr.count(b"\n") == 1
+
+
+def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> None:
+    heavy = {"asyncio", "rich", "prompt_toolkit", "platformdirs", "tiktoken", "litellm", "sqlite3", "http.client"}
+    code = (
+        "import sys; sys.argv = ['nexus', *{0}]\n"
+        "from nexus_cli.cli import process\n"
+        "process.leave = lambda status: sys.stderr.write('MODULES ' + ' '.join(sys.modules) + chr(10)) and sys.exit()\n"
+        "from nexus_cli.__main__ import main; main()"
+    )
+    import subprocess
+
+    for arguments in (["--version"], ["--help"], ["ask", "hi"]):
+        command = [sys.executable, "-c", code.format(arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL)
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith("MODULES ")]
+        assert not heavy & set(line.split()), arguments
