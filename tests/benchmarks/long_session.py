@@ -1,0 +1,67 @@
+"""A session with much history behind a small window, written through the session's own logger.
+
+Hidden entries lie before an epoch whose head is a summary; the window after it is the same for every length, so that
+two sessions differ in what is hidden and in nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from nexus_cli.core.entry import Entry, Epoch, Form, Kind, Manifest, Slot
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.services import Fixed
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import WireRules
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.logger import LogConfig, SessionLogger
+
+AT = "2026-01-13T14:30:00.000Z"
+VISIBLE = 40
+"""Entries in the window after the summary."""
+
+
+def entry(number: int) -> Entry:
+    """Entry `number`: a person's message once in forty, else calls and results in turn."""
+    place = number % 40
+    if place == 1:
+        return Entry(number, AT, "person", Kind.USER, Message(Role.USER, f"Question {number}: go on."), tokens=12)
+    if place == 0:
+        return Entry(number, AT, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, f"Answer {number}."), tokens=10)
+    if place % 2 == 0:
+        call = ToolCall(f"c{number}", "read_file", {"path": f"f{number}.txt"})
+        return Entry(number, AT, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", (call,)), tokens=20)
+    message = Message(Role.TOOL, f"line {number}\n" * 20, tool_call_id=f"c{number - 1}")
+    return Entry(number, AT, "tool:read_file", Kind.TOOL, message, tokens=80)
+
+
+def write(ledger: Ledger, folder: Path, model: str, hidden: int, visible: int = VISIBLE) -> str:
+    """The id of a new session of `folder`: `hidden` entries before a summary, `visible` after it (both in forties)."""
+    log = SessionLogger(LogConfig(folder=folder, model=model, recipe="ask"), ledger=ledger)
+    start = Epoch(0, None, "start", model, "You are a coding agent.", (), WireRules().dumps(), (), 0, system_tokens=9)
+    log.begin_epoch(start, ())
+    if not hidden:
+        _talk(log, start, 1, visible)
+        return log.session.id
+    _talk(log, start, 1, hidden)
+    summary = Slot(hidden, Form.SUMMARY, Message(Role.USER, "[CONTEXT SUMMARY]\n---\nMuch was done."), tokens=15)
+    after = replace(start, id=1, parent=0, cause="compaction", head=(summary,), base=hidden)
+    log.begin_epoch(after, ())
+    _talk(log, after, hidden + 1, hidden + visible)
+    return log.session.id
+
+
+def _talk(log: SessionLogger, epoch: Epoch, first: int, last: int) -> None:
+    """Append the entries from `first` to `last`, with a request before each of the assistant's."""
+    step, heads, unsent = log.step(), [bytes(32)] * len(epoch.head), list[Fixed]()
+    for number in range(first, last + 1):
+        made = entry(number)
+        if made.kind is Kind.ASSISTANT:
+            step += 1
+            log.sending(Manifest(step, epoch.id, number - 1, {}, "0" * 64, 100, AT), unsent, heads)
+            log.received(step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
+            unsent, heads = [], []
+        log.append(made)
+        unsent.append(Fixed(number, "", made.tokens, hashlib.sha256(str(number).encode()).digest()))
