@@ -1,0 +1,83 @@
+"""Makes the arguments of one litellm call from a `Request`.
+
+Owns what is passed and how. Leaves the call to `litellm_backend`. Everything is explicit: the output cap (litellm would
+take 4,096 for Claude), no retries of litellm's or the SDK's own, the size of Ollama's window (its own default cuts in
+silence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.request import ModelInfo, Request
+from nexus_cli.provider.cache_marks import cache_key, mark
+from nexus_cli.provider.endpoint import Endpoint
+from nexus_cli.provider.windows import takes_effort
+
+WALKED = frozenset({"openai", "lm_studio", "llamafile"})
+"""Providers whose adapter hands the messages to the openai SDK as they are, which then walks them all."""
+STAND_IN = ({"role": "user", "content": "."},)
+"""What the SDK gets to walk; the real messages take its place in the body."""
+THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
+
+
+def effort_for(request: Request, provider: str) -> str:
+    """The effort to send, or "" when the model takes none.
+
+    Claude refuses thinking when the calls it has just been answered were made without: after a switch from another
+    model the effort waits for the next turn.
+    """
+    if not request.effort or not takes_effort(request.model):
+        return ""
+    if provider in THINKS_IN_BLOCKS:
+        for message in reversed(request.messages):
+            if message.get("role") == "user":
+                break
+            if message.get("role") == "assistant" and message.get("tool_calls"):
+                return request.effort if message.get("thinking_blocks") else ""
+    return request.effort
+
+
+def effort_notice(request: Request) -> str:
+    """One line for the person when `request.effort` means nothing to the model, else ""."""
+    if not request.effort or takes_effort(request.model):
+        return ""
+    return f"{request.model} is not known to take an effort: --effort {request.effort} is not sent"
+
+
+def without_nulls(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """`messages` without fields that are null, as litellm itself would send them; the others are the same objects."""
+    return [m if None not in m.values() else {k: v for k, v in m.items() if v is not None} for m in messages]
+
+
+def arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
+    """The keyword arguments for `acompletion`.
+
+    With `walk` False the messages go into `extra_body`, where the SDK does not look at them; only for providers in
+    `WALKED`, whose body is the same either way.
+    """
+    messages, tools = mark(request, where.provider)
+    made: dict[str, Any] = {
+        "model": where.model,
+        "messages": [dict(m) for m in (messages if walk else STAND_IN)],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": request.max_output,
+        "num_retries": 0,
+        "max_retries": 0,
+        **where.arguments,
+        **cache_key(request, where.provider),
+    }
+    if not walk:
+        made["extra_body"] = {"messages": without_nulls(messages)}
+    if tools:
+        made["tools"] = tools
+        if request.tool_choice != "auto":
+            made["tool_choice"] = request.tool_choice
+    effort = effort_for(request, where.provider)
+    if effort:
+        made["reasoning_effort"] = effort
+    if where.provider == "ollama_chat":
+        made["num_ctx"] = info.window
+    return made

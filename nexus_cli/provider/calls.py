@@ -1,0 +1,115 @@
+"""Folds the fragments of tool calls, in any chunking, to whole calls.
+
+Owns telling one call from the next and reading arguments. Leaves the rest of a reply to `reply`. A call is never lost:
+one whose arguments are no object is kept with its raw text, so that the model can be told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from nexus_cli.core.request import CallDelta
+
+NAMELESS = "unnamed"
+NAME_LENGTH = 64
+
+
+@dataclass(slots=True)
+class Draft:
+    """One call as far as it has come."""
+
+    id: str = ""
+    """The provider's id."""
+    names: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name, in characters that every provider takes back."""
+        return re.sub(r"[^a-zA-Z0-9_-]", "_", "".join(self.names).strip())[:NAME_LENGTH] or NAMELESS
+
+    def add(self, delta: CallDelta) -> None:
+        """Takes a fragment that belongs to this call. A name that is merely repeated is not added again."""
+        self.id = self.id or delta.id
+        if delta.name and not self.pieces and "".join(self.names) != delta.name:
+            self.names.append(delta.name)
+        if delta.arguments:
+            self.pieces.append(delta.arguments)
+        self.fields.update(delta.fields or {})
+
+    def arguments(self) -> tuple[dict[str, Any], str]:
+        """The arguments, or {} and the raw text when they are no object."""
+        return parse("".join(self.pieces))
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def parse(text: str) -> tuple[dict[str, Any], str]:
+    """`text` as an object, and ""; else {} and `text`.
+
+    No arguments at all and `null` are the empty object; an object that was encoded twice is read twice. NaN and
+    Infinity are no JSON.
+    """
+    if not text.strip():
+        return {}, ""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+        if isinstance(value, str):
+            value = json.loads(value, parse_constant=_refuse) if value.strip() else {}
+    except (ValueError, RecursionError):
+        return {}, text
+    if value is None:
+        return {}, ""
+    return (value, "") if isinstance(value, dict) else ({}, text)
+
+
+class Calls:
+    """The calls of one reply, in the order in which they first appeared."""
+
+    def __init__(self) -> None:
+        self.drafts: list[Draft] = []
+        self._by_index: dict[int, Draft] = {}
+
+    def feed(self, delta: CallDelta) -> None:
+        """Takes one fragment.
+
+        An index names the call, unless the fragment brings another id and a name too: then the provider counts each
+        chunk from 0, and this is a new call. Without an index a new id or, lacking ids, a name begins a call, and
+        everything else belongs to the newest.
+        """
+        draft = self._find(delta)
+        if draft is None:
+            draft = Draft()
+            self.drafts.append(draft)
+        if delta.index is not None:
+            self._by_index[delta.index] = draft
+        draft.add(delta)
+
+    def _find(self, delta: CallDelta) -> Draft | None:
+        if delta.index is not None:
+            draft = self._by_index.get(delta.index)
+            return None if draft is None or self._begins(draft, delta) else draft
+        if delta.id:
+            return next((d for d in reversed(self.drafts) if d.id == delta.id), None)
+        newest = self.drafts[-1] if self.drafts else None
+        return None if newest is None or self._begins(newest, delta) else newest
+
+    @staticmethod
+    def _begins(draft: Draft, delta: CallDelta) -> bool:
+        """Whether a fragment that points at `draft` is the beginning of another call."""
+        if not delta.name or not draft.names:
+            return False
+        if delta.id and draft.id:
+            return delta.id != draft.id
+        return bool(draft.pieces) and not draft.arguments()[1]
+
+    def fields(self, keep_id: bool) -> list[Mapping[str, Any]]:
+        """Per call what the provider wants back with it; its own id among it with `keep_id`."""
+        return [{**({"id": d.id} if keep_id and d.id else {}), **d.fields} for d in self.drafts]

@@ -1,0 +1,75 @@
+"""Where a request goes and with which key, settled before anything is sent.
+
+Owns the addresses of local servers and the check for a key. Leaves the addresses of hosted providers to litellm. Code
+is never sent to a provider that the person did not choose: a local server without an address gets the loopback one,
+not the hosted service that litellm would fall back to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.provider.hints import BASE_VARIABLES, KEY_VARIABLES, hint_for, key_variable
+from nexus_cli.provider.local import PORTS
+from nexus_cli.provider.names import LOCAL, split
+from nexus_cli.provider.windows import provider_of
+
+NO_KEY = "no-key-needed"
+"""Stands for a key where a server of one's own wants none but the SDK under litellm wants something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one request goes."""
+
+    provider: str
+    model: str
+    """As litellm wants it."""
+    base: str | None
+    """None: litellm's own address for the provider."""
+    key: str | None
+    """None: litellm takes it from the environment."""
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """As arguments of a call."""
+        given = {"api_base": self.base, "api_key": self.key}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def is_loopback(address: str) -> bool:
+    """True for an address on this machine."""
+    host = urlsplit(address if "//" in address else f"//{address}").hostname or ""
+    return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
+
+
+def _local_base(provider: str) -> str | None:
+    port = next((port for port, _, prefix in PORTS if prefix == f"{provider}/"), None)
+    path = "" if provider == "ollama_chat" else "/v1"
+    return f"http://127.0.0.1:{port}{path}" if port else None
+
+
+def endpoint(model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None) -> Endpoint:
+    """The endpoint of `model`; `base` and `key` win over the environment.
+
+    Raises `ProviderError`: `usage` when the name tells no provider, `auth` when a key is needed and there is none.
+    """
+    provider = provider_of(model)
+    if not provider:
+        raise ProviderError("usage", f"no provider is known for the model {model!r}", hint_for("usage", model))
+    name = f"ollama_chat/{split(model)[1]}" if provider == "ollama_chat" else model
+    given = next((environ[v] for v in BASE_VARIABLES.get(provider, ()) if environ.get(v)), None)
+    if provider in LOCAL:
+        needs_dummy = provider != "ollama_chat" and not environ.get(f"{provider.upper()}_API_KEY")
+        dummy = NO_KEY if needs_dummy else None
+        return Endpoint(provider, name, base or given or _local_base(provider), key or dummy)
+    if not key and not any(environ.get(v) for v in KEY_VARIABLES.get(provider, ())):
+        address = base or given or ""
+        if provider == "openai" and is_loopback(address):
+            return Endpoint(provider, name, base or given, NO_KEY)
+        if provider in KEY_VARIABLES:
+            raise ProviderError("auth", f"{key_variable(provider)} is not set", hint_for("auth", model))
+    return Endpoint(provider, name, base, key)

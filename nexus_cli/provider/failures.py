@@ -1,0 +1,249 @@
+"""Sorts whatever litellm, the SDKs under it or the network raise into the kinds of `core.errors`.
+
+Owns the order of the questions: the network first, then what the body says, then the status. Class names decide only
+where nothing else does, since one status comes in several classes. Leaves retrying to `retry` and the words that mean
+an overflow to `overflow`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.provider.hints import hint_for
+from nexus_cli.provider.overflow import is_overflow, numbers
+from nexus_cli.provider.wording import body_of, clean, error_in
+
+NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
+NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
+STATUS_OF_CODE = {
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "too_many_requests": 429,
+    "insufficient_quota": 429,
+    "RESOURCE_EXHAUSTED": 429,
+    "overloaded_error": 529,
+    "server_overloaded": 529,
+    "service_unavailable": 503,
+    "UNAVAILABLE": 503,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "UNAUTHENTICATED": 401,
+    "permission_error": 403,
+    "PERMISSION_DENIED": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "NOT_FOUND": 404,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "INTERNAL": 500,
+}
+NO_KEY = re.compile(
+    r"api[_ ]key (?:not valid|client option must be set|not found)|missing credentials|missing \w+ api key|"
+    r"invalid (?:x-)?api[ -]?key|incorrect api key|no api key",
+    re.IGNORECASE,
+)
+NO_MODEL = re.compile(
+    r"llm provider not provided|model_not_found|model .{0,80}(?:not found|does not exist|is not supported)|"
+    r"(?:invalid|unknown|no such) model|not a valid model",
+    re.IGNORECASE,
+)
+NO_CREDIT = re.compile(r"insufficient_quota|credit balance|insufficient balance|billing_not_active|spend limit", re.I)
+QUOTA = re.compile(r"exceeded your current quota|PerDay|per day|Request too large .{0,200}Requested", re.I | re.S)
+FILTERED = re.compile(
+    r"content[_ ](?:policy|filter|management)|ResponsibleAI|flagged|moderation|safety system|prohibited content", re.I
+)
+OVERLOADED = re.compile(r"overloaded|at capacity|over capacity", re.I)
+TIMEOUT = re.compile(r"time[d]? ?-?out", re.I)
+RETRY_DELAY = re.compile(r'retryDelay"?:\s*"?(\d+(?:\.\d+)?)s|try again in (\d+(?:\.\d+)?)s', re.I)
+BROKEN_ANSWERS = (
+    (json.JSONDecodeError, "the provider sent an event that is no JSON"),
+    (UnicodeDecodeError, "the provider sent bytes that are no UTF-8"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an exception and those behind it say."""
+
+    status: int | None
+    text: str
+    """Everything that was said, to be searched."""
+    line: str
+    """The one line to show."""
+    code: str
+    network: BaseException | None
+    """The network's own exception among them."""
+    headers: Mapping[str, str]
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """`error` and the exceptions behind it, nearest first, each once."""
+    seen: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting and len(seen) < 12:
+        current = waiting.pop(0)
+        if current is None or any(current is s for s in seen):
+            continue
+        seen.append(current)
+        yield current
+        original = getattr(current, "original_exception", None)
+        waiting += [original if isinstance(original, BaseException) else None, current.__cause__, current.__context__]
+
+
+def _is_network(error: BaseException) -> bool:
+    kind = type(error)
+    if kind.__name__ in NETWORK_NAMES or isinstance(error, OSError):
+        return True
+    return kind.__module__.partition(".")[0] in NETWORK_PACKAGES and kind.__name__ != "HTTPStatusError"
+
+
+def _headers(error: BaseException) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    response = getattr(error, "response", None)
+    for source in (getattr(response, "headers", None), getattr(error, "headers", None)):
+        found.update(_lower(source))
+    return found | _lower(getattr(error, "litellm_response_headers", None))
+
+
+def _lower(headers: object) -> dict[str, str]:
+    items = getattr(headers, "items", None)
+    if not callable(items):
+        return {}
+    return {str(k).lower().removeprefix("llm_provider-"): str(v) for k, v in items()}
+
+
+def _body(error: BaseException) -> Mapping[str, Any]:
+    body = error_in(getattr(error, "body", None))
+    return body or error_in(body_of(str(getattr(error, "message", "") or error)))
+
+
+def _status(error: BaseException) -> int | None:
+    for holder in (error, getattr(error, "response", None)):
+        status = getattr(holder, "status_code", None)
+        if isinstance(status, int | str) and str(status).isdigit() and 400 <= int(status) < 600:
+            return int(status)
+    return None
+
+
+def _code(body: Mapping[str, Any]) -> str:
+    values = [body.get(key) for key in ("code", "type", "status")]
+    known = next((v for v in values if isinstance(v, str) and v in STATUS_OF_CODE), None)
+    number = next((v for v in values if isinstance(v, int) and 400 <= v < 600), None)
+    return known or (str(number) if number else next((v for v in values if isinstance(v, str)), ""))
+
+
+def facts(error: BaseException) -> Facts:
+    """What can be known of `error`."""
+    links = list(chain(error))
+    bodies = [body for link in links if (body := _body(link))]
+    codes = [code for body in bodies if (code := _code(body))]
+    code = next((c for c in codes if c in STATUS_OF_CODE), codes[0] if codes else "")
+    said = STATUS_OF_CODE.get(code) or (int(code) if code.isdigit() else None)
+    # The innermost is the one that came over the wire; those around it are litellm's mapping of it.
+    given = next((s for link in reversed(links) if (s := _status(link))), None)
+    headers: dict[str, str] = {}
+    for link in reversed(links):
+        headers.update(_headers(link))
+    text = "\n".join(dict.fromkeys(str(getattr(link, "message", "") or link) for link in links))
+    message = next((m for body in bodies if isinstance(m := body.get("message"), str) and m), "")
+    # An event inside a 200 gets a status of litellm's making; what the body says is the provider's own.
+    status = said if said and given in (None, 500) else given
+    network = next((link for link in links if _is_network(link)), None)
+    broken = next((words for link in links for kind, words in BROKEN_ANSWERS if isinstance(link, kind)), "")
+    line = broken if broken and status is None else clean(message or str(links[0]))
+    return Facts(status, text, line, code, network, headers)
+
+
+def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None = None) -> float | None:
+    """Seconds to wait as the headers (`retry-after-ms`, `retry-after` in seconds or as a date) or the text say."""
+    for key, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(key, "").strip()
+        if re.fullmatch(r"\d+(\.\d+)?", value):
+            return float(value) * scale
+    if headers.get("retry-after"):
+        try:
+            moment = parsedate_to_datetime(headers["retry-after"])
+        except ValueError:
+            return None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+    found = RETRY_DELAY.search(text)
+    return float(found.group(1) or found.group(2)) if found else None
+
+
+def _refused(f: Facts) -> bool:
+    named = f.code in ("content_filter", "content_policy_violation")
+    return named or (f.status in (400, 403, 422, None) and FILTERED.search(f.text) is not None)
+
+
+def _kind(f: Facts) -> tuple[str, bool]:
+    """Kind and whether another try may help."""
+    if f.network is not None:
+        return "network", True
+    if (is_overflow(f.text) and f.status not in (401, 403, 404, 429)) or f.status == 413:
+        return "overflow", False
+    if f.status == 401 or NO_KEY.search(f.text) or (f.status in (400, 402) and NO_CREDIT.search(f.text)):
+        return "auth", False
+    if _refused(f):
+        return "refused", False
+    if f.status in (402, 403):
+        return "auth", False
+    if f.status == 404 or (f.status in (400, 422, None) and NO_MODEL.search(f.text)):
+        return "usage", False
+    if f.status == 429:
+        waiting = retry_after(f.headers, f.text) is not None and "PerDay" not in f.text
+        spent = NO_CREDIT.search(f.text) or (QUOTA.search(f.text) and not waiting)
+        return "rate_limit", not spent
+    if f.status in (503, 529) or OVERLOADED.search(f.text):
+        return "overloaded", True
+    if f.status == 408:
+        return "network", True
+    return "provider", f.status is None or f.status >= 500
+
+
+def _network_line(error: BaseException, line: str) -> str:
+    name = type(error).__name__
+    links = list(chain(error))
+    if any(isinstance(link, ConnectionRefusedError) for link in links) or "onnection refused" in line:
+        return "the connection was refused"
+    if "Timeout" in name or TIMEOUT.search(str(error)):
+        return "the connection timed out"
+    text = "\n".join(str(link) for link in links)
+    if "gaierror" in {type(link).__name__ for link in links} or "ame or service not known" in text:
+        return "the server's name was not found"
+    if name in ("RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"):
+        return "the connection was lost"
+    return clean(str(error)) or "the connection failed"
+
+
+def failure(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
+    """`error` as a `ProviderError`: kind, one line, a hint, and what retrying and compaction need to know.
+
+    `started`: a first token had arrived; then nothing is transient. An error that is one already is returned as it is.
+    """
+    if isinstance(error, ProviderError):
+        return error
+    if isinstance(error, ImportError):
+        return ProviderError("internal", f"litellm cannot be imported: {clean(str(error))}", "Install nexus again")
+    f = facts(error)
+    kind, transient = _kind(f)
+    why = _network_line(f.network, f.line) if f.network is not None else f.line
+    limit, counted = numbers(f.text) if kind == "overflow" else (None, None)
+    return ProviderError(
+        kind,
+        why or type(error).__name__,
+        hint_for(kind, model, status=f.status, spent=bool(NO_CREDIT.search(f.text) or QUOTA.search(f.text))),
+        retry_after=retry_after(f.headers, f.text),
+        started=started,
+        transient=transient and not started,
+        limit=limit,
+        counted=counted,
+    )

@@ -1,0 +1,84 @@
+"""One open line to a provider: the chunks that come over it, and the sockets to close.
+
+Owns getting at the provider's own chunks under litellm's wrapper, counting bytes, and closing. Leaves what a chunk
+means to `chunks`. litellm's own `aclose` leaves the socket of some providers open (Anthropic's in 1.100.5), so the
+responses themselves are noted and closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.provider.stall import Watch
+
+_responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
+END: Final = object()
+"""Stands for a chunk where there are no more."""
+
+
+async def note_response(response: Any) -> None:
+    """A hook of the HTTP client: remembers the response for the line that is being opened."""
+    noted = _responses.get()
+    if noted is not None:
+        noted.append(response)
+
+
+class Line:
+    """The line of one request."""
+
+    def __init__(self, stall_seconds: float) -> None:
+        self._responses: list[Any] = []
+        self._wrapper: Any = None
+        self._plain = False
+        self.chunks: Any = None
+        """The iterator of chunks, once open."""
+        self.answered = False
+        """A first chunk has come."""
+        self.watch = Watch(stall_seconds, self._received)
+
+    async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
+        """Makes the call and finds the chunks of its answer."""
+        token = _responses.set(self._responses)
+        try:
+            self._wrapper = await call(**made)
+            inner = getattr(self._wrapper, "completion_stream", None)
+            if inner is None and hasattr(self._wrapper, "fetch_stream"):
+                inner = await self._wrapper.fetch_stream()
+        finally:
+            _responses.reset(token)
+        self._plain = not hasattr(inner, "__aiter__")
+        source: Any = self._wrapper if self._plain else inner
+        if not hasattr(source, "__aiter__"):
+            raise ProviderError("provider", "the model's answer is no stream")
+        response = getattr(inner, "response", None)
+        if hasattr(response, "aclose"):
+            self._responses.append(response)
+        self.chunks = source.__aiter__()
+
+    async def next(self) -> object:
+        """The next chunk, or `END`. Raises `Stalled`, and whatever the network and the SDKs raise."""
+        while True:
+            async with self.watch.waiting():
+                chunk: object = await anext(self.chunks, END)
+            if chunk is not None:
+                return chunk
+
+    @property
+    def invented(self) -> bool:
+        """litellm's wrapper had to be read (a provider without asynchronous chunks) and made up the end."""
+        return self._plain and getattr(self._wrapper, "received_finish_reason", None) is None
+
+    async def aclose(self) -> None:
+        """Closes the sockets at once; an answer that was read whole leaves its connection for the next request."""
+        for closable in (*self._responses, self._wrapper):
+            if hasattr(closable, "aclose"):
+                try:
+                    await closable.aclose()
+                except Exception:  # a seam: closing a broken connection may fail in any way, and nothing is lost by it
+                    continue
+
+    def _received(self) -> int:
+        return sum(getattr(response, "num_bytes_downloaded", 0) for response in self._responses)

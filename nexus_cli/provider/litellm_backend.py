@@ -1,0 +1,183 @@
+"""Sends one request through litellm and yields what comes back as deltas.
+
+Owns the call, the watch over a silent stream, and closing the socket. Leaves the arguments to `arguments`, the meaning
+of chunks to `chunks`, of failures to `failures`, and trying again to `retry`. Nothing else imports litellm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import Delta, ModelInfo, Request
+from nexus_cli.provider.arguments import WALKED, arguments
+from nexus_cli.provider.chunks import Reading
+from nexus_cli.provider.endpoint import Endpoint, endpoint
+from nexus_cli.provider.failures import failure
+from nexus_cli.provider.hints import hint_for
+from nexus_cli.provider.line import END, Line, note_response
+from nexus_cli.provider.names import split
+from nexus_cli.provider.offline import offline, quiet
+from nexus_cli.provider.stall import Stalled
+from nexus_cli.provider.windows import model_info
+
+GRACE = 5.0
+"""Seconds that the transport waits longer than we do, so that a stall is always ours to report."""
+OWN_CLIENT = frozenset(
+    {"anthropic", "gemini", "mistral", "codestral", "deepseek", "xai", "openrouter", "hosted_vllm", "ollama_chat"}
+)
+"""Providers whose adapter takes an HTTP client of ours, through which a response can be closed at once."""
+
+
+_importing = threading.Lock()
+_litellm: Any = None
+
+
+def litellm() -> Any:
+    """The module, imported and set up on the first call. Safe from any thread; raises `ImportError` if it is absent.
+
+    The import makes so many lasting objects that collecting among them doubles its cost: collection is off during it,
+    and what it made is never looked at again.
+    """
+    global _litellm
+    with _importing:
+        if _litellm is None:
+            collecting = gc.isenabled()
+            gc.disable()
+            try:
+                with offline():
+                    import litellm as module  # noqa: PLC0415
+            finally:
+                gc.freeze()
+                if collecting:
+                    gc.enable()
+            quiet(module)
+            _litellm = module
+    return _litellm
+
+
+def has_own_reasons(where: Endpoint) -> bool:
+    """True for Gemini, whose chunks in litellm's form all claim to be the last."""
+    return where.provider == "gemini" or (where.provider == "vertex_ai" and "gemini" in where.model)
+
+
+class LitellmBackend:
+    """A `Provider` for every model that litellm speaks to."""
+
+    def __init__(
+        self,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        first_byte_hook: Callable[[], None] | None = None,
+        info: Callable[[str], ModelInfo] = model_info,
+    ) -> None:
+        """`api_base` and `api_key` win over the environment.
+
+        `first_byte_hook` is called once per request when its first chunk has come; `info` tells windows and prices
+        (`model_info` bound to the settings' overrides).
+        """
+        self._base = api_base
+        self._key = api_key
+        self._hook = first_byte_hook
+        self._info = info
+        self._bridged: dict[tuple[Any, ...], bool] = {}
+        self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
+
+    def prepare(self) -> None:
+        """Imports litellm (about 1.3 s of CPU). Callable from a thread while other things go on; idempotent."""
+        litellm()
+
+    async def aclose(self) -> None:
+        """Closes the connections that were kept for the next request."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The deltas of one reply; see `core.request.Provider`.
+
+        A stream that stays silent for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
+        iterator or cancelling its task closes the socket.
+        """
+        where = endpoint(request.model, os.environ, self._base, self._key)
+        info = self._info(request.model)
+        reading = Reading(info)
+        line = Line(request.stall_seconds)
+        try:
+            if _litellm is None:
+                await asyncio.to_thread(litellm)
+            with line.watch:
+                async with line.watch.waiting():
+                    await self._open(line, request, where, info)
+                if has_own_reasons(where):
+                    reading.watch(line.chunks)
+                while (chunk := await line.next()) is not END:
+                    if self._hook is not None and not line.answered:
+                        self._hook()
+                    line.answered = True
+                    for delta in reading.read(chunk):
+                        yield delta
+            if line.invented:
+                return
+            for delta in reading.end():
+                yield delta
+        except Stalled as error:
+            why = f"no data for {request.stall_seconds:g} seconds"
+            hint = hint_for("network", request.model)
+            raise ProviderError("network", why, hint, started=reading.started, transient=not reading.started) from error
+        except ProviderError:
+            raise
+        except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
+            raise failure(error, model=request.model, started=reading.started) from error
+        finally:
+            await line.aclose()
+
+    async def _open(self, line: Line, request: Request, where: Endpoint, info: ModelInfo) -> None:
+        made = arguments(request, where, info, walk=self._walks(request, where))
+        made["timeout"] = request.stall_seconds + GRACE
+        if where.provider in OWN_CLIENT:
+            made["client"] = self._client()
+        module = litellm()
+        with offline():
+            try:
+                await line.open(module.acompletion, made)
+            except module.UnsupportedParamsError:
+                # Raised before anything is sent. The effort's level is not one of this model's: its default will do.
+                if "reasoning_effort" not in made:
+                    raise
+                del made["reasoning_effort"]
+                await line.open(module.acompletion, made)
+
+    def _walks(self, request: Request, where: Endpoint) -> bool:
+        """Whether the messages must go through litellm: everywhere but where the body is provably the same."""
+        bare = split(where.model)[1]
+        if where.provider not in WALKED or bare.startswith("o1"):
+            return True
+        if where.provider != "openai":
+            return False
+        key = (bare, bool(request.tools), request.effort, where.base)
+        if key not in self._bridged:
+            found, _ = litellm().main.responses_api_bridge_check(
+                model=bare,
+                custom_llm_provider="openai",
+                tools=list(request.tools),
+                reasoning_effort=request.effort or None,
+                api_base=where.base,
+            )
+            self._bridged[key] = found.get("mode") == "responses"
+        return self._bridged[key]
+
+    def _client(self) -> Any:
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients = {known: client for known, client in self._clients.items() if not known.is_closed()}
+            from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+
+            self._clients[loop] = AsyncHTTPHandler(event_hooks={"response": [note_response]})
+        return self._clients[loop]

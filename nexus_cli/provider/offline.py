@@ -1,0 +1,63 @@
+"""The settings under which litellm is imported and called: offline, quiet, its own retries and reports off.
+
+Owns the settings before and after the import. Leaves importing and calling to `litellm_backend`. What litellm reads
+from the environment stands there only while it reads it: a program that a tool starts does not inherit it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+SETTINGS = {
+    "LITELLM_MODE": "PRODUCTION",  # else it loads the .env of the folder that holds the virtual environment
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_LOG": "ERROR",
+}
+LEFT_BEHIND = ("TIKTOKEN_CACHE_DIR",)
+"""Variables that litellm sets by itself."""
+
+_lock = threading.Lock()
+_depth = 0
+_before: dict[str, str | None] = {}
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """The environment as litellm shall find it, within the block; nested and overlapping blocks count."""
+    global _depth
+    with _lock:
+        if _depth == 0:
+            _before.update({name: os.environ.get(name) for name in (*SETTINGS, *LEFT_BEHIND)})
+            os.environ.update(SETTINGS)
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                for name, value in _before.items():
+                    os.environ.pop(name, None)
+                    if value is not None:
+                        os.environ[name] = value
+
+
+def quiet(module: Any) -> None:
+    """Sets up the module after its import."""
+    module.suppress_debug_info = True
+    module.telemetry = False
+    module.set_verbose = False
+    module.drop_params = False
+    module.modify_params = False
+    module.num_retries = 0
+    # Plain httpx: the response under each stream can be closed at once, and one connection pool less is imported.
+    module.disable_aiohttp_transport = True
+    for name in ("callbacks", "input_callback", "success_callback", "failure_callback", "service_callback"):
+        setattr(module, name, [])
+    for name in ("_async_success_callback", "_async_failure_callback", "_async_input_callback"):
+        setattr(module, name, [])

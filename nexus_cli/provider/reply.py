@@ -1,0 +1,126 @@
+"""Folds the deltas of one stream to one message, its usage, and how it ended.
+
+Owns the message and the outcome. Leaves tool calls to `calls`, thinking to `thinking`, and what to do about an outcome
+to the session. Pieces are collected in lists and joined once, so that cost grows with the length of the reply alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from nexus_cli.core.message import Message, Opaque, Role, ToolCall
+from nexus_cli.core.request import (
+    CallDelta,
+    Delta,
+    FinishDelta,
+    OpaqueDelta,
+    RetryDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageDelta,
+)
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import canonical
+from nexus_cli.provider.calls import Calls
+from nexus_cli.provider.thinking import Thoughts
+
+KEEPS_CALL_IDS = frozenset({"gemini", "vertex_ai"})
+"""Providers whose own call ids go back: litellm carries Gemini's thought signature inside them."""
+PROBLEMS = {
+    "length": "the answer was cut off at the output cap",
+    "refused": "the provider stopped the answer: content filter",
+    "none": "the stream ended without saying why",
+    "empty": "the answer held neither text nor a tool call",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One model reply."""
+
+    message: Message
+    usage: Usage | None
+    """None: the provider reported none."""
+    finish: str
+    """`stop`, `tool_calls`, `length`, `refused`, `none` (no finish reason) or `empty`."""
+    problem: str
+    """One line about what is wrong with the answer, or ""."""
+
+
+class Fold:
+    """Collects the deltas of one stream."""
+
+    def __init__(self, name_call: Callable[[int], str], provider: str, model: str) -> None:
+        """`name_call(n)` gives our id of the reply's n-th call, counted from 0."""
+        self._name_call = name_call
+        self._provider = provider
+        self._model = model
+        self._text: list[str] = []
+        self._calls = Calls()
+        self._thoughts = Thoughts(provider)
+        self._usage: Usage | None = None
+        self._reason: str | None = None
+
+    def feed(self, delta: Delta) -> None:
+        """Takes the next delta."""
+        match delta:
+            case TextDelta(text):
+                self._text.append(text)
+            case CallDelta():
+                self._calls.feed(delta)
+            case OpaqueDelta():
+                self._thoughts.feed(delta)
+            case UsageDelta(usage):
+                self._usage = usage
+            case FinishDelta(reason):
+                self._reason = reason
+            case ThinkingDelta() | RetryDelta():
+                pass
+            case _:
+                assert_never(delta)
+
+    def finish(self) -> Reply:
+        """The whole reply. Which calls are there decides, not the reason that the provider gave."""
+        text = "".join(self._text)
+        text = text if text.strip() else ""
+        outcome = self._outcome(text)
+        calls = () if outcome == "refused" else self._named()
+        message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
+        return Reply(message, self._usage, outcome, self._problem(outcome))
+
+    def partial(self) -> Message:
+        """The message so far, for a stream that was interrupted: its text, no half calls, no half thinking."""
+        return Message(Role.ASSISTANT, "".join(self._text))
+
+    def _outcome(self, text: str) -> str:
+        if self._reason == "content_filter":
+            return "refused"
+        if self._calls.drafts:
+            return "tool_calls"
+        if self._reason == "length":
+            return "length"
+        if not text:
+            return "empty"
+        return "none" if self._reason is None else "stop"
+
+    def _problem(self, outcome: str) -> str:
+        if outcome != "tool_calls":
+            return PROBLEMS.get(outcome, "")
+        return PROBLEMS["length"] if self._reason == "length" else "" if self._reason else PROBLEMS["none"]
+
+    def _named(self) -> tuple[ToolCall, ...]:
+        named = []
+        for n, draft in enumerate(self._calls.drafts):
+            arguments, raw = draft.arguments()
+            named.append(ToolCall(self._name_call(n), draft.name, arguments, raw))
+        return tuple(named)
+
+    def _opaque(self, calls: tuple[ToolCall, ...], outcome: str) -> Opaque | None:
+        fields = self._calls.fields(self._provider in KEEPS_CALL_IDS)
+        by_call = {call.id: given for call, given in zip(calls, fields, strict=False) if given}
+        message = {} if outcome in ("none", "refused") else self._thoughts.fields()
+        if not message and not by_call:
+            return None
+        return Opaque(self._provider, self._model, canonical({"message": message, "calls": by_call}))

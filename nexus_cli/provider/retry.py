@@ -1,0 +1,82 @@
+"""Tries a failed request again: ours, bounded in number and time, with identical bytes, seen by the front ends.
+
+Owns when and how long. Leaves what is worth another try to `failures` (`ProviderError.transient`). Nothing is tried
+again after the first delta of an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import Delta, Provider, Request, RetryDelta
+from nexus_cli.provider.closing import closing
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 30.0
+
+
+class Random(Protocol):
+    """Where the jitter comes from."""
+
+    def random(self) -> float:
+        """A number from 0 up to 1."""
+        ...
+
+
+def back_off(attempt: int, chance: float) -> float:
+    """Seconds before try `attempt` + 1: doubling from half a second to thirty, of which between half and all."""
+    return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
+
+
+class Retrying:
+    """A `Provider` that tries another one again."""
+
+    def __init__(
+        self,
+        inner: Provider,
+        *,
+        tries: int = 5,
+        seconds: float = 120.0,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        rng: Random = random,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """At most `tries` requests, and no new one later than `seconds` after the first began."""
+        self.inner = inner
+        self._tries = tries
+        self._seconds = seconds
+        self._sleep = sleep
+        self._rng = rng
+        self._now = now
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The deltas of the first try that begins to answer; a `RetryDelta` before each wait.
+
+        A wait is what the provider asked for, at least our own back-off. If that exceeds the time that is left, the
+        failure is raised at once. Raises the last `ProviderError`, with its kind.
+        """
+        began = self._now()
+        attempt = 0
+        while True:
+            attempt += 1
+            begun = False
+            try:
+                async with closing(self.inner.stream(request)) as deltas:
+                    async for delta in deltas:
+                        begun = True
+                        yield delta
+                return
+            except ProviderError as error:
+                if begun or error.started or not error.transient or attempt >= self._tries:
+                    raise
+                wait = max(error.retry_after or 0.0, back_off(attempt, self._rng.random()))
+                if self._now() - began + wait > self._seconds:
+                    raise
+                failed = error
+            yield RetryDelta(attempt, wait, failed.why)
+            await self._sleep(wait)

@@ -1,0 +1,115 @@
+"""What a request used, from every provider's spelling to one `Usage`, with its cost.
+
+Owns the spellings and the arithmetic of prices. Leaves prices themselves to `windows`. What was never reported is not
+made up here: no report, no `Usage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import Usage
+
+CACHE_READ = (
+    "prompt_tokens_details.cached_tokens",
+    "input_tokens_details.cached_tokens",
+    "cache_read_input_tokens",
+    "prompt_cache_hit_tokens",
+    "cachedContentTokenCount",
+)
+CACHE_WRITE = (
+    "cache_creation_input_tokens",
+    "prompt_tokens_details.cache_creation_tokens",
+    "prompt_tokens_details.cache_write_tokens",
+)
+REASONING = (
+    "completion_tokens_details.reasoning_tokens",
+    "output_tokens_details.reasoning_tokens",
+    "reasoning_tokens",
+    "thoughtsTokenCount",
+)
+MILLION = 1e6
+
+
+def as_mapping(raw: object) -> Mapping[str, Any]:
+    """`raw` (a mapping, a pydantic model or None) as a plain mapping."""
+    if isinstance(raw, Mapping):
+        return raw
+    dump = getattr(raw, "model_dump", None)
+    dumped = dump() if callable(dump) else None
+    return dumped if isinstance(dumped, Mapping) else {}
+
+
+def _number(raw: Mapping[str, Any], path: str) -> int:
+    value: Any = raw
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _most(raw: Mapping[str, Any], paths: tuple[str, ...]) -> int:
+    return max(_number(raw, path) for path in paths)
+
+
+def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Two reports of one stream as one: the larger of each number.
+
+    Anthropic reports input at the start and output at the end; others repeat a growing total.
+    """
+    merged = dict(first)
+    for key, value in second.items():
+        old = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            merged[key] = merge(old, value)
+        elif isinstance(value, int | float) and isinstance(old, int | float):
+            merged[key] = max(old, value)
+        elif value is not None:
+            merged[key] = value
+    return merged
+
+
+def cost(usage: Usage, info: ModelInfo) -> float | None:
+    """Dollars for `usage` at the prices of `info`; None when a price that is needed is unknown.
+
+    A cache price that is unknown counts as the input price: caching is never dearer to read than not caching, and only
+    Anthropic charges for writes, whose price the table has.
+    """
+    if info.input_price is None or info.output_price is None:
+        return None
+    read = info.input_price if info.cache_read_price is None else info.cache_read_price
+    # DeepSeek's table has 0.0 for writes, which are billed as plain input.
+    write = info.cache_write_price or info.input_price
+    plain = max(0, usage.input - usage.cache_read - usage.cache_write)
+    dollars = plain * info.input_price + usage.cache_read * read + usage.cache_write * write
+    return (dollars + usage.output * info.output_price) / MILLION
+
+
+def to_usage(raw: object, info: ModelInfo) -> Usage:
+    """`raw` as a `Usage`; counts that are absent, negative or no numbers are 0.
+
+    `input` includes cache reads and writes: where a report counts them beside the prompt (Anthropic's own form, with
+    `input_tokens`), they are added. `output` includes reasoning.
+    """
+    report = as_mapping(raw)
+    read, write = _most(report, CACHE_READ), _most(report, CACHE_WRITE)
+    prompt = _most(report, ("prompt_tokens", "promptTokenCount", "prompt_eval_count"))
+    if not prompt:
+        beside = "cache_read_input_tokens" in report or "cache_creation_input_tokens" in report
+        prompt = _number(report, "input_tokens") + (read + write if beside else 0)
+    reasoning = _most(report, REASONING)
+    output = _most(report, ("completion_tokens", "output_tokens", "eval_count"))
+    if not output:
+        output = _number(report, "candidatesTokenCount") + _number(report, "thoughtsTokenCount")
+    read = min(read, prompt)
+    counted = Usage(prompt, max(output, reasoning), read, min(write, prompt - read), reasoning)
+    return Usage(counted.input, counted.output, counted.cache_read, counted.cache_write, reasoning, cost(counted, info))
+
+
+def reported(raw: Mapping[str, Any]) -> bool:
+    """True when a report holds any count: Ollama's unfinished streams report zeros."""
+    return any(
+        reported(value) if isinstance(value, Mapping) else isinstance(value, int | float) and value > 0
+        for value in raw.values()
+    )

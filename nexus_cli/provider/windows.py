@@ -1,0 +1,160 @@
+"""Windows, prices and provider names of models, from the table that litellm ships, without importing litellm.
+
+Owns the lookup and the few corrections of the table. Leaves to `usage` what a request cost and to the command line what
+a person may choose. The table is a file of some 3,000 entries: it is parsed once per name asked for, the answer is kept
+and the table is let go.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.provider.names import LOCAL, split
+
+DEFAULT_WINDOW = 128_000
+TABLE = "model_prices_and_context_window_backup.json"
+NARROWER = MappingProxyType({"claude-sonnet-4-20250514": 200_000, "claude-4-sonnet-20250514": 200_000})
+"""Windows that the table gives as 1,000,000, which the API grants only for a beta header that is not sent."""
+DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
+FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock", "bedrock"), ("fireworks_ai", "fireworks_ai"))
+OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
+
+
+def table_path() -> Path | None:
+    """Where litellm keeps its table, or None when litellm is not installed."""
+    spec = importlib.util.find_spec("litellm")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / TABLE
+
+
+def _table() -> dict[str, Any]:
+    path = table_path()
+    try:
+        loaded = json.loads(path.read_bytes()) if path else {}
+    except (OSError, ValueError):
+        return {}
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _candidates(name: str) -> Iterator[str]:
+    """The keys under which `name` may stand, best first; the date suffix goes last (seed B)."""
+    prefix, rest = split(name)
+    stems = [name]
+    if prefix in ("ollama", "ollama_chat"):
+        stems += [f"ollama/{rest}", f"ollama/{rest.partition(':')[0]}"]
+    elif prefix:
+        stems += [rest, rest.partition(":")[0], f"{prefix}/{rest.partition(':')[0]}"]
+    if prefix == "openrouter":
+        upstream = rest.partition("/")[2].partition(":")[0]
+        stems += [upstream, upstream.replace(".", "-")]
+    yield from stems
+    for stem in stems:
+        if DATE.search(stem):
+            yield DATE.sub("", stem)
+
+
+@lru_cache(maxsize=64)
+def _entry(name: str) -> Mapping[str, Any] | None:
+    table = _table()
+    prefix = split(name)[0]
+    for key in _candidates(name):
+        entry = table.get(key)
+        if not isinstance(entry, dict) or entry.get("mode") not in ("chat", "responses", "completion"):
+            continue
+        if prefix in LOCAL and not key.startswith("ollama/"):
+            continue
+        return MappingProxyType({**entry, "_key": key})
+    return None
+
+
+def provider_of(name: str) -> str:
+    """litellm's name of the provider that `name` goes to; "" when neither prefix nor table tells.
+
+    A prefix decides. A bare name is looked up in the table; a family name that the table does not have yet
+    (`gpt-9`, `claude-opus-9`) goes where its family goes. `ollama/` counts as `ollama_chat`, which is what is called.
+    """
+    prefix, bare = split(name)
+    if prefix:
+        return "ollama_chat" if prefix == "ollama" else prefix
+    entry = _entry(name)
+    if entry is not None:
+        listed = str(entry.get("litellm_provider", ""))
+        return next((family for start, family in FAMILIES if listed.startswith(start)), listed)
+    if re.match(r"(gpt-|chatgpt-|o\d)", bare):
+        return "openai"
+    return "anthropic" if bare.startswith("claude") else ""
+
+
+def takes_effort(name: str) -> bool:
+    """True when the table says that the model reasons, so that an effort means something to it."""
+    entry = _entry(name)
+    return bool(entry and entry.get("supports_reasoning"))
+
+
+def encoding_of(name: str) -> str:
+    """The tiktoken table that counts best for a model: `cl100k_base` for older GPTs, else `o200k_base`."""
+    return "cl100k_base" if OLD_ENCODING.search(name) else "o200k_base"
+
+
+def _million(entry: Mapping[str, Any], key: str) -> float | None:
+    value = entry.get(key)
+    return round(float(value) * 1e6, 6) if isinstance(value, int | float) else None
+
+
+def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
+    return next((int(entry[k]) for k in keys if isinstance(entry.get(k), int | float) and entry[k] > 0), None)
+
+
+def _from_table(name: str) -> ModelInfo:
+    entry = _entry(name)
+    provider = provider_of(name)
+    if entry is None:
+        return ModelInfo(name, provider, DEFAULT_WINDOW, known=False, encoding=encoding_of(name))
+    # `max_tokens` is the output cap wherever `max_output_tokens` stands too; alone it is the old word for the window.
+    window = _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
+    output = _number(entry, "max_output_tokens")
+    return ModelInfo(
+        name=name,
+        provider=provider,
+        window=min(window, NARROWER.get(str(entry["_key"]), window)),
+        max_output=output,
+        input_price=_million(entry, "input_cost_per_token"),
+        output_price=_million(entry, "output_cost_per_token"),
+        cache_read_price=_million(entry, "cache_read_input_token_cost"),
+        cache_write_price=_million(entry, "cache_creation_input_token_cost"),
+        images=bool(entry.get("supports_vision")),
+        cache=bool(entry.get("supports_prompt_caching")),
+        encoding=encoding_of(name),
+    )
+
+
+def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = MappingProxyType({})) -> ModelInfo:
+    """What is known of `name`; `overrides` (settings, by model name) win field by field.
+
+    Keys of an override: `window`, `max_output` (tokens), `input_price`, `output_price`, `cache_read_price`,
+    `cache_write_price` (dollars per million tokens), `images`. An unknown model has a window of 128,000, no prices and
+    `known` False; an override of the window makes it known. Never raises for a name.
+    """
+    info = _from_table(name)
+    given = overrides.get(name) or overrides.get(split(name)[1]) or {}
+    numbers = {k: int(v) for k in ("window", "max_output") if isinstance(v := given.get(k), int | float)}
+    prices = {
+        k: float(v)
+        for k in ("input_price", "output_price", "cache_read_price", "cache_write_price")
+        if isinstance(v := given.get(k), int | float)
+    }
+    if not given:
+        return info
+    fields = {f: getattr(info, f) for f in info.__dataclass_fields__} | numbers | prices
+    fields["known"] = info.known or "window" in numbers
+    fields["images"] = bool(given.get("images", info.images))
+    return ModelInfo(**fields)

@@ -1,0 +1,65 @@
+"""What each provider refuses between two neighbouring messages, as data for `nexus_cli.core.wire`.
+
+Owns the table and the choice of a row. Leaves applying it to the context, and merging neighbours of one role
+(Anthropic, Gemini) to litellm, which keeps the blocks in order, so that a longer conversation still begins with the
+shorter one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nexus_cli.core.wire import WireRules
+from nexus_cli.provider.names import split
+
+GO_ON = "Go on."
+NOTED = "Understood."
+
+RULES: dict[str, WireRules] = {
+    "openai": WireRules("openai"),
+    "anthropic": WireRules("anthropic", first_not_user=GO_ON),
+    # Two model turns merge to one, in which litellm drops a call equal to an earlier one.
+    "gemini": WireRules("gemini", assistant_after_assistant=GO_ON, first_not_user=GO_ON),
+    # "Unexpected role 'user' after role 'tool'"; ids are nine letters or digits; unknown or null fields are refused.
+    "mistral": WireRules("mistral", user_after_tool=NOTED, first_not_user=GO_ON, call_id_length=9, null_content=False),
+    # The reasoner refuses two messages of one role in a row.
+    "deepseek": WireRules("deepseek", user_after_user=NOTED, assistant_after_assistant=GO_ON, first_not_user=GO_ON),
+    # Many chat templates raise on a first message that is not the user's.
+    "ollama": WireRules("ollama", first_not_user=GO_ON),
+}
+"""Rules by family. `rules_for` finds the row and puts the provider's own name in."""
+
+FAMILY = {
+    "ollama_chat": "ollama",
+    "lm_studio": "ollama",
+    "llamafile": "ollama",
+    "hosted_vllm": "ollama",
+    "codestral": "mistral",
+    "vertex_ai": "gemini",
+    "bedrock": "anthropic",
+}
+UPSTREAM = (
+    ("claude", "anthropic"),
+    ("gemini", "gemini"),
+    ("deepseek", "deepseek"),
+    ("mistral", "mistral"),
+    ("mixtral", "mistral"),
+    ("codestral", "mistral"),
+    ("devstral", "mistral"),
+)
+"""Part of a model's name to the family behind a provider that passes requests on."""
+PASSING_ON = frozenset({"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_ai_gateway", "litellm_proxy"})
+
+
+def rules_for(provider: str) -> WireRules:
+    """The rules of `provider`, a provider's name or a model's whole name (`openrouter/mistralai/mistral-large`).
+
+    Behind a provider that passes requests on the model's name decides. Unknown ones get OpenAI's rules. The result's
+    `provider` is always the provider asked for.
+    """
+    name = split(provider)[0] or provider.partition("/")[0]
+    family = FAMILY.get(name, name)
+    if name in PASSING_ON:
+        family = next((f for part, f in UPSTREAM if part in provider.lower()), FAMILY.get(name, "openai"))
+    rules = RULES.get(family, RULES["openai"])
+    return rules if rules.provider == name or not name else replace(rules, provider=name)

@@ -1,0 +1,82 @@
+"""Makes one short line of what a provider or a library said, without anything that looks like a key.
+
+Owns cleaning and redaction. Leaves the meaning of the words to `failures` and `overflow`.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+LINE = 240
+SHOWN = "[key]"
+KEYS = re.compile(
+    r"\b(?:sk|pk|rk|xai|gsk|r8|hf|key|api|org|sess)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[\w\-]{10,}|"
+    r"(?<=[Bb]earer )\S+|(?<=[?&]key=)[^&\s]+|\b(?=[\w\-]*\d)[A-Za-z0-9_\-]{32,}\b"
+)
+WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception))(?::| -)\s*")
+STATE = re.compile(r"^[A-Z]{4,}(?:_[A-Z]+)* - ")
+LONGEST = 100_000
+"""Characters of an error that are looked through for a body."""
+CODE = re.compile(r"^Error code: (\d{3}) - ")
+
+
+def redact(text: str) -> str:
+    """`text` with everything that looks like a key replaced by `[key]`."""
+    return KEYS.sub(SHOWN, text)
+
+
+def unwrap(text: str) -> str:
+    """`text` without the class names that libraries put before it, and without Python's quotes around bytes."""
+    before = None
+    while before != text:
+        before = text
+        text = STATE.sub("", CODE.sub("", WRAPPING.sub("", text.strip())))
+    if text[:2] in ("b'", 'b"'):
+        value = _literal(text)
+        text = value.decode(errors="replace") if isinstance(value, bytes) else text
+    return text
+
+
+def _literal(text: str) -> object:
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value
+
+
+def body_of(text: str) -> Mapping[str, Any]:
+    """The JSON object (or Python's picture of one) of an error that stands somewhere in `text`, or {}."""
+    text = unwrap(text)
+    start = text.find("{")
+    if start < 0 or len(text) > LONGEST:
+        return {}
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text[start:])
+    except (ValueError, RecursionError):
+        value = _literal(text[start:].strip())
+    return value if isinstance(value, Mapping) else {}
+
+
+def error_in(body: object) -> Mapping[str, Any]:
+    """The innermost `error` object of a body, or the body itself; {} when there is none."""
+    if isinstance(body, list):
+        body = body[0] if body else {}
+    if not isinstance(body, Mapping):
+        return {}
+    inner = body.get("error")
+    if isinstance(inner, str):
+        return {"message": inner}
+    return inner if isinstance(inner, Mapping) else body
+
+
+def clean(text: str) -> str:
+    """`text` on one line of at most 240 characters: no class names of libraries, no JSON around it, no keys."""
+    text = unwrap(text)
+    message = error_in(body_of(text)).get("message")
+    line = redact(" ".join((message if isinstance(message, str) and message else text).split()))
+    return line if len(line) <= LINE else line[: LINE - 1] + "…"
