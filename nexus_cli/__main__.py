@@ -22,8 +22,7 @@ def main() -> NoReturn:
     process.forget_working_folder()
     process.reopen_descriptors()
     if sys.argv[1:] == ["--version"]:
-        sys.stdout.write(f"nexus {__version__}\n")
-        process.leave(0)
+        process.leave(0, f"nexus {__version__}\n")
     from nexus_cli.cli import app  # noqa: PLC0415  (`--version` does without it)
 
     process.leave(app.run(sys.argv[1:]))

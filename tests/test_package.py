@@ -28,19 +28,9 @@ from nexus_cli.core.paths import defaults
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "nexus")
 WAYS = {"script": [SCRIPT], "module": [sys.executable, "-m", "nexus_cli"]}
-CANARY_MODULES = (
-    "json",
-    "h2",
-    "litellm",
-    "httpx",
-    "openai",
-    "rich",
-    "sqlite3",
-    "tomllib",
-    "typer",
-    "click",
-    "tiktoken",
-)
+INSTALLED = ("json", "httpx", "litellm", "openai", "rich", "sqlite3", "tomllib", "typer", "click", "tiktoken")
+ABSENT = ("h2", "starlette", "fastapi", "brotli", "zstandard", "cryptography", "aiodns", "httpx_aiohttp", "socksio")
+"""What libraries of ours try to import and do without: a working folder at the very end of the path is enough."""
 
 
 def project() -> dict[str, object]:
@@ -117,7 +107,7 @@ def hostile(tmp_path: Path) -> Path:
     folder = tmp_path / "hostile"
     folder.mkdir()
     tale = f"open({str(tmp_path / 'sung')!r}, 'a').write(__name__ + '\\n')\n"
-    for module in CANARY_MODULES:
+    for module in INSTALLED + ABSENT:
         (folder / f"{module}.py").write_text(tale)
     return folder
 

@@ -6,6 +6,7 @@ becomes one line on stderr and an exit status (interface.md section 4).
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -44,6 +45,10 @@ COMMANDS = {
     "doctor": "What works here, what does not, and what to do about it.",
 }
 """Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
+
+
+_UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
+"""How the help may fail to be printed; the rest of the output goes through `Stream`."""
 
 
 class LazyGroup(TyperGroup):
@@ -150,6 +155,13 @@ def run(arguments: list[str]) -> int:
         return 0
     except typer.Abort:
         return 130
+    except OSError as error:
+        if error.filename is None and error.errno in _UNWRITABLE:
+            why = str(error.strerror)
+            tell(NexusError("internal", "stdout cannot be written", why, "Check where it goes").line)
+        else:
+            tell(as_bug(error).line)
+        return 1
     except Exception as error:  # the last seam: a bug must not look like anything else
         if "--verbose" in arguments or "-v" in arguments:
             sys.excepthook(type(error), error, error.__traceback__)

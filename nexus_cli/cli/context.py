@@ -14,8 +14,8 @@ from nexus_cli.cli.which_session import open_ledger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.settings import load_settings
-from nexus_cli.session.reports import context as reports
 from nexus_cli.session.options import Options
+from nexus_cli.session.reports import context as reports
 from nexus_cli.ui.reports import context_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -81,12 +81,14 @@ def reopen_descriptors() -> None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def leave(status: int) -> NoReturn:
-    """Flush what Python still holds and end at once, without the interpreter's teardown.
+def leave(status: int, text: str = "") -> NoReturn:
+    """Write `text` to stdout, flush what Python still holds and end at once, without the interpreter's teardown.
 
     A reader that left is no error; output that cannot be written is told on stderr and makes the status 1.
     """
     try:
+        if text:
+            sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         pass

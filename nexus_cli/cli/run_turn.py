@@ -17,8 +17,8 @@ from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.tell import as_bug
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
-from nexus_cli.session.session import Session
 from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.approver import TerminalApprover
 from nexus_cli.ui.jsonl_renderer import JsonLinesRenderer, JsonRenderer, failed

@@ -1,7 +1,7 @@
 """GATHER and SELECT: contributors are read, their sections put in order, and turned into the texts of a request.
 
-The static layer becomes the system text of an epoch; the event layer becomes a preamble that says only what differs from
-what this epoch last sent (design 1.2). A contributor that raises or hangs is named and skipped.
+The static layer becomes the system text of an epoch; the event layer becomes a preamble that says only what differs
+from what this epoch last sent (design 1.2). A contributor that raises or hangs is named and skipped.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Gatherer:
     sources: Sources
     view: View
     failed: Callable[[str], None]
-    """Told in one line which contributor was skipped and why."""
+    """Told in one line which contributor was skipped and why, and what is odd about a file that was read."""
     drop: Callable[[Section], str]
     """Records what a section's shortened form leaves out, and names the drop."""
     sent: dict[str, str] = field(default_factory=dict)
@@ -126,6 +126,8 @@ class Gatherer:
         try:
             async with asyncio.timeout(SECONDS):
                 value = await contributor.read(self.sources)
+            for line in contributor.notices(value):
+                self.failed(line)
             return contributor.render(value, self.view)
         except NexusError:
             raise

@@ -6,7 +6,7 @@ and stored. Only what was not sent yet is an estimate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nexus_cli.core.services import Calibration
 
@@ -70,7 +70,9 @@ class Meter:
             return None
         old = self.calibration
         miss = abs(reported - estimate) / reported if old.reports else 0.0
-        self.calibration = Calibration(_bounded(reported / counted), old.reports + 1, max(old.worst, miss))
+        self.calibration = replace(
+            old, factor=_bounded(reported / counted), reports=old.reports + 1, worst=max(old.worst, miss)
+        )
         return self.calibration
 
     def overflowed(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
@@ -83,7 +85,9 @@ class Meter:
         else:
             factor = old.factor * 1.3
         self.anchor = None
-        self.calibration = Calibration(_bounded(factor), old.reports, max(old.worst, KNOWN_ERROR))
+        self.calibration = replace(
+            old, factor=_bounded(factor), worst=max(old.worst, KNOWN_ERROR), window=limit or old.window
+        )
         return self.calibration
 
     def fork(self) -> Meter:

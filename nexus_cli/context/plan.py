@@ -105,7 +105,8 @@ def head(
     first, last = chosen.entries
     notes = f'[Messages {first} to {last} are summed up here; read them as they were with recall("{drop_id}").]'
     if chosen.own_words:
-        quoted = "\n".join(f"> {line}" for words in chosen.own_words for line in [*words.splitlines(), ""]).rstrip("> \n")
+        lines = [line for words in chosen.own_words for line in [*words.splitlines(), ""]]
+        quoted = "\n".join(f"> {line}" for line in lines).rstrip("> \n")
         notes += f"\n\nWhat the person said in them, word for word:\n{quoted}"
     message = create_summary_message(summary, clock, notes)
     slot = Slot(last, Form.SUMMARY, message)

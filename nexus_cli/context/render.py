@@ -70,7 +70,8 @@ class Wire:
                 call = message.tool_call_id or ""
                 text = message.content or EMPTY
                 content = f"{text}\n\n{preamble}" if preamble else text
-                return {"role": "tool", "tool_call_id": self._ids.get(call, self._rules.call_id(call)), "content": content}
+                wired = self._ids.get(call, self._rules.call_id(call))
+                return {"role": "tool", "tool_call_id": wired, "content": content}
             case _:
                 return {"role": str(message.role), "content": _user_content(message, preamble)}
 

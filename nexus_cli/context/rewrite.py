@@ -63,7 +63,8 @@ class Rewriter:
         message = old.message
         text = message.content
         if message.tool_calls:
-            text = "\n".join([text, *(f"{call.name} {canonical(call.arguments).decode()}" for call in message.tool_calls)])
+            calls = (f"{call.name} {canonical(call.arguments).decode()}" for call in message.tool_calls)
+            text = "\n".join([text, *calls])
         what = {Role.TOOL: f"part of the result of {message.tool_call_id}", Role.USER: "part of a message"}
         return Drop(
             ids[old.entry],

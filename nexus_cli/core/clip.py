@@ -83,6 +83,7 @@ def drop_marker(drop_id: str) -> Marker:
     """The marker that says how to read the rest of drop `drop_id`."""
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
-        return f'[... {tokens} tokens left out (characters {start}:{end} of {total}): recall("{drop_id}", "{start}:{end}") ...]'
+        where = f"characters {start}:{end} of {total}"
+        return f'[... {tokens} tokens left out ({where}): recall("{drop_id}", "{start}:{end}") ...]'
 
     return marker

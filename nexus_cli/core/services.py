@@ -107,6 +107,8 @@ class Calibration:
     reports: int = 0
     worst: float = 0.0
     """The largest relative error seen since, as a share."""
+    window: int = 0
+    """The provider's window in tokens as a refusal named it; 0 when none did."""
 
 
 class Calibrations(Protocol):

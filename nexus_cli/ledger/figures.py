@@ -11,7 +11,7 @@ _DIGEST = 16
 
 def calibration(db: Database, model: str) -> Calibration:
     """What was learned of `model`; the neutral value when nothing was."""
-    row = db.one("SELECT factor, reports, worst FROM calibrations WHERE model = ?", model)
+    row = db.one("SELECT factor, reports, worst, window FROM calibrations WHERE model = ?", model)
     return Calibration(*row) if row else Calibration()
 
 
@@ -19,8 +19,9 @@ def calibrate(db: Database, model: str, value: Calibration) -> None:
     """Store what was learned; in one transaction."""
     with db.write():
         db.run(
-            "INSERT OR REPLACE INTO calibrations VALUES (?, ?, ?, ?)", model, value.factor, value.reports, value.worst
-        )
+            "INSERT OR REPLACE INTO calibrations VALUES (?, ?, ?, ?, ?)",
+            model, value.factor, value.reports, value.worst, value.window,
+        )  # fmt: skip
 
 
 def known_count(db: Database, encoding: str, digest: bytes) -> int | None:

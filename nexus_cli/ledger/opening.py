@@ -18,14 +18,14 @@ from nexus_cli.ledger.database import PATIENCE, failure, patiently, primary_code
 from nexus_cli.ledger.holds import Hold
 
 _EVERY_CONNECTION = (
-    "page_size = 8192",
-    "auto_vacuum = INCREMENTAL",  # with the page size: takes effect in an empty file only
     "foreign_keys = ON",
     "synchronous = FULL",
     "secure_delete = ON",
     "temp_store = MEMORY",
     "journal_size_limit = 8388608",
 )
+_EMPTY_FILE = ("page_size = 8192", "auto_vacuum = INCREMENTAL")
+"""Set before the first table; set later, the second would write at every opening."""
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _WAYS_OUT = "Check its permissions, set NEXUS_HOME to another folder, or use --no-save"
 
@@ -33,6 +33,7 @@ _WAYS_OUT = "Check its permissions, set NEXUS_HOME to another folder, or use --n
 def memory() -> sqlite3.Connection:
     """A connection to an empty ledger that lives in memory."""
     connection = _connect(":memory:")
+    _shape(connection)
     schema.upgrade(connection)
     return connection
 
@@ -104,6 +105,11 @@ def _ready(path: Path) -> sqlite3.Connection | None:
     return None
 
 
+def _shape(connection: sqlite3.Connection) -> None:
+    for pragma in _EMPTY_FILE:
+        connection.execute(f"PRAGMA {pragma}")
+
+
 def _journal(connection: sqlite3.Connection) -> str:
     return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
@@ -139,7 +145,8 @@ def _settled(path: Path, notices: list[str]) -> sqlite3.Connection:
 def _made(path: Path) -> sqlite3.Connection:
     connection = _connect(str(path))
     try:
-        _known(connection, path)
+        if _known(connection, path) == 0:
+            _shape(connection)
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         schema.upgrade(connection)
     finally:

@@ -6,9 +6,7 @@ fork that needs them. Freed pages are overwritten (secure_delete), given back, a
 
 from __future__ import annotations
 
-import sqlite3
-
-from nexus_cli.ledger.database import Database, failure, patiently
+from nexus_cli.ledger.database import Database
 
 _REACHED = """WITH RECURSIVE reach (lane, upto) AS (
     SELECT id, 9223372036854775807 FROM lanes WHERE session IS NOT NULL
@@ -25,7 +23,8 @@ DELETE FROM epochs WHERE session IS NULL AND key NOT IN (SELECT key FROM line)""
 
 _BLOBS = """DELETE FROM blobs WHERE id NOT IN (
     SELECT blob FROM entries UNION ALL SELECT blob FROM slots UNION ALL SELECT blob FROM schemas
-    UNION ALL SELECT system FROM epochs UNION ALL SELECT rules FROM epochs UNION ALL SELECT sections FROM epochs UNION ALL SELECT arguments FROM requests
+    UNION ALL SELECT system FROM epochs UNION ALL SELECT rules FROM epochs UNION ALL SELECT sections FROM epochs
+    UNION ALL SELECT arguments FROM requests
     UNION ALL SELECT blob FROM drops WHERE blob IS NOT NULL)"""
 
 
@@ -39,7 +38,7 @@ def delete(db: Database, key: int) -> int:
         db.run(_EPOCHS)
         _delete_lanes(db)
         db.run(_BLOBS)
-    _shrink(db)
+    db.shrink()
     return max(0, before - _size(db))
 
 
@@ -52,16 +51,6 @@ def _delete_lanes(db: Database) -> None:
             continue
         db.run("DELETE FROM entries WHERE lane = ? AND id > ?", lane, reached[lane])
         db.run("DELETE FROM fixes WHERE lane = ? AND entry > ?", lane, reached[lane])
-
-
-def _shrink(db: Database) -> None:
-    """Give freed pages back and empty the write-ahead log; another process that reads may put this off."""
-    try:
-        # The pragma returns no row and frees one page per step; of the module's calls only this one takes every step.
-        patiently(lambda: db.connection.executescript("PRAGMA incremental_vacuum"))
-        patiently(lambda: db.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
-    except sqlite3.DatabaseError as error:
-        raise failure(error, "the session was deleted, but the file could not be made smaller") from error
 
 
 def _size(db: Database) -> int:

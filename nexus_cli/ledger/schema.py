@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from nexus_cli.ledger.database import commit
+from nexus_cli.ledger import database
 
 APPLICATION = 0x6E657875
 """SQLite's application_id of a ledger: "nexu"."""
@@ -86,7 +86,8 @@ _KNOWLEDGE = (
         how TEXT NOT NULL, at TEXT NOT NULL, entry INTEGER NOT NULL, PRIMARY KEY (session, path)
     ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE calibrations (
-        model TEXT PRIMARY KEY, factor REAL NOT NULL, reports INTEGER NOT NULL, worst REAL NOT NULL
+        model TEXT PRIMARY KEY, factor REAL NOT NULL, reports INTEGER NOT NULL, worst REAL NOT NULL,
+        window INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE counts (
         digest BLOB NOT NULL, encoding TEXT NOT NULL, tokens INTEGER NOT NULL, session INTEGER NOT NULL,
@@ -116,7 +117,7 @@ def upgrade(connection: sqlite3.Connection, steps: tuple[tuple[str, ...], ...] |
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {done + 1}")
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            commit(connection)
+            database.commit(connection)
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -152,7 +152,8 @@ def facts(error: BaseException) -> Facts:
     headers: dict[str, str] = {}
     for link in reversed(links):
         headers.update(_headers(link))
-    text = "\n".join(dict.fromkeys(str(getattr(link, "message", "") or link) for link in links))
+    said_in = [str(getattr(link, "message", "") or link) for link in links]
+    text = "\n".join(dict.fromkeys([*said_in, *(json.dumps(dict(body), default=str) for body in bodies)]))
     message = next((m for body in bodies if isinstance(m := body.get("message"), str) and m), "")
     # An event inside a 200 gets a status of litellm's making; what the body says is the provider's own.
     status = said if said and given in (None, 500) else given

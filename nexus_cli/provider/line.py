@@ -7,6 +7,8 @@ responses themselves are noted and closed.
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
@@ -15,6 +17,7 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.stall import Watch
 
 _responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
+LAST_BYTES_SECONDS = 0.05
 END: Final = object()
 """Stands for a chunk where there are no more."""
 
@@ -33,6 +36,7 @@ class Line:
         self._responses: list[Any] = []
         self._wrapper: Any = None
         self._plain = False
+        self._closing = False
         self.chunks: Any = None
         """The iterator of chunks, once open."""
         self.answered = False
@@ -56,6 +60,7 @@ class Line:
         response = getattr(inner, "response", None)
         if hasattr(response, "aclose"):
             self._responses.append(response)
+            self._keep(response)
         self.chunks = source.__aiter__()
 
     async def next(self) -> object:
@@ -73,12 +78,33 @@ class Line:
 
     async def aclose(self) -> None:
         """Closes the sockets at once; an answer that was read whole leaves its connection for the next request."""
+        self._closing = True
         for closable in (*self._responses, self._wrapper):
             if hasattr(closable, "aclose"):
                 try:
                     await closable.aclose()
                 except Exception:  # a seam: closing a broken connection may fail in any way, and nothing is lost by it
                     continue
+
+    def _keep(self, response: Any) -> None:
+        """Lets the openai SDK's response read its last bytes before it is closed after `[DONE]`, which the SDK does not
+        do: without them the connection is lost and every step pays for a new one."""
+        close = response.aclose
+        settled = False
+
+        async def settle() -> None:
+            nonlocal settled
+            if not settled and not self._closing and sys.exception() is None:
+                settled = True
+                try:
+                    async with asyncio.timeout(LAST_BYTES_SECONDS):
+                        async for _ in response.stream:
+                            pass
+                except Exception:  # a seam: whatever is wrong with the connection, it is closed next
+                    settled = True
+            await close()
+
+        response.aclose = settle
 
     def _received(self) -> int:
         return sum(getattr(response, "num_bytes_downloaded", 0) for response in self._responses)

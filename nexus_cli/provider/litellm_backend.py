@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -26,6 +28,8 @@ from nexus_cli.provider.offline import offline, quiet
 from nexus_cli.provider.stall import Stalled
 from nexus_cli.provider.windows import model_info
 
+REASONERS = re.compile(r"o\d")
+"""OpenAI models whose adapter rewrites messages."""
 GRACE = 5.0
 """Seconds that the transport waits longer than we do, so that a stall is always ours to report."""
 OWN_CLIENT = frozenset(
@@ -59,6 +63,17 @@ def litellm() -> Any:
             quiet(module)
             _litellm = module
     return _litellm
+
+
+def _client_class() -> Any:
+    """litellm's HTTP client without its second try: on a lost connection it sends the request once more by itself."""
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+
+    class OneTry(AsyncHTTPHandler):  # type: ignore[misc]
+        async def single_connection_post_request(self, *_: Any, **__: Any) -> Any:
+            raise sys.exception() or ConnectionError("the connection was lost")
+
+    return OneTry
 
 
 def has_own_reasons(where: Endpoint) -> bool:
@@ -157,7 +172,7 @@ class LitellmBackend:
     def _walks(self, request: Request, where: Endpoint) -> bool:
         """Whether the messages must go through litellm: everywhere but where the body is provably the same."""
         bare = split(where.model)[1]
-        if where.provider not in WALKED or bare.startswith("o1"):
+        if where.provider not in WALKED or REASONERS.match(bare):
             return True
         if where.provider != "openai":
             return False
@@ -177,7 +192,5 @@ class LitellmBackend:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients = {known: client for known, client in self._clients.items() if not known.is_closed()}
-            from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
-
-            self._clients[loop] = AsyncHTTPHandler(event_hooks={"response": [note_response]})
+            self._clients[loop] = _client_class()(event_hooks={"response": [note_response]})
         return self._clients[loop]

@@ -167,9 +167,11 @@ class Dispatcher:
         if scope in self.always:
             return None
         if self.approver is None:
-            return self._refuse(call, tool, f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})")
+            why = f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})"
+            return self._refuse(call, tool, why)
         question = Question(call, f"{tool.name} {self._subject(tool, call)}", verdict.why, _detail(tool, checked))
         engine.emit(event.Asked(question))
+        await engine.shown()
         answer = await self.approver.ask(question)
         engine.emit(event.Answered(call.id, answer))
         match answer:

@@ -20,6 +20,10 @@ from nexus_cli.session.spending import Spending
 Emit = Callable[[Event], None]
 
 
+async def _at_once() -> None:
+    """Nobody shows anything."""
+
+
 @dataclass
 class Model:
     """A model that can be asked."""
@@ -53,6 +57,8 @@ class Engine:
     summarizer: Callable[[], Model]
     """Who sums up when not the session's own model."""
     calibrations: Calibrations | None = None
+    shown: Callable[[], Awaitable[None]] = _at_once
+    """Waits until the front end has shown every event so far."""
     step: int = 0
     """Number of the lane's newest request."""
     last_failed_compaction: int | None = None

@@ -126,9 +126,8 @@ def _judge(reply: Reply) -> None:
     """Raise what a reply that is no finished answer amounts to."""
     match reply.finish:
         case "empty":
-            raise NexusError(
-                "provider", "the model gave no answer", "its reply had neither text nor calls", "Try again, or another model"
-            )
+            why = "its reply had neither text nor calls"
+            raise NexusError("provider", "the model gave no answer", why, "Try again, or another model")
         case "none":
             why = reply.problem or "the stream ended without a reason"
             raise NexusError("provider", "the reply broke off", why, "What came was kept; ask to go on")
@@ -143,8 +142,13 @@ def _judge(reply: Reply) -> None:
 
 def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str) -> Entry | None:
     """Record the text that had come, without half calls."""
-    engine.lane.timeline.log.received(engine.step, Usage(cost_usd=None), why, False)
     message = fold.partial()
+    usage = Usage()
+    if message.content:
+        said = engine.context.counter.count(message.content)
+        usage = Usage(engine.meter.estimate(engine.lane.counted), said, cost_usd=None)
+        engine.spending.add(usage)
+    engine.lane.timeline.log.received(engine.step, usage, why, False)
     if not message.content:
         return None
     return engine.lane.append(Kind.ASSISTANT, _marked(message, mark), "agent")

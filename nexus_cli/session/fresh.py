@@ -32,8 +32,9 @@ def fresh_epoch(
     """The epoch, the event sections, and the log (in `ledger`, one in memory) that the drops stand in."""
     moment = local_now()
     made = ledger.create_session(
-        folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name, at=stamp(moment)
-    )
+        folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
+        at=stamp(moment),
+    )  # fmt: skip
     log = SessionLogger(ledger=ledger, session=made.id)
     counter = StoredCounter(TiktokenCounter(info.encoding), log)
     budget = TokenBudget.of(info.window, info.max_output)

@@ -78,9 +78,7 @@ class SessionLogger:
 
     def fork(self, agent: str, recipe: str, at_entry: int) -> SessionLogger:
         """A further lane of this session that shows this one up to `at_entry`, under the epoch in force there."""
-        lane = self.ledger.open_lane(
-            self._id, agent=agent, recipe=recipe, parent_lane=self.lane, parent_entry=at_entry
-        )
+        lane = self.ledger.open_lane(self._id, agent=agent, recipe=recipe, parent_lane=self.lane, parent_entry=at_entry)
         return SessionLogger(ledger=self.ledger, session=self._id, lane=lane, clock=self._clock)
 
     def separate(self, agent: str) -> SessionLogger:

@@ -31,9 +31,8 @@ def chosen_session(ledger: Ledger, options: Options) -> SessionInfo | None:
         return None
     newest = ledger.newest_session(str(options.cwd))
     if newest is None:
-        raise NexusError(
-            "usage", "nothing to continue", f"there is no session in {options.cwd}", "Leave --continue away to start one"
-        )
+        why = f"there is no session in {options.cwd}"
+        raise NexusError("usage", "nothing to continue", why, "Leave --continue away to start one")
     return newest
 
 

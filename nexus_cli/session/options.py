@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nexus_cli.context.recipe import Recipe
@@ -27,7 +27,7 @@ class Options:
     no_tools: bool = False
     save: bool = True
     require_save: bool = False
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     interactive: bool = False
 
 

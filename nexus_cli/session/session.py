@@ -84,6 +84,7 @@ class Session:
         try:
             while (event_ := await self._events.get()) is not None:
                 yield event_
+                self._events.task_done()
         finally:
             if timer:
                 timer.cancel()
@@ -129,6 +130,7 @@ class Session:
         emit = self._events.put_nowait
         engine = parts.engine
         engine.emit, engine.control, engine.spending = emit, self._control, Spending(parts.limits)
+        engine.shown = self._events.join
         error: NexusError | None = None
         first = engine.lane.timeline.last
         try:
@@ -166,7 +168,8 @@ class Session:
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
             seconds = self._parts.limits.timeout
-            return NexusError("limit", "limit timeout reached", f"{seconds} s have passed", "Go on with a higher --timeout")
+            why = f"{seconds} s have passed"
+            return NexusError("limit", "limit timeout reached", why, "Go on with a higher --timeout")
         return NexusError("aborted", "stopped", "the turn was interrupted; what was done is kept")
 
     def _outcome(self, first: int, error: NexusError | None) -> Outcome:

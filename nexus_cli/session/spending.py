@@ -21,7 +21,7 @@ class Spending:
 
     limits: Limits
     steps: int = 0
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
 
     @property

@@ -6,7 +6,8 @@ context, tools with their services, contributors. Nothing is sent and no model l
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from nexus_cli.context.meter import Anchor, Meter
 from nexus_cli.context.recipe import Recipe, load_recipe
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.core import event
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now, stamp
@@ -79,7 +81,7 @@ def _open(
     name = options.model or (found.model if found else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
-    info = model_info(name, settings.models)
+    info = known_model(ledger, name, settings)
     if not info.known:
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
     made = found or ledger.create_session(
@@ -89,116 +91,136 @@ def _open(
     hold(ledger, made)
     if found and found.model != info.name:
         ledger.touch_session(found.id, model=info.name)
-    log = SteadyLog(
-        SessionLogger(ledger=ledger, session=made.id), require_save=options.require_save, warn=notices.append
-    )
-    parts = _parts(log, made, found is not None, info, recipe, options, settings, provider, clock, notices)
-    parts.dispatcher.approver = approver
-    return Session(parts.engine.model.provider, parts=parts)
-
-
-def _parts(
-    log: SteadyLog,
-    made: SessionInfo,
-    resumed: bool,
-    info: ModelInfo,
-    recipe: Recipe,
-    options: Options,
-    settings: Settings,
-    provider: Provider | None,
-    clock: Clock,
-    notices: list[str],
-) -> Parts:
-    limits, bounds = compose(limit_layers(settings, recipe, options, resumed))
-    if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
-        raise unknown_price(info.name)
     asked = provider or Retrying(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
         tries=settings.provider.retries,
         seconds=settings.provider.retry_seconds,
     )
-    model = Model(info, asked, options.effort, made.id, settings.provider.stall_seconds)
-    budget = TokenBudget.of(info.window, info.max_output)
-    counter = StoredCounter(TiktokenCounter(info.encoding), log)
-    context = _context(log, budget, counter, settings, clock)
-    services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter}
-    registry = ToolRegistry(() if options.no_tools and not resumed else None, services)
-    frames = _frames(log, context, model, budget, recipe, made, registry, options, clock, notices)
-    engine = Engine(
-        context, model, budget, Meter(log.calibration(info.name)), settings.compact, clock, ignore, Spending(limits),
-        Control(), log.side, lambda: frames.gather(engine), frames.frame, lambda: _summarizer(model, settings), log,
-        step=log.logger.step(),
-    )  # fmt: skip
-    frames.gatherer.sources = replace(frames.gatherer.sources, notices=lambda: engine.notices)
-    dispatcher = Dispatcher(
-        registry, log, limits, options.cwd, project(options.cwd), services=services,
-        config_dirs=(places().config, places().data),
-    )  # fmt: skip
+    wiring = _Wiring(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
+    return Session(asked, parts=wiring.parts(approver))
 
-    async def close() -> None:
-        shut = getattr(getattr(asked, "inner", asked), "aclose", None)
+
+def known_model(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
+    """What is known of a model; a refusal that named a smaller window counts unless the settings name one."""
+    info = model_info(name, settings.models)
+    learned = ledger.calibration(info.name).window
+    told = "window" in settings.models.get(info.name, {})
+    return replace(info, window=learned) if learned and learned < info.window and not told else info
+
+
+@dataclass
+class _Wiring:
+    """The parts of one session while they are put together."""
+
+    ledger: Ledger
+    options: Options
+    settings: Settings
+    clock: Clock
+    notices: list[str]
+    recipe: Recipe
+    info: ModelInfo
+    made: SessionInfo
+    resumed: bool
+    provider: Provider
+
+    def parts(self, approver: Approver | None) -> Parts:
+        """All of them."""
+        options, info = self.options, self.info
+        limits, bounds = compose(limit_layers(self.settings, self.recipe, options, self.resumed))
+        if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
+            raise unknown_price(info.name)
+        log = SteadyLog(
+            SessionLogger(ledger=self.ledger, session=self.made.id),
+            require_save=options.require_save,
+            warn=lambda line: engine.emit(event.Notice(line)),
+        )
+        model = Model(info, self.provider, options.effort, self._root(), self.settings.provider.stall_seconds)
+        budget = TokenBudget.of(info.window, info.max_output)
+        counter = StoredCounter(TiktokenCounter(info.encoding), log)
+        context = self._context(log, budget, counter)
+        services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter}
+        registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
+        gatherer = self._gatherer(log, budget, counter, lambda: engine)
+        frames = Frames(
+            gatherer, model, rules_for(info.provider).dumps(), registry.get_definitions(), context.system_cost,
+            context.tools_cost,
+        )  # fmt: skip
+        engine = Engine(
+            context, model, budget, Meter(log.calibration(info.name)), self.settings.compact, self.clock, ignore,
+            Spending(limits), Control(), log.side, lambda: frames.gather(engine), frames.frame,
+            lambda: self._summarizer(model), log, step=log.logger.step(),
+        )  # fmt: skip
+        dispatcher = Dispatcher(
+            registry, log, limits, options.cwd, project(options.cwd), approver, services,
+            (places().config, places().data),
+        )  # fmt: skip
+        return Parts(
+            engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
+            lambda current: self._begin(current, frames, log), log.drops, self._close,
+        )  # fmt: skip
+
+    def _context(self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:
+        cut = self.settings.truncation
+        config = ContextConfig(budget.window, budget.window - budget.available, cut.strategy)
+        context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
+        epoch = log.logger.current_epoch()
+        if epoch is not None:
+            context.lane = Lane.load(Timeline(log, self.clock), context.measure, epoch, log.logger.cursor())
+        return context
+
+    def _gatherer(
+        self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, engine: Callable[[], Engine]
+    ) -> Gatherer:
+        return Gatherer(
+            {name: contributor for name, contributor in discover().items() if self.recipe.admits(name)},
+            Sources.of(
+                self.options.cwd,
+                datetime.fromisoformat(self.made.created).astimezone(),
+                clock=self.clock,
+                notices=lambda: engine().notices,
+            ),
+            View.of(self.info.name, self.recipe.name, budget, counter.count),
+            lambda line: engine().emit(event.Notice(line)),
+            drop_of(log, self.clock),
+        )
+
+    async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog) -> None:
+        """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
+        lane = engine.lane
+        if log.logger.current_epoch() is None:
+            lane.reframe(await frames.frame())
+            lane.begin()
+            return
+        if not engine.model.effort:
+            engine.model = frames.model = replace(engine.model, effort=lane.epoch.effort)
+        await frames.resume(engine)
+        last = log.logger.last_request()
+        if last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
+            sent = sum(slot.tokens for slot in lane.slots if slot.entry <= last.manifest.last)
+            fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
+            engine.meter.anchor = Anchor(last.manifest.last, last.usage.input, fixed + sent)
+        if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort):
+            engine.pending = "model"
+        if self.made.folder != str(self.options.cwd):
+            engine.notices.append(f"the working folder is now {self.options.cwd}, no longer {self.made.folder}")
+
+    def _summarizer(self, model: Model) -> Model:
+        """Who sums up a plain transcript: `compact.model`, else the session's own."""
+        name = self.settings.compact.model
+        return replace(model, info=model_info(name, self.settings.models), effort="") if name else model
+
+    def _root(self) -> str:
+        """The session that this one's first lines come from: all its forks have one cache key."""
+        session = self.made
+        try:
+            while session.parent:
+                session = self.ledger.session(session.parent)
+        except NexusError:
+            return session.parent or session.id
+        return session.id
+
+    async def _close(self) -> None:
+        shut = getattr(getattr(self.provider, "inner", self.provider), "aclose", None)
         if shut is not None:
             await shut()
-        log.logger.ledger.close()
-
-    return Parts(
-        engine, dispatcher, limits, bounds, recipe.name, made.id, resumed, notices,
-        lambda current: _begin(current, frames, log), log.drops, close,
-    )  # fmt: skip
-
-
-def _context(
-    log: SteadyLog, budget: TokenBudget, counter: TokenCounter, settings: Settings, clock: Clock
-) -> ContextManager:
-    config = ContextConfig(budget.window, budget.window - budget.available, settings.truncation.strategy)
-    context = ContextManager(config, log, token_counter=counter, low_water=settings.truncation.low_water, markers=True)
-    epoch = log.logger.current_epoch()
-    if epoch is not None:
-        context.lane = Lane.load(Timeline(log, clock), context.measure, epoch, log.logger.cursor())
-    return context
-
-
-def _frames(
-    log: SteadyLog,
-    context: ContextManager,
-    model: Model,
-    budget: TokenBudget,
-    recipe: Recipe,
-    made: SessionInfo,
-    registry: ToolRegistry,
-    options: Options,
-    clock: Clock,
-    notices: list[str],
-) -> Frames:
-    gatherer = Gatherer(
-        {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
-        Sources.of(options.cwd, datetime.fromisoformat(made.created).astimezone(), clock=clock),
-        View.of(model.info.name, recipe.name, budget, context.counter.count),
-        notices.append,
-        drop_of(log, clock),
-    )
-    rules = rules_for(model.info.provider).dumps()
-    return Frames(gatherer, model, rules, registry.get_definitions(), context.system_cost, context.tools_cost)
-
-
-async def _begin(engine: Engine, frames: Frames, log: SteadyLog) -> None:
-    """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
-    lane = engine.lane
-    if log.logger.current_epoch() is None:
-        lane.reframe(await frames.frame())
-        lane.begin()
-        return
-    await frames.resume(engine)
-    last = log.logger.last_request()
-    if last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
-        sent = sum(slot.tokens for slot in lane.slots if slot.entry <= last.manifest.last)
-        fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
-        engine.meter.anchor = Anchor(last.manifest.last, last.usage.input, fixed + sent)
-    if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort or lane.epoch.effort):
-        engine.pending = "model"
-
-
-def _summarizer(model: Model, settings: Settings) -> Model:
-    """Who sums up a plain transcript: `compact.model`, else the session's own."""
-    name = settings.compact.model
-    return replace(model, info=model_info(name, settings.models), effort="") if name else model
+        self.ledger.close()

@@ -23,8 +23,11 @@ _SECONDS = 30.0
 _RULES_LIMIT = 1024 * 1024
 _SUBMODULES = 8
 _INHERITED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_CEILING_DIRECTORIES")
-_LS = ("-c", "core.fsmonitor=false", "-c", "core.quotepath=false", "ls-files", "-co", "--exclude-standard", "-z")
-"""No monitor: a repository's own configuration could name a command there, and reading must not run it."""
+_LS = (
+    *("-c", "core.fsmonitor=false", "-c", "protocol.allow=never"),
+    *("ls-files", "-co", "--exclude-standard", "-z"),
+)
+"""No monitor and no fetching: a repository's own configuration could name commands there; reading must run none."""
 
 
 def files(root: Path, project: Path, stop: Stop) -> list[str]:
@@ -59,7 +62,7 @@ def _by_git(root: Path, stop: Stop, depth: int) -> list[str]:
     if git is None or depth > _SUBMODULES:
         return []
     env = {name: value for name, value in os.environ.items() if name not in _INHERITED}
-    env |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     try:
         done = process.run([git, *_LS], cwd=root, env=env, stop=stop, seconds=_SECONDS, merge=False)
     except OSError:

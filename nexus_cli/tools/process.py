@@ -6,6 +6,7 @@ another session) is not followed; nor does a child end by itself when we are kil
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -143,7 +144,13 @@ def _attend(child: subprocess.Popen[bytes], pipe: _Pipe, kept: Kept, stop: Stop,
         if stop.pressed or time.monotonic() >= deadline:
             timed_out = not stop.pressed
             break
-        pipe.pump(min(_LOOK, max(0.0, deadline - time.monotonic())))
+        patience = min(_LOOK, max(0.0, deadline - time.monotonic()))
+        if pipe.open:
+            pipe.pump(patience)
+        else:
+            # Its output has ended, so it is about to: wait for just that.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(patience)
     left = 0
     if child.poll() is None:
         _end(child, pipe, stop)

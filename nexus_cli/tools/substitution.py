@@ -107,10 +107,10 @@ def _fitted(text: str, start: int, end: int, new: str) -> str:
     olds, news = _lines(text[start:end]), _lines(new)
     shortest = min(len(olds), len(news))
     head = 0
-    while head < shortest and _bare(olds[head]) == _bare(news[head]):
+    while head < shortest and _stays(olds[head], news[head]):
         head += 1
     tail = 0
-    while tail < shortest - head and _bare(olds[-1 - tail]) == _bare(news[-1 - tail]):
+    while tail < shortest - head and _stays(olds[-1 - tail], news[-1 - tail]):
         tail += 1
     middle = _line_end(text, start, end, "".join(olds[head : len(olds) - tail]))
     changed = [_ended(line, middle) for line in news[head : len(news) - tail]]
@@ -121,8 +121,9 @@ def _lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def _bare(line: str) -> str:
-    return line[:-2] + "\n" if line.endswith("\r\n") else line
+def _stays(old: str, new: str) -> bool:
+    """Whether a line is the same but for a `\\r` that only the file has; one that `new` names itself is meant."""
+    return old == new or (old.endswith("\r\n") and old[:-2] + "\n" == new)
 
 
 def _ended(line: str, end: str) -> str:

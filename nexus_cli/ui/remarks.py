@@ -139,7 +139,7 @@ class Remarks:
             )
             more = f" and {len(outcome.denied) - 5} more" if len(outcome.denied) > 5 else ""
             count = "1 call was" if len(outcome.denied) == 1 else f"{len(outcome.denied)} calls were"
-            self._line(f"nexus: {count} refused: {calls}{more}. --allow edit or --allow all lets more run")
+            self._line(f"nexus: {count} refused: {calls}{more}. --allow edit or --allow all lets more run.")
         if outcome.error:
             hint = outcome.error.get("hint", "").rstrip(".")
             self.error(f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else ""))

@@ -58,12 +58,11 @@ def sessions_text(value: Value, width: int) -> str:
 
 def session_text(value: Value, width: int) -> str:
     """`nexus sessions show`: the head of the session, then what happened."""
-    head = value.get("session", value)
-    known = ("id", "name", "folder", "model", "recipe", "created", "updated", "turns", "entries", "parent", "cost_usd")
-    lines = [f"{key:<8}  {head[key]}" for key in known if isinstance(head, Mapping) and head.get(key) is not None]
+    known = ("id", "name", "folder", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
+    lines = [one_line(f"{key:<8}  {value[key]}", width) for key in known if value.get(key) not in (None, "")]
     for entry in value.get("entries", []):
-        lines += ["", f"[{entry.get('id')}] {_when(entry.get('at'))} {entry.get('actor', entry.get('kind', ''))}"]
-        text = str(entry.get("text") or entry.get("content") or "").rstrip("\n")
+        lines += ["", f"[{entry.get('id')}] {_when(entry.get('at'))} {entry.get('actor', '')}"]
+        text = str(entry.get("text") or "").rstrip("\n")
         for line in text.splitlines():
             lines += textwrap.wrap(line, max(20, width), replace_whitespace=False, drop_whitespace=False) or [""]
         for call in entry.get("calls", []):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.long_session import write
-from benchmarks.measure import NEXUS, PASS, Scene, in_turns, milliseconds
+from benchmarks.long_session import VISIBLE, write
+from benchmarks.measure import NEXUS, PASS, ChildFailedError, Scene, in_turns, milliseconds
 from benchmarks.row import Benchmark, Row
 from benchmarks.scripted import MODEL, ask, stage, undisturbed
 
@@ -16,8 +17,12 @@ SHORT, LONG = 100, 100_000
 
 
 def context(place: Scene, session: str) -> float:
-    """Seconds of CPU of the report of `session`."""
-    return place.run((NEXUS, "context", "--session", session, "--json"))
+    """Seconds of CPU of the report of `session`; `ChildFailedError` when it does not show the window of that session."""
+    child = place.child((NEXUS, "context", "--session", session, "--json"))
+    report = json.loads(child.printed)
+    if report["session"] != session or report["history"]["entries"] < VISIBLE:
+        raise ChildFailedError(f"the report is of another window: {report['session']}, {report['history']}")
+    return child.cpu
 
 
 def rows(times: int) -> Iterator[Row]:

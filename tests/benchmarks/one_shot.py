@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from benchmarks.measure import Child, in_turns, milliseconds, running_cpu
+from benchmarks.measure import Child, ChildFailedError, in_turns, milliseconds, running_cpu
 from benchmarks.row import Benchmark, Row
 from benchmarks.scripted import Stage, ask, bare, stage, undisturbed
 
@@ -25,9 +25,8 @@ def after_the_last_byte(here: Stage, command: list[str]) -> float:
     before: list[float] = []
 
     def look(child: Child) -> None:
-        seen = len(here.server.requests)
-        if not here.server.wait_for(lambda server: len(server.requests) > seen, 60):
-            return
+        if not here.server.wait_for(lambda server: bool(server.requests), 60):
+            raise ChildFailedError(f"{command[0]} sent no request within 60 s")
         deadline, since = time.monotonic() + PAUSE - QUIET, time.monotonic()
         spent = running_cpu(child.pid)
         while time.monotonic() < deadline and time.monotonic() - since < QUIET:

@@ -47,6 +47,7 @@ class Stage:
             noted.memory.append(resident(self.child.pid))
             return step(len(noted.cpu))
 
+        self.server.requests.clear()
         self.server.load(answer)
         self.child = Child(command, self.scene)
         try:

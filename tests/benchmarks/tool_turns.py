@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import milliseconds
+from benchmarks.measure import ChildFailedError, milliseconds
 from benchmarks.row import Benchmark, Row
 from benchmarks.scripted import Stage, Watched, ask, bare, stage, undisturbed
 
@@ -38,8 +38,12 @@ def reading(number: int) -> Any:
 
 
 def session(here: Stage, command: list[str]) -> Watched:
-    """One session of all turns."""
-    return here.watch(command, reading, undisturbed)
+    """One session of all turns; `ChildFailedError` when its last request did not hold every turn."""
+    noted = here.watch(command, reading, undisturbed)
+    held = len(here.server.requests[-1].body["messages"])
+    if len(noted.cpu) != TURNS + 1 or held < 2 * TURNS:
+        raise ChildFailedError(f"{command[0]} sent {len(noted.cpu)} requests, the last with {held} messages")
+    return noted
 
 
 def costs(watched: list[Watched], turns: slice) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import subprocess
 import sys
 from pathlib import Path
 
@@ -71,10 +72,11 @@ def test_the_shell_completes_commands(nexus) -> None:  # type: ignore[no-untyped
     assert b"_NEXUS_COMPLETE" in nexus("--show-completion", "bash").stdout
 
 
-def test_nexus_alone_in_a_terminal_prints_the_help_and_exits_2(nexus) -> None:  # type: ignore[no-untyped-def]
+def test_nexus_alone_in_a_terminal_prints_the_help_and_exits_2() -> None:
     controller, terminal = pty.openpty()
     try:
-        done = nexus(stdin=None, **{"stdin": terminal})
+        command = [sys.executable, "-m", "nexus_cli"]
+        done = subprocess.run(command, stdin=terminal, capture_output=True, timeout=60)
     finally:
         os.close(controller)
         os.close(terminal)
@@ -103,11 +105,9 @@ def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> No
     code = (
         "import sys; sys.argv = ['nexus', *{0}]\n"
         "from nexus_cli.cli import process\n"
-        "process.leave = lambda status: sys.stderr.write('MODULES ' + ' '.join(sys.modules) + chr(10)) and sys.exit()\n"
+        "process.leave = lambda *given: sys.stderr.write('MODULES ' + ' '.join(sys.modules) + chr(10)) and sys.exit()\n"
         "from nexus_cli.__main__ import main; main()"
     )
-    import subprocess
-
     for arguments in (["--version"], ["--help"], ["ask", "hi"]):
         command = [sys.executable, "-c", code.format(arguments)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
@@ -60,25 +61,63 @@ def drop(identity: str, text: str | None = None, entries: tuple[int, int] | None
 
 def new(ledger: Ledger, folder: str = "/p", **more: str) -> object:
     values = {"folder": folder, "project": folder, "model": "openai/m", "recipe": "chat", "at": AT} | more
-    return ledger.create_session(**values)  # type: ignore[arg-type]
+    return ledger.create_session(**values)
 
 
-def in_child(work: Callable[[Callable[[str], None]], None]) -> tuple[int, list[str]]:
-    """Run `work` in a child process; its exit status (negative: the signal) and the lines that it confirmed."""
+Work = Callable[[Callable[[str], None]], None]
+
+
+def spawn(work: Work) -> Callable[[], tuple[int, list[str]]]:
+    """Run `work` in a child process. Called, the result waits for the exit status (negative: the signal) and the
+    lines that the child confirmed."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         status = 99
         try:
             os.close(read)
-            work(lambda line: os.write(write, line.encode() + b"\n") and None)
+            work(lambda line: _write(write, line))
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     os.close(write)
-    with os.fdopen(read) as lines:
-        confirmed = lines.read().splitlines()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), confirmed
+
+    def ended() -> tuple[int, list[str]]:
+        with os.fdopen(read) as lines:
+            confirmed = lines.read().splitlines()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), confirmed
+
+    return ended
+
+
+def _write(handle: int, line: str) -> None:
+    os.write(handle, line.encode() + b"\n")
+
+
+def in_child(work: Work) -> tuple[int, list[str]]:
+    """`spawn`, waited for."""
+    return spawn(work)()
+
+
+def together(count: int, work: Callable[[int, Callable[[str], None]], None]) -> list[tuple[int, list[str]]]:
+    """The outcomes of `work(n)` in `count` processes, all let off at once."""
+    ready, go = os.pipe()
+
+    def held(number: int) -> Work:
+        def begin(say: Callable[[str], None]) -> None:
+            os.close(go)
+            os.read(ready, 1)
+            work(number, say)
+
+        return begin
+
+    children = [spawn(held(number)) for number in range(count)]
+    os.close(go)
+    outcomes = [ended() for ended in children]
+    os.close(ready)
+    return outcomes
 
 
 def die() -> None:
@@ -90,7 +129,7 @@ def make() -> SimpleNamespace:
     """Builders of values, and `in_child`."""
     return SimpleNamespace(
         at=AT, user=user, calling=calling, result=result, slot=slot, epoch=epoch, manifest=manifest, fixed=fixed,
-        drop=drop, new=new, in_child=in_child, die=die,
+        drop=drop, new=new, in_child=in_child, together=together, die=die,
     )  # fmt: skip
 
 

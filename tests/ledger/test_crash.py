@@ -13,7 +13,7 @@ import pytest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import Ledger, database, schema
+from nexus_cli.ledger import Ledger, database
 from nexus_cli.session.logger import LogConfig, SessionLogger
 
 Check = Callable[[Ledger, str], bool]
@@ -43,9 +43,11 @@ def steps(log: SessionLogger, make: SimpleNamespace) -> list[tuple[str, Callable
         (
             "sending",
             lambda: log.sending(make.manifest(1, 1), [make.fixed(1)], [b"l" * 32]),
-            lambda of, _: of.cursor(lane) >= 1
-            and of.step(lane) == 1
-            and of.line_hashes(lane, 0, 1) == ([b"l" * 32], [(1, make.fixed(1).line)]),
+            lambda of, _: (
+                of.cursor(lane) >= 1
+                and of.step(lane) == 1
+                and of.line_hashes(lane, 0, 1) == ([b"l" * 32], [(1, make.fixed(1).line)])
+            ),
         ),
         (
             "received",
@@ -88,7 +90,7 @@ def run(path: Path, make: SimpleNamespace, say: Callable[[str], None], at: int, 
         if seen == at and when == "after":
             make.die()
 
-    database.commit = schema.commit = commit  # the child's own copy of the module
+    database.commit = commit  # the child's own copy of the module
     log = SessionLogger(LogConfig(path, folder=path.parent))
     say(f"session {log._id}")
     for name, act, _ in steps(log, make):
@@ -133,14 +135,15 @@ def test_a_full_disk_writes_nothing_half_and_says_so(ledger: Ledger, make: Simpl
     ledger.append(info.main_lane, make.user(1))
     ledger.begin_epoch(info.main_lane, make.epoch(0), [])
     counted = [row[0] for row in ledger._db.all("SELECT count(*) FROM blobs")]
-    pages = ledger._db.one("PRAGMA page_count")[0]
+    ((pages,),) = ledger._db.all("PRAGMA page_count")
     ledger._db.one(f"PRAGMA max_page_count = {pages + 1}")
     drop = make.drop(ledger.next_drop(info.id), "".join(map(str, range(40_000))))
-    for act in (
+    acts: list[Callable[[], None]] = [
         lambda: ledger.record_drop(info.main_lane, drop),
         lambda: ledger.begin_epoch(info.main_lane, make.epoch(1, 0), [drop]),
         lambda: ledger.append(info.main_lane, make.user(2, drop.text)),
-    ):
+    ]
+    for act in acts:
         with pytest.raises(NexusError, match="disk is full") as caught:
             act()
         assert caught.value.kind == "ledger" and caught.value.exit_status == 1

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import to_record
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger, blobs
+from nexus_cli.ledger import Ledger, SessionInfo, blobs
 
 
-def grown(ledger: Ledger, make: SimpleNamespace, entries: int) -> object:
+def grown(ledger: Ledger, make: SimpleNamespace, entries: int) -> SessionInfo:
     """A session with so many entries, sent up to the last but one under epoch 0."""
-    info = make.new(ledger)
+    info: SessionInfo = make.new(ledger)
     ledger.begin_epoch(info.main_lane, make.epoch(0), [])
     for number in range(1, entries + 1):
         ledger.append(info.main_lane, make.user(number))
@@ -129,7 +129,7 @@ def test_a_fork_knows_the_drops_and_files_of_its_past_only(ledger: Ledger, make:
     assert ledger.seen(fork.id, "/p/a") == "aa" and ledger.seen(fork.id, "/p/b") is None
     assert ledger.next_drop(fork.id) == "d3" and ledger.next_drop(parent.id) == "d3"
     ledger.recalled(fork.id, "d1")
-    assert ledger.drop(parent.id, "d1").recalls == 0
+    assert [drop.recalls for drop in ledger.drops(parent.id)] == [0, 0]
     whole = ledger.fork_session(parent.id, at=make.at)
     assert ledger.seen(whole.id, "/p/b") == "bb" and len(ledger.drops(whole.id)) == 2
 
@@ -179,6 +179,7 @@ class Model:
 
     lane: int
     seen: list[str]
+    side: list[tuple[int, list[str]]] = field(default_factory=list)
     epochs: dict[int, str] = field(default_factory=dict)
     drops: dict[str, str] = field(default_factory=dict)
     born: dict[str, int] = field(default_factory=dict)
@@ -186,7 +187,9 @@ class Model:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["new", "append", "append", "fork", "epoch", "drop", "delete"]), st.integers(0, 999)),
+    st.tuples(
+        st.sampled_from(["new", "append", "append", "fork", "epoch", "drop", "side", "delete"]), st.integers(0, 999)
+    ),
     min_size=8,
     max_size=40,
 )
@@ -228,6 +231,11 @@ def _act(
         new, parent = ledger.next_epoch(model.lane), max(model.epochs, default=None)
         ledger.begin_epoch(model.lane, make.epoch(new, parent, system=text, base=len(model.seen)), [])
         model.epochs[new], model.began[new] = text, len(model.seen)
+    elif action == "side":
+        upto = choice % (len(model.seen) + 1)
+        lane = ledger.open_lane(identity, agent="side", recipe="chat", parent_lane=model.lane, parent_entry=upto)
+        ledger.append(lane, make.user(upto + 1, text))
+        model.side.append((lane, [*model.seen[:upto], text]))
     elif action == "drop":
         drop = ledger.next_drop(identity)
         ledger.record_drop(model.lane, make.drop(drop, text))
@@ -238,6 +246,7 @@ def _act(
         models[fork.id] = Model(
             fork.main_lane,
             model.seen[:upto],
+            [],
             {key: value for key, value in model.epochs.items() if model.began[key] <= upto},
             {key: value for key, value in model.drops.items() if model.born[key] <= upto},
             dict(model.born),
@@ -252,14 +261,20 @@ def _assert_exact(ledger: Ledger, make: SimpleNamespace, models: dict[str, Model
     expected: set[bytes] = set()
     for identity, model in models.items():
         assert texts(ledger, model.lane) == model.seen
+        assert [(lane, texts(ledger, lane)) for lane, _ in model.side] == model.side
         assert {drop.id: ledger.drop_text(identity, drop.id) for drop in ledger.drops(identity)} == model.drops
         for key, text in model.epochs.items():
             assert ledger.epoch(model.lane, key).system == text
-            blank = make.epoch(key, system=text)
-            expected |= {blank.system.encode(), blank.rules.encode(), *(canonical(tool) for tool in blank.tools)}
-        expected |= {canonical(to_record(make.user(1, text).message)) for text in model.seen}
+            blank = make.epoch(key)
+            expected |= {text.encode(), blank.rules.encode(), blank.sections.encode()}
+            expected |= {canonical(tool) for tool in blank.tools}
+        expected |= {canonical(to_record(make.user(1, text).message)) for text in _seen(model)}
         expected |= {text.encode() for text in model.drops.values()}
     assert _stored(ledger) == expected
+
+
+def _seen(model: Model) -> list[str]:
+    return [*model.seen, *(text for _, seen in model.side for text in seen)]
 
 
 def _stored(ledger: Ledger) -> set[bytes]:

@@ -43,11 +43,13 @@ def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path, make: 
 
 def test_a_new_ledger_has_the_settings_that_keep_it_safe(ledger: Ledger) -> None:
     wanted = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "secure_delete": 1, "auto_vacuum": 2}
-    assert {name: ledger._db.one(f"PRAGMA {name}")[0] for name in wanted} == wanted
+    assert {name: ledger._db.all(f"PRAGMA {name}")[0][0] for name in wanted} == wanted
     assert ledger.notices == []
 
 
-@pytest.mark.parametrize("garbage", [b"not a database at all " * 99, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 9000])
+@pytest.mark.parametrize(
+    "garbage", [b"not a database at all " * 99, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 9000]
+)
 def test_garbage_is_set_aside_with_all_that_belongs_to_it(path: Path, make: SimpleNamespace, garbage: bytes) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(garbage)

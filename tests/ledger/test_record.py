@@ -133,9 +133,13 @@ def test_what_was_sent_is_never_settled_otherwise(ledger: Ledger, make: SimpleNa
     line = sha256(b"slot").digest()
     ledger.sending(lane, make.manifest(1, 1), [make.fixed(1)], [line])
     ledger.sending(lane, make.manifest(2, 1), [make.fixed(1)], [line])
-    for bad, lines in (([make.fixed(1, "later")], []), ([make.fixed(1, tokens=8)], []), ([make.fixed(2)], [])):
-        with pytest.raises(ValueError):
-            ledger.sending(lane, make.manifest(3, 1), bad, lines)
+    for bad, says in (
+        (make.fixed(1, "later"), "sent before"),
+        (make.fixed(1, tokens=8), "sent before"),
+        (make.fixed(2), "not recorded"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            ledger.sending(lane, make.manifest(3, 1), [bad], [])
     with pytest.raises(ValueError, match="sent before"):
         ledger.sending(lane, make.manifest(3, 1), [], [sha256(b"other").digest()])
     with pytest.raises(ValueError, match="lines for"):

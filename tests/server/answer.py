@@ -17,6 +17,7 @@ from server.forms.ollama import Ollama
 from server.meter import Meter
 from server.received import Received
 from server.step import Step
+from server.tokens import Tokens
 
 FORMS: dict[str, Form] = {form.name: form for form in (Chat(), Anthropic(), Gemini(), Ollama())}
 KEEP_LENGTH = ("reset", "cut", "stall", "no_finish")
@@ -34,36 +35,57 @@ class Refusal:
     dialect: str = ""
 
 
-async def answer(line: Connection, request: Received, step: Step, meter: Meter, refusal: Refusal) -> None:
-    """Writes the answer; raises `Gone` when the connection is over, by the client or by the script."""
+async def answer(
+    line: Connection, request: Received, choose: Callable[[], Step], meter: Meter, refusal: Refusal
+) -> None:
+    """Writes the answer; raises `Gone` when the connection is over, by the client or by the script.
+
+    A request above the window is refused before a step is chosen, so it takes none.
+    """
     form = FORMS[request.form]
-    fault = step.fault
-    if step.numbered:
-        step = replace(step, text=f"{step.text} ({request.number})")
-    request.fault = fault.kind if fault else ""
     sizes = meter.sizes(request.content)
-    request.tokens = replace(request.tokens, input=sum(sizes))
-    reply = _reply(request, refusal)
+    size = sum(sizes)
+    request.tokens = Tokens(input=size)
+    if refusal.above is not None and size > refusal.above:
+        await _overflow(line, request, form, refusal.above, refusal)
+        return
+    step = choose()
+    fault = step.fault
+    request.fault = fault.kind if fault else ""
     if step.delay:
         await line.wait(step.delay)
-    if fault is not None and fault.kind in ("close_before_head", "stall_before_head"):
-        if fault.kind == "close_before_head":
-            line.hang_up(reset=False)
-            raise Gone
-        await line.wait(fault.seconds)
-    if fault is not None and fault.kind in ("status", "quota"):
-        await _refuse(line, request, form, fault)
+    if fault is not None and await _before_head(line, request, form, fault, refusal):
         return
-    over = refusal.above is not None and request.tokens.input > refusal.above
-    if over or (fault is not None and fault.kind == "overflow"):
-        request.status = 400
-        limit = request.tokens.input - 1 if refusal.above is None else refusal.above
-        request.sent = await line.whole(400, form.overflow(request.tokens.input, limit, reply))
-        return
+    if step.numbered:
+        step = replace(step, text=f"{step.text} ({request.number})")
     output, reasoning = meter.answer(step)
     counted = meter.request(request.content, sizes, request.form, request.model)
     request.tokens = replace(counted, output=output, reasoning=reasoning).with_changes(step.usage)
     await _play(line, request, step, form, _reply(request, refusal))
+
+
+async def _before_head(line: Connection, request: Received, form: Form, fault: Fault, refusal: Refusal) -> bool:
+    """Carries out a fault that comes before the status line; True when that was the answer."""
+    if fault.kind == "close_before_head":
+        line.hang_up(reset=False)
+        raise Gone
+    if fault.kind == "stall_before_head":
+        await line.wait(fault.seconds)
+        return False
+    if fault.kind == "overflow":
+        limit = request.tokens.input - 1 if refusal.above is None else refusal.above
+        await _overflow(line, request, form, limit, refusal)
+        return True
+    if fault.kind in ("status", "quota"):
+        await _refuse(line, request, form, fault)
+        return True
+    return False
+
+
+async def _overflow(line: Connection, request: Received, form: Form, limit: int, refusal: Refusal) -> None:
+    request.status, request.fault = 400, "overflow"
+    body = form.overflow(request.tokens.input, limit, _reply(request, refusal))
+    request.sent = await line.whole(400, body)
 
 
 def _reply(request: Received, refusal: Refusal) -> Reply:

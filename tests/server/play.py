@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -182,7 +183,7 @@ class ScriptedServer:
         request.number = len(self.requests) + 1
         self._note(lambda: self.requests.append(request))
         try:
-            await answer(line, request, self._choose(request), self.meter, self.refusal)
+            await answer(line, request, partial(self._choose, request), self.meter, self.refusal)
         except Gone:
             raise
         except Exception as error:  # a step that cannot be written: raised when the server is left
@@ -190,8 +191,9 @@ class ScriptedServer:
             raise Gone from error
         finally:
             request.closed_early = line.closed_by_client
-            self._note(lambda: setattr(request, "done", True))
+            request.done = True
             self._write(request)
+            self._note(lambda: None)
         return head.headers.get("connection", "").lower() != "close"
 
     def _choose(self, request: Received) -> Step:

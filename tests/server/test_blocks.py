@@ -1,3 +1,5 @@
+"""Blocks of a request: the same in every form, blind to cache marks and to nothing else."""
+
 from __future__ import annotations
 
 import ast

@@ -76,10 +76,17 @@ def test_a_request_above_the_window_is_refused_in_the_providers_words(
     assert post(server, form, request_body(form, "x" * 64)).status == 200
 
 
-def test_a_refused_request_takes_no_step_and_warms_no_cache(start_server: Start) -> None:
+def test_a_request_above_the_window_takes_no_step_and_warms_no_cache(start_server: Start) -> None:
+    server = start_server(["one", "two"], refuse_above=20)
+    long, short = request_body("chat", "x" * 1000), request_body("chat", "x")
+    assert [post(server, "chat", body).status for body in (long, short, long, short)] == [400, 200, 400, 200]
+    assert server.script.left == 0 and [r.fault for r in server.requests] == ["overflow", "", "overflow", ""]
+    assert [request.tokens.cache_read for request in server.requests] == [0, 0, 0, 5]
+
+
+def test_an_overflow_can_be_scripted_without_a_window(start_server: Start) -> None:
     server = start_server([{"fault": "overflow"}, "one"])
     assert [post(server, "chat").status, post(server, "chat").status] == [400, 200]
-    assert [request.tokens.cache_read for request in server.requests] == [0, 0]
 
 
 @pytest.mark.parametrize("form", FORMS)

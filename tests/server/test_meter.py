@@ -1,3 +1,5 @@
+"""The server's own counter and its cache."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Which step answers which request."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""What a script may say of a step, and how texts and arguments are cut."""
+
 from __future__ import annotations
 
 import pytest

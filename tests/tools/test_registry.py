@@ -81,6 +81,10 @@ def test_a_call_has_paths_exactly_when_it_reads_or_edits(tool: Tool) -> None:
     assert all(isinstance(path, str) for path in paths)
 
 
+async def _run(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    return await tool.run(arguments, context)
+
+
 @each
 def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) -> None:
     class Nobody:
@@ -89,12 +93,12 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def recall(self, drop_id: str) -> None: ...
 
     gone = tmp_path / "gone"
-    services = {Seen: Nobody(), Recall: Nobody()}
+    services: dict[type, Any] = {Seen: Nobody(), Recall: Nobody()}
     hostile = ["\0", "", "x" * 5000, "../" * 50 + "etc/shadow/x", "/dev/zero", "/proc/self/mem", "(", "~nobody-here/x"]
     for text in hostile:
         arguments = {k: text if isinstance(v, str) and k != "command" else v for k, v in SOUND[tool.name].items()}
         context = ToolContext(gone, gone, 1000, "c", lambda _: None, services)
-        result = asyncio.run(tool.run(arguments, context))
+        result = asyncio.run(_run(tool, arguments, context))
         assert isinstance(result, ToolResult)
         assert result.error and not result.changed
 
@@ -111,7 +115,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 
 def test_definitions_are_the_same_bytes_in_every_process_and_order() -> None:
-    services = {Recall: object(), Seen: object()}
+    services: dict[type, Any] = {Recall: object(), Seen: object()}
     here = json.dumps(ToolRegistry(reversed(TOOLS), services).get_definitions())
     program = (
         "import json; from nexus_cli.tools import ToolRegistry; from nexus_cli.core.services import Recall, Seen;"

@@ -32,6 +32,11 @@ def nothing() -> Sequence[str]:
     return ()
 
 
+def no_notices(value: Value) -> Sequence[str]:
+    """Nothing to say about what was read."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Everything that a contributor may read from: one-method seams, supplied by the wiring."""
@@ -86,6 +91,8 @@ class Contributor:
     render: Callable[[Value, View], tuple[Section, ...]]
     """Pure. No section when there is nothing to say. A section with a `cut` has two forms, and its second one is
     what fits; the first is the whole, for the record."""
+    notices: Callable[[Value], Sequence[str]] = no_notices
+    """Lines for the person about what was read (an odd encoding)."""
 
 
 def names() -> tuple[str, ...]:

@@ -87,4 +87,9 @@ def _source(path: Path, root: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
-CONTRIBUTOR = Contributor("instructions", Layer.SYSTEM, read, render)
+def notices(value: Value) -> Sequence[str]:
+    """How the files were decoded, where that was not plain."""
+    return [layer["notice"] for layer in value if layer["notice"]]
+
+
+CONTRIBUTOR = Contributor("instructions", Layer.SYSTEM, read, render, notices)

@@ -26,10 +26,9 @@ from nexus_cli.tools.threads import Stop, finish
 SECONDS = 60.0
 LIMIT = 100
 _BATCH = 60_000
-_WORDS = re.compile(r"[A-Za-z0-9_ ]+")
 _OTHER_DIALECT = re.compile(r"\\[^wWdDsSbB.+*?()\[\]{}|^$/\\-]|\(\?(?!:)|\[[^]]*(?:\[|&&|--|~~)|\n")
 _UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
-"""Bytes by which the two dialects may part ways: files with one of them are always searched by ourselves."""
+"""Bytes by which dialects or encodings may part ways: a file with one of them is always searched by ourselves."""
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -78,9 +77,7 @@ def _narrowed(root: Path, names: Sequence[str], arguments: Mapping[str, Any], st
     if rg is None or len(names) < 2 or not pattern or _OTHER_DIALECT.search(pattern):
         return names
     case = ["-i"] if arguments.get("ignore_case", False) else []
-    sure = _WORDS.fullmatch(pattern) and not case
-    fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern]
-    fixed += [] if sure else ["-e", _UNSURE]
+    fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]
     found: set[str] = set()
     for batch in _batches(names):
         argv = [*fixed, "--", *(f"./{name}" for name in batch)]

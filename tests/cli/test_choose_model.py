@@ -1,0 +1,105 @@
+"""Which model is used, and that no provider gets anything by accident."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.cli.choose_model import choose
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import Places, defaults
+from nexus_cli.core.settings import Settings, load_settings
+
+KEYS = load_settings(Places(*[defaults() / "nowhere"] * 4), defaults(), {}).settings.keys
+
+
+@dataclass(frozen=True)
+class Server:
+    name: str = "Ollama"
+    url: str = "http://127.0.0.1:11434"
+    prefix: str = "ollama_chat/"
+
+
+def none() -> list[Server]:
+    return []
+
+
+@given(
+    flag=st.sampled_from(["", "flag", "short"]),
+    variable=st.sampled_from(["", " ", "env", "short"]),
+    setting=st.sampled_from(["", "set", "short"]),
+    present=st.sets(st.sampled_from(sorted(KEYS))),
+)
+def test_the_first_of_flag_environment_settings_and_a_single_key_wins(
+    flag: str, variable: str, setting: str, present: set[str]
+) -> None:
+    settings = Settings(model=setting, keys=KEYS, alias={"short": "openai/long"})
+    environ = {"NEXUS_MODEL": variable, **dict.fromkeys(present, "secret")}
+    named = flag or variable.strip() or setting
+    if named or len(present) == 1:
+        chosen = choose(flag, environ, settings, servers=none)
+        assert chosen.model == (settings.alias.get(named, named) if named else KEYS[next(iter(present))])
+        assert bool(chosen.announce) == (not named) and "secret" not in chosen.announce
+    else:
+        with pytest.raises(NexusError) as caught:
+            choose(flag, environ, settings, servers=none)
+        assert caught.value.exit_status == 2 and "secret" not in caught.value.line
+        assert all(name in caught.value.line for name in present)
+
+
+def test_other_variables_that_look_like_keys_do_not_count() -> None:
+    with pytest.raises(NexusError, match="no model"):
+        choose("", {"GROQ_API_KEY": "x", "OPENAI_API_KEY": " ", "AWS_SECRET_ACCESS_KEY": "y"}, Settings(keys=KEYS), servers=none)
+
+
+def test_a_local_server_is_offered_and_never_taken() -> None:
+    with pytest.raises(NexusError) as caught:
+        choose("", {}, Settings(keys=KEYS), servers=lambda: [Server()])
+    assert "Ollama at http://127.0.0.1:11434" in caught.value.line and "--model ollama_chat/NAME" in caught.value.line
+
+
+def test_nobody_looks_for_servers_when_something_is_configured() -> None:
+    def never() -> list[Server]:
+        raise AssertionError
+
+    assert choose("m", {}, Settings(), servers=never).model == "m"
+    assert choose("", {"XAI_API_KEY": "k"}, Settings(keys=KEYS), servers=never).model == KEYS["XAI_API_KEY"]
+
+
+def test_a_resumed_session_keeps_its_model_unless_one_is_named_for_this_run() -> None:
+    settings = Settings(model="set", keys=KEYS)
+    assert choose("", {"XAI_API_KEY": "k"}, settings, resumes=True, servers=none).model == ""
+    assert choose("", {"NEXUS_MODEL": "env"}, settings, resumes=True, servers=none).model == "env"
+    assert choose("flag", {}, settings, resumes=True, servers=none).model == "flag"
+
+
+def test_a_single_key_is_announced_on_stderr(engine) -> None:  # type: ignore[no-untyped-def]
+    done = engine("said", "ask", "hi", env={"NEXUS_MODEL": "", "DEEPSEEK_API_KEY": "sk-1"})
+    assert b"model='deepseek/" in done.stdout and b"because DEEPSEEK_API_KEY is set" in done.stderr
+    assert b"because" not in engine("said", "ask", "-q", "hi", env={"NEXUS_MODEL": "", "DEEPSEEK_API_KEY": "k"}).stderr
+
+
+def test_model_list_has_what_is_usable_now_with_its_prices(nexus, config) -> None:  # type: ignore[no-untyped-def]
+    import json
+
+    config.write_text('[alias]\nfast = "openai/gpt-5.4-mini"\n')
+    value = json.loads(nexus("model", "list", "--json", env={"ANTHROPIC_API_KEY": "sk-1"}).stdout)
+    rows = {row["name"]: row for row in value["models"]}
+    assert value["chosen"] == KEYS["ANTHROPIC_API_KEY"] and set(rows) >= {value["chosen"], "openai/gpt-5.4-mini"}
+    row = rows[value["chosen"]]
+    assert row["cache"] and row["input_price"] > 0 and "ANTHROPIC_API_KEY" in row["because"]
+    assert "alias fast" in rows["openai/gpt-5.4-mini"]["because"]
+    assert b"gpt-5.4-mini" in nexus("model", "list", env={"ANTHROPIC_API_KEY": "sk-1"}).stdout
+
+
+def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:
+    from nexus_cli.cli.model import _served
+
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    assert _served(f"http://127.0.0.1:{port}") == []

@@ -1,0 +1,40 @@
+"""`nexus doctor`: exit 0 where nexus can work, with or without a key; 1 only where something is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+
+def checks(done) -> dict[str, dict[str, str]]:  # type: ignore[no-untyped-def]
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def test_without_a_key_it_works_and_says_what_to_do(nexus) -> None:  # type: ignore[no-untyped-def]
+    done = nexus("doctor", "--json")
+    found = checks(done)
+    assert done.returncode == 0 and json.loads(done.stdout)["model"] is None
+    assert found["litellm"]["status"] == found["token tables"]["status"] == found["ledger"]["status"] == "ok"
+    assert found["keys"]["status"] == "note" and "OPENAI_API_KEY" in found["keys"]["hint"]
+    text = nexus("doctor").stdout.decode()
+    assert "as soon as it has a model" in text
+
+
+def test_names_of_keys_are_shown_and_never_their_values(nexus) -> None:  # type: ignore[no-untyped-def]
+    done = nexus("doctor", env={"OPENAI_API_KEY": "sk-very-secret"})
+    assert b"OPENAI_API_KEY" in done.stdout and b"secret" not in done.stdout + done.stderr
+    assert b"nexus can work here." in done.stdout
+
+
+def test_what_is_broken_is_exit_1(nexus, config: Path) -> None:  # type: ignore[no-untyped-def]
+    config.write_text("[limits]\nmax_steps = 0\n")
+    done = nexus("doctor", "--json")
+    assert done.returncode == 1 and "line 2" in checks(done)["settings"]["detail"]
+
+
+def test_a_ledger_that_is_garbage_is_told(nexus) -> None:  # type: ignore[no-untyped-def]
+    ledger = Path(os.environ["NEXUS_HOME"]) / "data" / "ledger.db"
+    ledger.parent.mkdir(parents=True)
+    ledger.write_bytes(b"garbage" * 1000)
+    assert checks(nexus("doctor", "--json"))["ledger"]["status"] in ("note", "broken")

@@ -1,0 +1,149 @@
+"""What is asked: words, stdin, files; how their bytes become text, and what is counted instead of kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.cli import stdin as reading
+from nexus_cli.cli.stdin import Reader, decode
+from nexus_cli.core.errors import NexusError
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+
+def test_words_are_joined_by_a_space(engine) -> None:  # type: ignore[no-untyped-def]
+    assert engine("echo", "ask", "fix", "the test").stdout == b"person|0||fix the test\n"
+
+
+def test_piped_text_is_added_to_a_prompt_as_a_block(engine) -> None:  # type: ignore[no-untyped-def]
+    done = engine("echo", "ask", "review this", stdin=b"a\nb\n")
+    assert done.stdout == b"person|0||review this\n\n<stdin>\na\nb\n</stdin>\n"
+
+
+@pytest.mark.parametrize("words", [[], ["-"]])
+def test_without_words_or_with_a_dash_stdin_is_the_prompt(engine, words) -> None:  # type: ignore[no-untyped-def]
+    assert engine("echo", "ask", *words, stdin=b"hello\n").stdout == b"stdin|0||hello\n"
+
+
+def test_empty_or_closed_stdin_adds_no_block(engine) -> None:  # type: ignore[no-untyped-def]
+    assert engine("echo", "ask", "hi", stdin=b"").stdout == b"person|0||hi\n"
+    assert engine("echo", "ask", "hi", preexec_fn=lambda: os.close(0)).stdout == b"person|0||hi\n"
+
+
+def test_a_resumed_session_needs_no_prompt(engine) -> None:  # type: ignore[no-untyped-def]
+    done = engine("echo", "ask", "-r", "01X")
+    assert (done.returncode, done.stdout) == (0, b"person|0||\n")
+
+
+def test_a_folder_to_read_from_is_told(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(NexusError, match="it is a folder"):
+        Reader(folder, "stdin").read()
+    os.close(folder)
+
+
+def test_binary_stdin_is_refused_with_a_way_to_send_it(engine) -> None:  # type: ignore[no-untyped-def]
+    done = engine("echo", "ask", "what is this", stdin=b"\x7fELF\0\0\xff\xfe\x80" * 100)
+    assert done.returncode == 2 and b"stdin is binary" in done.stderr and b"base64" in done.stderr
+
+
+def test_text_that_is_not_utf_8_is_read_and_told(engine) -> None:  # type: ignore[no-untyped-def]
+    done = engine("echo", "ask", "hi", stdin="Größe und Übermaß, schöne Grüße\n".encode("latin-1") * 20)
+    assert done.returncode == 0 and "Größe und Übermaß" in done.stdout.decode()
+    assert b"not UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_is_no_content(encoding: str) -> None:
+    assert decode("hé".encode(encoding), "x")[0] == "hé"
+
+
+def test_nul_characters_in_text_are_shown_and_told() -> None:
+    assert decode(b"a\0b\0", "stdin") == ("a␀b␀", "stdin: its NUL characters are shown as ␀")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff")))
+def test_utf_8_is_read_as_it_is(text: str) -> None:
+    assert decode(text.encode(), "x") == (text, "")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff"), min_size=1), st.data())
+def test_a_cut_inside_a_character_loses_only_that_character(text: str, data: st.DataObject) -> None:
+    whole = text.encode()
+    part = whole[: data.draw(st.integers(0, len(whole)))]
+    read, notice = decode(part, "x", cut=True)
+    assert text.startswith(read) and notice == "" and len(part) - len(read.encode()) < 4
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_text_or_a_clear_refusal(data: bytes) -> None:
+    try:
+        read, _ = decode(data, "x")
+    except NexusError as error:
+        assert error.kind == "usage" and b"\0" in data
+    else:
+        assert isinstance(read, str)
+
+
+def _piped(data: bytes) -> Reader:
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.close(reader)
+        try:
+            while data:
+                data = data[os.write(writer, data) :]
+        except BrokenPipeError:
+            pass
+        finally:
+            os._exit(0)
+    os.close(writer)
+    return Reader(reader, "stdin")
+
+
+def test_what_is_beyond_the_limit_is_counted_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "KEPT", 1000)
+    monkeypatch.setattr(reading, "COUNTED", 10**6)
+    read = _piped(b"x" * 5000).read()
+    assert (len(read.text), read.uncounted) == (1000, 4000)
+    assert "4,000 bytes" in read.notice
+
+
+def test_an_endless_input_ends_somewhere_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "KEPT", 1000)
+    monkeypatch.setattr(reading, "COUNTED", 3_000_000)
+    source = os.open("/dev/zero", os.O_RDONLY)
+    read = Reader(source, "stdin").read()
+    os.close(source)
+    assert len(read.text) == 1000 and "did not end" in read.notice
+
+
+def test_looking_whether_stdin_is_empty_loses_nothing() -> None:
+    reader = _piped(b"\n \n  text\n")
+    assert not reader.empty and reader.read().text == "\n \n  text\n"
+    assert _piped(b" \n\n").empty
+
+
+def test_a_file_is_a_block_with_its_path(engine, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / 'a "b".txt').write_text("content\n")
+    done = engine("echo", "ask", "-f", 'a "b".txt', "read it")
+    assert done.stdout == b'person|0||read it\n\n<file path="a &quot;b&quot;.txt">\ncontent\n</file>\n'
+
+
+def test_an_image_is_attached_as_it_is(engine, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "x.dat").write_bytes(PNG)
+    assert engine("echo", "ask", "-f", "x.dat", "see").stdout == b"person|0|image/png 28 x.dat|see\n"
+
+
+@pytest.mark.parametrize("name", ["missing", "folder", "binary", "/dev/zero"])
+def test_what_cannot_be_attached_is_wrong_usage(engine, tmp_path: Path, name: str) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "binary").write_bytes(b"\0\xff\x80" * 50)
+    done = engine("echo", "ask", "-f", name, "hi", "--json")
+    assert done.returncode == 2 and name.encode() in done.stderr and done.stderr.count(b"\n") == 1
+    assert json.loads(done.stdout)["error"]["kind"] == "usage"

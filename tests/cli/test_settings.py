@@ -1,0 +1,205 @@
+"""Settings: where values come from, what is refused and how clearly, and that writing one keeps the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.cli.edit_config import scalar, write_setting
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import Places, defaults
+from nexus_cli.core.settings import (
+    MODEL_RULES,
+    RULES,
+    Settings,
+    build,
+    load_settings,
+    parse_values,
+    quoted,
+    read_values,
+    split_key,
+)
+from nexus_cli.provider.windows import model_info
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Places:
+    return Places(tmp_path / "config", tmp_path / "data", tmp_path / "cache", tmp_path / "log")
+
+
+def load(places: Places, text: str = "", **environ: str) -> Settings:
+    places.config.mkdir(exist_ok=True)
+    places.settings.write_text(text)
+    return load_settings(places, defaults(), environ).settings
+
+
+def test_the_packaged_file_and_the_classes_have_the_same_defaults() -> None:
+    packaged = build(read_values(defaults() / "config.toml"))
+    assert dataclasses.replace(packaged, keys={}) == Settings()
+
+
+def test_every_key_has_a_comment_in_the_packaged_file() -> None:
+    lines = (defaults() / "config.toml").read_text().splitlines()
+    for number, line in enumerate(lines):
+        if " = " in line and not line.startswith("#") and not line.split(" = ")[0].isupper():
+            assert lines[number - 1].startswith("#"), line
+    named = {line.lstrip("# ").split(" = ")[0] for line in lines if " = " in line}
+    assert {key.rpartition(".")[2] for key in RULES} | set(MODEL_RULES) <= named
+
+
+def test_the_models_of_the_seven_keys_are_known() -> None:
+    keys = load_settings(Places(*[Path("/nowhere")] * 4), defaults(), {}).settings.keys
+    assert len(keys) == 7
+    for model in keys.values():
+        info = model_info(model)
+        assert info.known and info.input_price and info.window >= 200_000, model
+
+
+def test_personal_settings_win_over_defaults_and_the_environment_over_both(here: Places) -> None:
+    settings = load(here, 'model = "mine"\n[limits]\nmax_steps = 7\n', NEXUS_MODEL="other")
+    assert (settings.model, settings.limits.max_steps, settings.compact.at) == ("other", 7, 0.85)
+    origins = load_settings(here, defaults(), {"NEXUS_MODEL": "other"}).origins
+    assert origins["model"] == "environment NEXUS_MODEL"
+    assert origins["limits.max_steps"] == str(here.settings)
+    assert origins["allow"] == "default"
+
+
+def test_a_name_with_dots_and_slashes_can_be_a_model(here: Places) -> None:
+    settings = load(here, '[models."openai/x-1.5"]\nwindow = 9000\ninput_price = 1\n[alias]\n"a.b" = "m"\n')
+    assert settings.models == {"openai/x-1.5": {"window": 9000, "input_price": 1.0}}
+    assert settings.alias == {"a.b": "m"}
+
+
+BROKEN = [
+    ("model = \n", "line 1", "not valid TOML"),
+    ("[limits]\nmax_steps = 1\nmax_steps = 2\n", "line 3", "not valid TOML"),
+    ('model = "x', "line 1", "not valid TOML"),
+    ('\nmodle = "x"\n', "line 2", "nearest is model"),
+    ("[limits]\n\nmax_step = 3\n", "line 3", "nearest is limits.max_steps"),
+    ('[limits]\nmax_steps = "3"\n', "line 2", 'limits.max_steps is "3", expected a whole number'),
+    ("[limits]\nmax_steps = true\n", "line 2", "expected a whole number"),
+    ("[limits]\nmax_steps = 0\n", "line 2", "from 1"),
+    ("[limits]\nmax_cost = nan\n", "line 2", "dollars"),
+    ('allow = "some"\n', "line 1", '"read", "edit", "all"'),
+    ("limits = 3\n", "line 1", "a table [limits]"),
+    ("[compact]\nat = 3\n", "line 2", "0.3 to 0.95"),
+    ("[compact]\nat = 0.3\n", "", "compact.at (0.3) must be above"),
+    ('[models."a/b"]\nwindo = 1\n', "line 2", 'models."a/b".window'),
+    ("[limits.deep]\nx = 1\n", "line 1", "limits.deep"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "why"), BROKEN)
+def test_a_broken_file_is_told_with_its_line_and_what_is_wanted(here: Places, text: str, line: str, why: str) -> None:
+    with pytest.raises(NexusError) as caught:
+        load(here, text)
+    assert caught.value.exit_status == 2
+    for part in (str(here.settings), line, why):
+        assert part in caught.value.line, caught.value.line
+
+
+def test_a_file_that_is_none_is_told(here: Places) -> None:
+    here.settings.mkdir(parents=True)
+    with pytest.raises(NexusError, match="is not a file"):
+        read_values(here.settings)
+    here.settings.rmdir()
+    here.settings.write_bytes(b'a = 1\nb = "\xff"\n')
+    with pytest.raises(NexusError, match="line 2: is not UTF-8"):
+        read_values(here.settings)
+
+
+def test_no_file_is_no_error(here: Places) -> None:
+    assert read_values(here.settings) == {}
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_settings_or_a_config_error(text: str) -> None:
+    try:
+        values = parse_values(text, Path("config.toml"))
+    except NexusError as error:
+        assert error.kind == "config" and "config.toml" in error.line
+    else:
+        assert build(values) is not None
+
+
+@given(st.text(min_size=1))
+def test_any_name_survives_quoting(name: str) -> None:
+    assert split_key(f"alias.{quoted(name)}") == ["alias", name]
+    assert split_key(f"models.{quoted(name)}.window") == ["models", name, "window"]
+
+
+def test_setting_one_keeps_comments_and_is_private(here: Places) -> None:
+    here.config.mkdir()
+    here.settings.write_text('# mine\nmodel = "a"  # why\n\n[limits]\n# steps\nmax_steps = 5\n')
+    write_setting(here, defaults(), "limits.max_steps", "9")
+    write_setting(here, defaults(), "limits.max_cost", "2")
+    text = here.settings.read_text()
+    assert '# mine\nmodel = "a"  # why\n' in text and "# steps\nmax_steps = 9\n" in text
+    assert tomllib.loads(text)["limits"] == {"max_steps": 9, "max_cost": 2.0}
+    assert stat.S_IMODE(here.settings.stat().st_mode) == 0o600
+    assert os.listdir(here.config) == ["config.toml"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", "openai/x"),
+        ("provider.retries", "0"),
+        ("compact.at", "0.9"),
+        ("alias.fast", "openai/small"),
+        ("alias.a.b", "m"),
+        ("models.openai/x-1.5.window", "32000"),
+        ('models."openai/x-1.5".images', "true"),
+        ("keys.MY_KEY", "mine/model"),
+    ],
+)
+def test_every_kind_of_key_can_be_set_and_unset(here: Places, key: str, value: str) -> None:
+    write_setting(here, defaults(), key, value)
+    parts = split_key(key)
+    name = ".".join(quoted(part) for part in parts)
+    assert read_values(here.settings) == {name: scalar(key, value)}
+    assert stat.S_IMODE(here.config.stat().st_mode) == 0o700
+    write_setting(here, defaults(), key, "none")
+    assert read_values(here.settings) == {}
+
+
+@pytest.mark.parametrize(("key", "value"), [("compact.at", "0.31"), ("nope", "1"), ("allow", "x"), ("limits", "3")])
+def test_a_wrong_value_leaves_the_file_alone(here: Places, key: str, value: str) -> None:
+    write_setting(here, defaults(), "effort", "low")
+    before = here.settings.read_bytes()
+    with pytest.raises(NexusError):
+        write_setting(here, defaults(), key, value)
+    assert here.settings.read_bytes() == before and os.listdir(here.config) == ["config.toml"]
+
+
+def test_setting_writes_through_a_link(here: Places, tmp_path: Path) -> None:
+    here.config.mkdir()
+    (tmp_path / "dotfiles.toml").write_text("# kept\n")
+    here.settings.symlink_to(tmp_path / "dotfiles.toml")
+    write_setting(here, defaults(), "effort", "low")
+    assert here.settings.is_symlink() and "# kept" in (tmp_path / "dotfiles.toml").read_text()
+
+
+def test_the_commands_show_get_set_and_path(nexus) -> None:  # type: ignore[no-untyped-def]
+    path = nexus("config", "path").stdout.decode().strip()
+    assert path == os.environ["NEXUS_HOME"] + "/config/config.toml" and not Path(path).exists()
+    assert nexus("config", "set", "limits.max_steps", "12").returncode == 0
+    assert nexus("config", "get", "limits.max_steps").stdout == b"12\n"
+    shown = nexus("config", "show", "--origin").stdout.decode()
+    assert f"limits.max_steps = 12" in shown and path in shown and "# default" in shown
+    assert b"has no value" in nexus("config", "get", "limits.max_cost").stderr
+
+
+def test_a_broken_file_stops_ask_and_is_found_by_doctor(nexus, config: Path) -> None:  # type: ignore[no-untyped-def]
+    config.write_text("model = \n")
+    asked = nexus("ask", "hi")
+    assert asked.returncode == 2 and b"line 1" in asked.stderr and str(config).encode() in asked.stderr
+    looked = nexus("doctor")
+    assert looked.returncode == 1 and b"BROKEN" in looked.stdout

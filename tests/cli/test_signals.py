@@ -1,0 +1,112 @@
+"""Signals: one line, the right status, nothing left running, at any moment from the first import to the last byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ENGINE = str(Path(__file__).with_name("fake_engine.py"))
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+BEGUN = "import os; from nexus_cli.__main__ import main; os.write(1, b'.'); main()"
+
+
+def begin(*command: str, **more: Any) -> subprocess.Popen[bytes]:
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(
+        [sys.executable, *command], env={**os.environ, "NEXUS_MODEL": "m"}, **{**streams, **more}
+    )
+
+
+def wait_for(child: subprocess.Popen[bytes], word: bytes) -> bytes:
+    assert child.stderr
+    seen = b""
+    while word not in seen:
+        piece = os.read(child.stderr.fileno(), 4096)
+        assert piece, seen
+        seen += piece
+    return seen
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None:
+    statuses = set()
+    for moment in random.Random(number).choices(range(1, 60), k=8):
+        child = begin("-c", BEGUN, "ask", "hi")
+        assert child.stdout and child.stdout.read(1) == b"."
+        time.sleep(moment / 1000)
+        child.send_signal(number)
+        _, stderr = child.communicate(timeout=60)
+        assert b"Traceback" not in stderr and stderr.count(b"\n") == 1, stderr
+        statuses.add(child.returncode)
+    assert STATUS[number] in statuses and statuses <= {STATUS[number], 0}, statuses
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_a_signal_cancels_the_turn_and_the_last_line_resumes_it(number: signal.Signals, tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    os.environ["FAKE_CLOSED"] = str(closed)
+    try:
+        child = begin(ENGINE, "slow", "ask", "hi")
+    finally:
+        del os.environ["FAKE_CLOSED"]
+    wait_for(child, b"READY")
+    child.send_signal(number)
+    stdout, stderr = child.communicate(timeout=60)
+    assert child.returncode == STATUS[number] and stdout == b""
+    assert stderr.splitlines()[-1] == b"Resume with: nexus ask -r 01FAKE"
+    assert closed.read_text() == "closed"
+
+
+def test_the_result_tells_the_status_of_the_signal() -> None:
+    child = begin(ENGINE, "slow", "ask", "--json", "hi")
+    wait_for(child, b"READY")
+    child.send_signal(signal.SIGTERM)
+    stdout, _ = child.communicate(timeout=60)
+    assert b'"exit": 143' in stdout
+
+
+def test_a_second_signal_ends_at_once_and_still_says_how_to_resume() -> None:
+    child = begin(ENGINE, "stubborn", "ask", "hi")
+    wait_for(child, b"READY")
+    child.send_signal(signal.SIGINT)
+    wait_for(child, b"CANCELLED")
+    child.send_signal(signal.SIGINT)
+    _, stderr = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert stderr.splitlines()[-1] == b"Resume with: nexus ask -r 01FAKE"
+
+
+def test_nohup_stays_in_force() -> None:
+    child = begin(ENGINE, "slow", "ask", "hi", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    wait_for(child, b"READY")
+    child.send_signal(signal.SIGHUP)
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=60)
+    assert child.returncode == 143
+
+
+def test_an_interrupt_reaches_a_background_job() -> None:
+    child = begin(ENGINE, "slow", "ask", "hi", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    wait_for(child, b"READY")
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=60)
+    assert child.returncode == 130
+
+
+def test_a_signal_ends_a_wait_for_stdin() -> None:
+    child = begin(ENGINE, "echo", "ask", "hi", stdin=subprocess.PIPE, stderr=subprocess.STDOUT)
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    assert child.stdout
+    assert child.stdout.read() == b"nexus: stopped: SIGINT arrived.\n"
+    assert child.wait(timeout=60) == 130
+    assert child.stdin
+    child.stdin.close()

@@ -1,0 +1,130 @@
+"""Several processes on one ledger: no lock errors, no lost step, one owner of a session."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import Ledger
+
+WRITERS = 4
+EACH = 40
+
+
+@pytest.mark.parametrize("before", [b"", b"garbage that is no database " * 400])
+def test_many_processes_make_and_write_one_ledger(path: Path, make: SimpleNamespace, before: bytes) -> None:
+    if before:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(before)
+
+    def work(number: int, say: Callable[[str], None]) -> None:
+        ledger = Ledger.open(path)
+        info = make.new(ledger, name=f"writer {number}")
+        say("aside" if ledger.notices else "made")
+        for entry in range(1, EACH + 1):
+            ledger.append(info.main_lane, make.user(entry, f"{number} wrote {entry}"))
+        ledger.delete_session(make.new(ledger).id)
+        ledger.close()
+
+    results = make.together(WRITERS, work)
+    assert [status for status, _ in results] == [0] * WRITERS
+    assert sum(lines == ["aside"] for _, lines in results) == bool(before)
+    assert len(list(path.parent.glob("*.broken-*[0-9]"))) == bool(before)
+    ledger = Ledger.open(path)
+    for number in range(WRITERS):
+        lane = ledger.find_session(f"writer {number}").main_lane
+        wrote = [entry.message.content for entry in ledger.read(lane, 1, 999)]
+        assert wrote == [f"{number} wrote {entry}" for entry in range(1, EACH + 1)]
+    assert len(ledger.sessions()) == WRITERS
+    assert ledger._db.all("PRAGMA integrity_check") == [("ok",)]
+    ledger.close()
+
+
+def test_drop_ids_are_unique_over_processes(path: Path, make: SimpleNamespace) -> None:
+    ledger = Ledger.open(path)
+    info = make.new(ledger)
+    ledger.close()  # SQLite's connections must not cross a fork
+
+    def work(number: int, say: Callable[[str], None]) -> None:
+        mine = Ledger.open(path)
+        for _ in range(10):
+            say(mine.next_drop(info.id))
+        mine.close()
+
+    given = [line for _, lines in make.together(WRITERS, work) for line in lines]
+    assert sorted(given, key=lambda drop: int(drop[1:])) == [f"d{n}" for n in range(1, 10 * WRITERS + 1)]
+
+
+def test_threads_of_one_process_share_a_ledger(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger)
+    failed: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for entry in range(20):
+                ledger.note_file(info.main_lane, f"/p/{number}/{entry}", "aa", "read", make.at)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == [] and len(ledger.files(info.id)) == 20 * WRITERS
+
+
+def test_a_session_has_one_owner_until_that_process_ends(path: Path, make: SimpleNamespace) -> None:
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            other = Ledger.open(path)
+            session = make.new(other).id
+            os.write(tell, session.encode() if other.hold(session) else b"not held")
+            signal.pause()
+        finally:
+            os._exit(1)
+    try:
+        identity = os.read(told, 100).decode()
+        ledger = Ledger.open(path)
+        assert ledger.session(identity).id == identity
+        assert not ledger.hold(identity)
+        with pytest.raises(NexusError, match="another process is using it"):
+            ledger.delete_session(identity)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(told)
+        os.close(tell)
+    assert ledger.hold(identity) and ledger.hold(identity)
+    second = Ledger.open(path)
+    assert not second.hold(identity)
+    ledger.close()
+    assert second.hold(identity)
+    second.delete_session(identity)
+    second.close()
+
+
+def test_a_ledger_in_memory_holds_everything(make: SimpleNamespace) -> None:
+    ledger = Ledger.open(None)
+    assert ledger.hold(make.new(ledger).id) and ledger.path is None
+    ledger.close()
+
+
+def test_the_second_writer_of_a_session_is_told(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
+    lane = make.new(ledger).main_lane
+    second = Ledger.open(path)
+    ledger.append(lane, make.user(1))
+    with pytest.raises(NexusError, match="another process went on with it") as caught:
+        second.append(lane, make.user(1, "something else"))
+    assert "Fork it" in caught.value.hint
+    second.append(lane, make.user(2))
+    second.close()

@@ -1,0 +1,164 @@
+"""Retrying: how often, how long, with which bytes, and when not."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from provider.talk import MODELS, request
+from server.play import ScriptedServer
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import Delta, Request, RetryDelta, TextDelta
+from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.retry import LONGEST_WAIT, Retrying, back_off
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+class Failing:
+    """Fails as scripted, then answers; a `str` is a delta that comes before the failure behind it."""
+
+    def __init__(self, *script: ProviderError | str) -> None:
+        self.script = list(script)
+        self.asked: list[Request] = []
+
+    async def stream(self, asked: Request) -> AsyncIterator[Delta]:
+        self.asked.append(asked)
+        while self.script:
+            step = self.script.pop(0)
+            if isinstance(step, ProviderError):
+                raise step
+            yield TextDelta(step)
+        yield TextDelta("done")
+
+
+def limited(retry_after: float | None = None, **fields: Any) -> ProviderError:
+    return ProviderError("rate_limit", "slow down", retry_after=retry_after, **{"transient": True, **fields})
+
+
+def run(inner: Failing, **options: Any) -> tuple[list[Delta], ProviderError | None, Clock]:
+    clock = Clock()
+    deltas: list[Delta] = []
+    tried = Retrying(inner, sleep=clock.sleep, rng=random.Random(1), now=lambda: clock.now, **options)
+
+    async def go() -> ProviderError | None:
+        try:
+            async for delta in tried.stream(request("openai/m")):
+                deltas.append(delta)
+        except ProviderError as error:
+            return error
+        return None
+
+    return deltas, asyncio.run(go()), clock
+
+
+def test_it_waits_longer_each_time_says_so_and_gives_the_same_request() -> None:
+    inner = Failing(limited(), limited(), limited())
+    deltas, error, clock = run(inner)
+    assert error is None
+    retries = [d for d in deltas if isinstance(d, RetryDelta)]
+    assert [(r.attempt, r.why) for r in retries] == [(1, "slow down"), (2, "slow down"), (3, "slow down")]
+    assert [r.wait for r in retries] == clock.waits == sorted(clock.waits)
+    assert len({id(a) for a in inner.asked}) == 1
+    assert deltas[-1] == TextDelta("done")
+
+
+def test_it_gives_up_after_so_many_tries_with_the_kind_unchanged() -> None:
+    inner = Failing(*[limited() for _ in range(9)])
+    _, error, clock = run(inner, tries=4)
+    assert error is not None and error.kind == "rate_limit"
+    assert (len(inner.asked), len(clock.waits)) == (4, 3)
+
+
+def test_it_waits_as_long_as_it_is_asked_to() -> None:
+    _, error, clock = run(Failing(limited(17.0)))
+    assert (error, clock.waits) == (None, [17.0])
+
+
+def test_a_wait_that_exceeds_the_time_left_is_not_begun() -> None:
+    inner = Failing(limited(50.0), limited(90.0))
+    _, error, clock = run(inner, seconds=120.0)
+    assert error is not None and clock.waits == [50.0] and len(inner.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ["first", limited()],
+        [limited(started=True)],
+        [limited(transient=False)],
+        [ProviderError("auth", "no")],
+        [ProviderError("overflow", "too long", limit=10)],
+    ],
+)
+def test_some_failures_are_final(script: list[ProviderError | str]) -> None:
+    inner = Failing(*script)
+    _, error, clock = run(inner)
+    assert error is not None and clock.waits == [] and len(inner.asked) == 1
+
+
+@given(st.integers(1, 60), st.floats(0, 1, exclude_max=True))
+def test_the_back_off_is_positive_and_bounded(attempt: int, chance: float) -> None:
+    assert 0 < back_off(attempt, chance) <= LONGEST_WAIT
+
+
+@pytest.mark.parametrize("form", list(MODELS))
+def test_the_server_counts_the_tries_and_sees_the_same_bytes(form: str, model_server: ScriptedServer) -> None:
+    model_server.load([{"fault": {"status": 429, "retry_after": 1}}, {"fault": 503}, {"fault": "close_before_head"}, "ok"])
+    clock = Clock()
+
+    async def go() -> list[Delta]:
+        backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
+        retrying = Retrying(backend, sleep=clock.sleep, now=lambda: clock.now)
+        return [delta async for delta in retrying.stream(request(MODELS[form], cache_key="k1"))]
+
+    deltas = asyncio.run(go())
+    assert [d for d in deltas if isinstance(d, TextDelta)] == [TextDelta("ok")]
+    assert len(model_server.requests) == 4
+    assert len({r.raw for r in model_server.requests}) == 1
+    assert clock.waits[0] >= 1.0
+
+
+def test_nothing_is_sent_again_after_the_first_token(model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "one two three four five six", "fault": "reset"}])
+    backend = LitellmBackend(api_base=model_server.base("chat"), api_key="k")
+
+    async def go() -> None:
+        async for _ in Retrying(backend).stream(request(MODELS["chat"])):
+            pass
+
+    with pytest.raises(ProviderError) as raised:
+        asyncio.run(go())
+    assert raised.value.started
+    assert len(model_server.requests) == 1
+
+
+def test_a_wait_can_be_interrupted() -> None:
+    async def go() -> None:
+        task = asyncio.ensure_future(anext(aiter(Retrying(Failing(limited(100.0))).stream(request("openai/m")))))
+        stream = Retrying(Failing(limited(100.0))).stream(request("openai/m"))
+        assert isinstance(await anext(stream), RetryDelta)
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await task
+
+    asyncio.run(go())

@@ -1,0 +1,120 @@
+"""Every provider's spelling of usage, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import Usage
+from nexus_cli.provider.usage import merge, reported, to_usage
+
+FREE = ModelInfo("m", "p", 1000)
+PRICED = ModelInfo("m", "p", 1000, None, 3.0, 15.0, 0.3, 3.75)
+
+SPELLINGS: list[tuple[str, dict[str, Any], tuple[int, int, int, int, int]]] = [
+    (
+        "openai",
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "prompt_tokens_details": {"cached_tokens": 64},
+            "completion_tokens_details": {"reasoning_tokens": 8},
+        },
+        (100, 20, 64, 0, 8),
+    ),
+    (
+        "responses",
+        {
+            "input_tokens": 100,
+            "output_tokens": 20,
+            "input_tokens_details": {"cached_tokens": 64},
+            "output_tokens_details": {"reasoning_tokens": 8},
+        },
+        (100, 20, 64, 0, 8),
+    ),
+    (
+        "anthropic through litellm",
+        {
+            "prompt_tokens": 115,
+            "completion_tokens": 20,
+            "cache_read_input_tokens": 100,
+            "cache_creation_input_tokens": 5,
+        },
+        (115, 20, 100, 5, 0),
+    ),
+    (
+        "anthropic's own",
+        {
+            "input_tokens": 10,
+            "output_tokens": 20,
+            "cache_read_input_tokens": 100,
+            "cache_creation_input_tokens": 5,
+        },
+        (115, 20, 100, 5, 0),
+    ),
+    (
+        "deepseek",
+        {"prompt_tokens": 100, "completion_tokens": 20, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},
+        (100, 20, 64, 0, 0),
+    ),
+    (
+        "gemini's own",
+        {
+            "promptTokenCount": 100,
+            "candidatesTokenCount": 12,
+            "thoughtsTokenCount": 8,
+            "cachedContentTokenCount": 64,
+        },
+        (100, 20, 64, 0, 8),
+    ),
+    ("ollama's own", {"prompt_eval_count": 100, "eval_count": 20}, (100, 20, 0, 0, 0)),
+    (
+        "nulls and nonsense",
+        {"prompt_tokens": None, "completion_tokens": -3, "prompt_tokens_details": None, "total_tokens": "x"},
+        (0, 0, 0, 0, 0),
+    ),
+]
+
+
+@pytest.mark.parametrize(("spelling", "raw", "expected"), SPELLINGS, ids=[s[0] for s in SPELLINGS])
+def test_each_spelling_is_read(spelling: str, raw: dict[str, Any], expected: tuple[int, ...]) -> None:
+    assert to_usage(raw, FREE) == Usage(*expected, cost_usd=None)
+
+
+def test_cached_tokens_have_their_own_price() -> None:
+    raw = {
+        "prompt_tokens": 1_000_000,
+        "completion_tokens": 100_000,
+        "cache_read_input_tokens": 500_000,
+        "cache_creation_input_tokens": 100_000,
+    }
+    assert to_usage(raw, PRICED).cost_usd == pytest.approx(0.4 * 3 + 0.5 * 0.3 + 0.1 * 3.75 + 0.1 * 15)
+
+
+def test_an_unknown_price_is_no_price_and_a_price_of_zero_is_one() -> None:
+    assert to_usage({"prompt_tokens": 5}, FREE).cost_usd is None
+    assert to_usage({"prompt_tokens": 5}, ModelInfo("m", "p", 1000, None, 0.0, 0.0)).cost_usd == 0.0
+
+
+@given(st.dictionaries(st.sampled_from(["prompt_tokens", "completion_tokens", "cache_read_input_tokens",
+                                        "cache_creation_input_tokens", "input_tokens"]), st.integers(-5, 10**7)))
+def test_the_parts_never_exceed_the_whole_and_cost_is_never_negative(raw: dict[str, int]) -> None:
+    usage = to_usage(raw, PRICED)
+    assert usage.cache_read + usage.cache_write <= usage.input
+    assert usage.reasoning <= usage.output
+    assert usage.cost_usd is not None and usage.cost_usd >= 0
+
+
+def test_reports_of_one_stream_are_merged_to_the_larger_number() -> None:
+    first = {"prompt_tokens": 115, "completion_tokens": 1, "details": {"cached": 9}}
+    last = {"prompt_tokens": 0, "completion_tokens": 15, "details": {"cached": 0}, "other": None}
+    assert merge(first, last) == {"prompt_tokens": 115, "completion_tokens": 15, "details": {"cached": 9}}
+
+
+def test_a_report_of_zeros_is_none() -> None:
+    assert not reported({"prompt_tokens": 0, "details": {"cached_tokens": 0}, "x": None})
+    assert reported({"details": {"cached_tokens": 1}})
