@@ -159,6 +159,7 @@ def run(arguments: list[str]) -> int:
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
             tell(NexusError("internal", "stdout cannot be written", why, "Check where it goes").line)
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (what it still holds would fail once more)
         else:
             tell(as_bug(error).line)
         return 1

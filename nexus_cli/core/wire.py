@@ -32,7 +32,7 @@ class WireRules:
     """User text before a first message that is not the user's."""
     call_id_length: int = 0
     """Exact length of a tool-call id; ours are padded with zeros after their first letter. 0: any."""
-    null_content: bool = True
+    null_content: bool = False
     """An assistant message with calls and no text has `content: null`; otherwise the key is left out."""
 
     def dumps(self) -> str:

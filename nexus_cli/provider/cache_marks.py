@@ -37,7 +37,7 @@ def _spare(messages: Sequence[Mapping[str, Any]], start: int, end: int) -> int |
     count = 0
     for index in range(start, end):
         count += blocks(messages[index])
-        if count >= LOOK_BACK:
+        if count >= LOOK_BACK and messages[index].get("role") != "assistant":
             return index
     return None
 

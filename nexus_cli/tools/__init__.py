@@ -3,21 +3,17 @@
 Running a call (limits, approval, recording) is the session's; what a tool is, is said in `nexus_cli.core.tool`.
 """
 
-from nexus_cli.tools.clip import Clipped, clip, piece
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry, discover
 from nexus_cli.tools.schema import check, validate
 
 __all__ = [
     "Ask",
-    "Clipped",
     "Granted",
     "ToolRegistry",
     "Verdict",
     "check",
-    "clip",
     "decide",
     "discover",
-    "piece",
     "validate",
 ]

@@ -18,7 +18,7 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 def start(command: list[str], stdin: bytes | None, env: dict[str, str] | None, **more: Any) -> Any:
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
-    return subprocess.run(command, env={**os.environ, **(env or {})}, timeout=60, **given, **streams)  # type: ignore[call-overload]
+    return subprocess.run(command, env={**os.environ, **(env or {})}, timeout=60, **given, **streams)
 
 
 @pytest.fixture

@@ -145,6 +145,7 @@ class FakeSession:
 
     async def approval(self, trigger: Trigger) -> AsyncIterator[e.Event]:
         if self.approver is None:
+            yield e.Text("nobody can be asked")
             yield outcome("nobody can be asked")
             return
         question = Question(CALL, "run: ls", "a command", "ls -la \x1b[31m")
@@ -159,7 +160,9 @@ class FakeSession:
         answer = asking.result()
         yield e.Answered("c1", answer)
         always = " always" if isinstance(answer, Allow) and answer.always else ""
-        yield outcome(f"answer {type(answer).__name__}{always} {getattr(answer, 'why', '')}")
+        text = f"answer {type(answer).__name__}{always} {getattr(answer, 'why', '')}"
+        yield e.Text(text)
+        yield outcome(text)
 
 
 def open_session(options: Options, settings: object, *, approver: Any) -> FakeSession:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +16,9 @@ from nexus_cli.cli.choose_model import choose
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import Places, defaults
 from nexus_cli.core.settings import Settings, load_settings
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
 
 KEYS = load_settings(Places(*[defaults() / "nowhere"] * 4), defaults(), {}).settings.keys
 
@@ -53,7 +59,12 @@ def test_the_first_of_flag_environment_settings_and_a_single_key_wins(
 
 def test_other_variables_that_look_like_keys_do_not_count() -> None:
     with pytest.raises(NexusError, match="no model"):
-        choose("", {"GROQ_API_KEY": "x", "OPENAI_API_KEY": " ", "AWS_SECRET_ACCESS_KEY": "y"}, Settings(keys=KEYS), servers=none)
+        choose(
+            "",
+            {"GROQ_API_KEY": "x", "OPENAI_API_KEY": " ", "AWS_SECRET_ACCESS_KEY": "y"},
+            Settings(keys=KEYS),
+            servers=none,
+        )
 
 
 def test_a_local_server_is_offered_and_never_taken() -> None:
@@ -77,13 +88,13 @@ def test_a_resumed_session_keeps_its_model_unless_one_is_named_for_this_run() ->
     assert choose("flag", {}, settings, resumes=True, servers=none).model == "flag"
 
 
-def test_a_single_key_is_announced_on_stderr(engine) -> None:  # type: ignore[no-untyped-def]
+def test_a_single_key_is_announced_on_stderr(engine: Run) -> None:
     done = engine("said", "ask", "hi", env={"NEXUS_MODEL": "", "DEEPSEEK_API_KEY": "sk-1"})
     assert b"model='deepseek/" in done.stdout and b"because DEEPSEEK_API_KEY is set" in done.stderr
     assert b"because" not in engine("said", "ask", "-q", "hi", env={"NEXUS_MODEL": "", "DEEPSEEK_API_KEY": "k"}).stderr
 
 
-def test_model_list_has_what_is_usable_now_with_its_prices(nexus, config) -> None:  # type: ignore[no-untyped-def]
+def test_model_list_has_what_is_usable_now_with_its_prices(nexus: Run, config: Path) -> None:
     import json
 
     config.write_text('[alias]\nfast = "openai/gpt-5.4-mini"\n')

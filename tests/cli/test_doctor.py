@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
-def checks(done) -> dict[str, dict[str, str]]:  # type: ignore[no-untyped-def]
+
+def checks(done: subprocess.CompletedProcess[bytes]) -> dict[str, dict[str, str]]:
     return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
 
 
-def test_without_a_key_it_works_and_says_what_to_do(nexus) -> None:  # type: ignore[no-untyped-def]
+def test_without_a_key_it_works_and_says_what_to_do(nexus: Run) -> None:
     done = nexus("doctor", "--json")
     found = checks(done)
     assert done.returncode == 0 and json.loads(done.stdout)["model"] is None
@@ -21,19 +25,19 @@ def test_without_a_key_it_works_and_says_what_to_do(nexus) -> None:  # type: ign
     assert "as soon as it has a model" in text
 
 
-def test_names_of_keys_are_shown_and_never_their_values(nexus) -> None:  # type: ignore[no-untyped-def]
+def test_names_of_keys_are_shown_and_never_their_values(nexus: Run) -> None:
     done = nexus("doctor", env={"OPENAI_API_KEY": "sk-very-secret"})
     assert b"OPENAI_API_KEY" in done.stdout and b"secret" not in done.stdout + done.stderr
     assert b"nexus can work here." in done.stdout
 
 
-def test_what_is_broken_is_exit_1(nexus, config: Path) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_broken_is_exit_1(nexus: Run, config: Path) -> None:
     config.write_text("[limits]\nmax_steps = 0\n")
     done = nexus("doctor", "--json")
     assert done.returncode == 1 and "line 2" in checks(done)["settings"]["detail"]
 
 
-def test_a_ledger_that_is_garbage_is_told(nexus) -> None:  # type: ignore[no-untyped-def]
+def test_a_ledger_that_is_garbage_is_told(nexus: Run) -> None:
     ledger = Path(os.environ["NEXUS_HOME"]) / "data" / "ledger.db"
     ledger.parent.mkdir(parents=True)
     ledger.write_bytes(b"garbage" * 1000)

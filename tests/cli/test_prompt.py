@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,29 +16,32 @@ from nexus_cli.cli import stdin as reading
 from nexus_cli.cli.stdin import Reader, decode
 from nexus_cli.core.errors import NexusError
 
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-def test_words_are_joined_by_a_space(engine) -> None:  # type: ignore[no-untyped-def]
+def test_words_are_joined_by_a_space(engine: Run) -> None:
     assert engine("echo", "ask", "fix", "the test").stdout == b"person|0||fix the test\n"
 
 
-def test_piped_text_is_added_to_a_prompt_as_a_block(engine) -> None:  # type: ignore[no-untyped-def]
+def test_piped_text_is_added_to_a_prompt_as_a_block(engine: Run) -> None:
     done = engine("echo", "ask", "review this", stdin=b"a\nb\n")
     assert done.stdout == b"person|0||review this\n\n<stdin>\na\nb\n</stdin>\n"
 
 
 @pytest.mark.parametrize("words", [[], ["-"]])
-def test_without_words_or_with_a_dash_stdin_is_the_prompt(engine, words) -> None:  # type: ignore[no-untyped-def]
+def test_without_words_or_with_a_dash_stdin_is_the_prompt(engine: Run, words: list[str]) -> None:
     assert engine("echo", "ask", *words, stdin=b"hello\n").stdout == b"stdin|0||hello\n"
 
 
-def test_empty_or_closed_stdin_adds_no_block(engine) -> None:  # type: ignore[no-untyped-def]
+def test_empty_or_closed_stdin_adds_no_block(engine: Run) -> None:
     assert engine("echo", "ask", "hi", stdin=b"").stdout == b"person|0||hi\n"
     assert engine("echo", "ask", "hi", preexec_fn=lambda: os.close(0)).stdout == b"person|0||hi\n"
 
 
-def test_a_resumed_session_needs_no_prompt(engine) -> None:  # type: ignore[no-untyped-def]
+def test_a_resumed_session_needs_no_prompt(engine: Run) -> None:
     done = engine("echo", "ask", "-r", "01X")
     assert (done.returncode, done.stdout) == (0, b"person|0||\n")
 
@@ -48,12 +53,12 @@ def test_a_folder_to_read_from_is_told(tmp_path: Path) -> None:
     os.close(folder)
 
 
-def test_binary_stdin_is_refused_with_a_way_to_send_it(engine) -> None:  # type: ignore[no-untyped-def]
+def test_binary_stdin_is_refused_with_a_way_to_send_it(engine: Run) -> None:
     done = engine("echo", "ask", "what is this", stdin=b"\x7fELF\0\0\xff\xfe\x80" * 100)
     assert done.returncode == 2 and b"stdin is binary" in done.stderr and b"base64" in done.stderr
 
 
-def test_text_that_is_not_utf_8_is_read_and_told(engine) -> None:  # type: ignore[no-untyped-def]
+def test_text_that_is_not_utf_8_is_read_and_told(engine: Run) -> None:
     done = engine("echo", "ask", "hi", stdin="Größe und Übermaß, schöne Grüße\n".encode("latin-1") * 20)
     assert done.returncode == 0 and "Größe und Übermaß" in done.stdout.decode()
     assert b"not UTF-8" in done.stderr
@@ -129,19 +134,19 @@ def test_looking_whether_stdin_is_empty_loses_nothing() -> None:
     assert _piped(b" \n\n").empty
 
 
-def test_a_file_is_a_block_with_its_path(engine, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_is_a_block_with_its_path(engine: Run, tmp_path: Path) -> None:
     (tmp_path / 'a "b".txt').write_text("content\n")
     done = engine("echo", "ask", "-f", 'a "b".txt', "read it")
     assert done.stdout == b'person|0||read it\n\n<file path="a &quot;b&quot;.txt">\ncontent\n</file>\n'
 
 
-def test_an_image_is_attached_as_it_is(engine, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_an_image_is_attached_as_it_is(engine: Run, tmp_path: Path) -> None:
     (tmp_path / "x.dat").write_bytes(PNG)
     assert engine("echo", "ask", "-f", "x.dat", "see").stdout == b"person|0|image/png 28 x.dat|see\n"
 
 
 @pytest.mark.parametrize("name", ["missing", "folder", "binary", "/dev/zero"])
-def test_what_cannot_be_attached_is_wrong_usage(engine, tmp_path: Path, name: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_cannot_be_attached_is_wrong_usage(engine: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "binary").write_bytes(b"\0\xff\x80" * 50)
     done = engine("echo", "ask", "-f", name, "hi", "--json")

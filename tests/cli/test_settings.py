@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
+import subprocess
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,8 @@ from nexus_cli.core.settings import (
     split_key,
 )
 from nexus_cli.provider.windows import model_info
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 @pytest.fixture
@@ -187,17 +191,17 @@ def test_setting_writes_through_a_link(here: Places, tmp_path: Path) -> None:
     assert here.settings.is_symlink() and "# kept" in (tmp_path / "dotfiles.toml").read_text()
 
 
-def test_the_commands_show_get_set_and_path(nexus) -> None:  # type: ignore[no-untyped-def]
+def test_the_commands_show_get_set_and_path(nexus: Run) -> None:
     path = nexus("config", "path").stdout.decode().strip()
     assert path == os.environ["NEXUS_HOME"] + "/config/config.toml" and not Path(path).exists()
     assert nexus("config", "set", "limits.max_steps", "12").returncode == 0
     assert nexus("config", "get", "limits.max_steps").stdout == b"12\n"
     shown = nexus("config", "show", "--origin").stdout.decode()
-    assert f"limits.max_steps = 12" in shown and path in shown and "# default" in shown
+    assert "limits.max_steps = 12" in shown and path in shown and "# default" in shown
     assert b"has no value" in nexus("config", "get", "limits.max_cost").stderr
 
 
-def test_a_broken_file_stops_ask_and_is_found_by_doctor(nexus, config: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_broken_file_stops_ask_and_is_found_by_doctor(nexus: Run, config: Path) -> None:
     config.write_text("model = \n")
     asked = nexus("ask", "hi")
     assert asked.returncode == 2 and b"line 1" in asked.stderr and str(config).encode() in asked.stderr

@@ -20,9 +20,7 @@ BEGUN = "import os; from nexus_cli.__main__ import main; os.write(1, b'.'); main
 
 def begin(*command: str, **more: Any) -> subprocess.Popen[bytes]:
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(
-        [sys.executable, *command], env={**os.environ, "NEXUS_MODEL": "m"}, **{**streams, **more}
-    )
+    return subprocess.Popen([sys.executable, *command], env={**os.environ, "NEXUS_MODEL": "m"}, **{**streams, **more})
 
 
 def wait_for(child: subprocess.Popen[bytes], word: bytes) -> bytes:

@@ -6,28 +6,33 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
 
 ENGINE = str(Path(__file__).with_name("fake_engine.py"))
 MARKDOWN = b"# Title\n\nSome **bold** text.\n\n- one\n- two\n"
 
 
-def test_a_pipe_gets_the_text_as_it_is_and_one_newline(engine) -> None:  # type: ignore[no-untyped-def]
+def test_a_pipe_gets_the_text_as_it_is_and_one_newline(engine: Run) -> None:
     done = engine("answer", "ask", "hi")
     assert (done.returncode, done.stdout) == (0, MARKDOWN)
     assert done.stderr == b"nexus: a notice from the session\n"
     assert engine("answer", "ask", "hi", "-q").stderr == b""
 
 
-def test_a_pipe_gets_escapes_untouched_and_stderr_shows_them(engine) -> None:  # type: ignore[no-untyped-def]
+def test_a_pipe_gets_escapes_untouched_and_stderr_shows_them(engine: Run) -> None:
     done = engine("escapes", "ask", "-v", "hi")
     assert done.stdout == "plain \x1b[31mred\x1b[0m \u202etxt\n".encode()
     assert b"\x1b" not in done.stderr and "ls ␛[2J".encode() in done.stderr
 
 
-def test_no_progress_outside_a_terminal_but_every_drop_and_refusal(engine) -> None:  # type: ignore[no-untyped-def]
+def test_no_progress_outside_a_terminal_but_every_drop_and_refusal(engine: Run) -> None:
     lines = engine("tools", "ask", "hi").stderr.decode().splitlines()
     assert [line.partition(":")[0] for line in lines] == ["nexus"] * 4
     assert "left out as d3" in lines[1] and "18,000" in lines[1] and "nexus drops show d3" in lines[1]
@@ -35,7 +40,7 @@ def test_no_progress_outside_a_terminal_but_every_drop_and_refusal(engine) -> No
     assert "1 call was refused: bash rm x" in lines[3]
 
 
-def test_partial_text_is_given_out_only_where_the_provider_ended_it(engine) -> None:  # type: ignore[no-untyped-def]
+def test_partial_text_is_given_out_only_where_the_provider_ended_it(engine: Run) -> None:
     cut = engine("length", "ask", "hi")
     assert (cut.returncode, cut.stdout) == (3, b"half an answ\n")
     lost = engine("lost", "ask", "hi")
@@ -46,24 +51,24 @@ def test_partial_text_is_given_out_only_where_the_provider_ended_it(engine) -> N
         assert resume == b"Resume with: nexus ask -r 01FAKE"
 
 
-def test_the_command_that_resumes_names_the_folder_and_is_not_told_without_saving(engine, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_that_resumes_names_the_folder_and_is_not_told_without_saving(engine: Run, tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
     assert engine("lost", "ask", "-C", "a b", "hi").stderr.endswith(b"nexus ask -C 'a b' -r 01FAKE\n")
     assert b"Resume" not in engine("lost", "ask", "--no-save", "hi").stderr
 
 
 @pytest.mark.parametrize("scenario", ["crash", "fail"])
-def test_an_exception_in_the_engine_is_one_line_and_still_resumable(engine, scenario) -> None:  # type: ignore[no-untyped-def]
+def test_an_exception_in_the_engine_is_one_line_and_still_resumable(engine: Run, scenario: str) -> None:
     done = engine(scenario, "ask", "-q", "hi")
     error, resume = done.stderr.splitlines()
     assert done.returncode == 1 and b"Traceback" not in error and resume.startswith(b"Resume with:")
 
 
-def test_json_is_one_object_and_nothing_else(engine) -> None:  # type: ignore[no-untyped-def]
+def test_json_is_one_object_and_nothing_else(engine: Run) -> None:
     assert json.loads(engine("answer", "ask", "--json", "hi").stdout)["text"] == MARKDOWN.decode()
 
 
-def test_json_lines_are_numbered_without_gaps_and_end_in_the_result(engine) -> None:  # type: ignore[no-untyped-def]
+def test_json_lines_are_numbered_without_gaps_and_end_in_the_result(engine: Run) -> None:
     lines = [json.loads(line) for line in engine("tools", "ask", "--stream-json", "hi").stdout.splitlines()]
     assert [line["seq"] for line in lines] == list(range(len(lines)))
     assert {line["v"] for line in lines} == {1} and all(line["at"].endswith("Z") for line in lines)
@@ -73,7 +78,7 @@ def test_json_lines_are_numbered_without_gaps_and_end_in_the_result(engine) -> N
 
 
 @pytest.mark.parametrize("way", ["--json", "--stream-json"])
-def test_an_error_before_there_is_a_session_is_a_result_too(engine, way) -> None:  # type: ignore[no-untyped-def]
+def test_an_error_before_there_is_a_session_is_a_result_too(engine: Run, way: Any) -> None:
     for done, kind in (
         (engine("answer", "ask", way, "hi", env={"NEXUS_MODEL": ""}), "config"),
         (engine("refuse", "ask", way, "hi"), "ledger"),
@@ -98,14 +103,14 @@ def test_a_reader_of_the_stream_that_leaves_stops_the_turn(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["config", "show"], ["--version"]])
-def test_a_full_disk_is_told_and_is_exit_1(nexus, arguments, unbuffered) -> None:  # type: ignore[no-untyped-def]
+def test_a_full_disk_is_told_and_is_exit_1(nexus: Run, arguments: list[str], unbuffered: str) -> None:
     with open("/dev/full", "wb") as full:
         done = nexus(*arguments, stdout=full, env={"PYTHONUNBUFFERED": unbuffered})
     assert done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"cannot be written" in done.stderr
 
 
 @pytest.mark.parametrize("way", [[], ["--json"], ["--stream-json"]])
-def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine, way) -> None:  # type: ignore[no-untyped-def]
+def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine: Run, way: Any) -> None:
     with open("/dev/full", "wb") as full:
         done = engine("answer", "ask", "-q", *way, "hi", stdout=full)
     error, resume = done.stderr.splitlines()
@@ -113,7 +118,7 @@ def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine, way) -> 
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
-def test_closed_descriptors_are_no_trouble(engine, nexus, closed) -> None:  # type: ignore[no-untyped-def]
+def test_closed_descriptors_are_no_trouble(engine: Run, nexus: Run, closed: tuple[int, ...]) -> None:
     def close() -> None:
         for number in closed:
             os.close(number)
@@ -125,7 +130,7 @@ def test_closed_descriptors_are_no_trouble(engine, nexus, closed) -> None:  # ty
     assert nexus("--help", preexec_fn=close).returncode == 0
 
 
-def test_nothing_of_the_working_folder_is_imported(nexus, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_nothing_of_the_working_folder_is_imported(nexus: Run, tmp_path: Path) -> None:
     for name in ("json", "h2", "litellm", "typer", "tomllib", "socket", "asyncio", "sqlite3"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'caught')!r}, 'a').write({name!r})\n")
     for arguments in (["--version"], ["--help"], ["ask", "hi"], ["config", "show"], ["doctor"]):
@@ -134,7 +139,7 @@ def test_nothing_of_the_working_folder_is_imported(nexus, tmp_path: Path) -> Non
             assert not (tmp_path / "caught").exists(), (arguments, path, (tmp_path / "caught").read_text())
 
 
-def test_the_folder_of_cd_is_as_untrusted_as_the_working_folder(engine, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_folder_of_cd_is_as_untrusted_as_the_working_folder(engine: Run, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "charset_normalizer.py").write_text(f"open({str(tmp_path / 'caught')!r}, 'a').write('x')\n")

@@ -6,11 +6,15 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from nexus_cli.cli.app import COMMANDS
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
 
 WRONG = [
     (["aks"], b"no such command 'aks'", b"nexus ask"),
@@ -36,8 +40,10 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "what", "hint"), WRONG, ids=lambda value: " ".join(value) if type(value) is list else "")
-def test_wrong_usage_is_one_line_and_exit_2(nexus, arguments, what, hint) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    ("arguments", "what", "hint"), WRONG, ids=lambda value: " ".join(value) if type(value) is list else ""
+)
+def test_wrong_usage_is_one_line_and_exit_2(nexus: Run, arguments: list[str], what: bytes, hint: bytes) -> None:
     done = nexus(*arguments, env={"COLUMNS": "80"})
     assert done.returncode == 2
     assert done.stdout == b""
@@ -46,19 +52,19 @@ def test_wrong_usage_is_one_line_and_exit_2(nexus, arguments, what, hint) -> Non
     assert what in done.stderr and hint in done.stderr
 
 
-def test_control_characters_in_a_wrong_argument_are_shown_not_sent(nexus) -> None:  # type: ignore[no-untyped-def]
+def test_control_characters_in_a_wrong_argument_are_shown_not_sent(nexus: Run) -> None:
     done = nexus("x\x1b[31m")
     assert b"\x1b" not in done.stderr and "␛[31m".encode() in done.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_of_the_table_has_its_module_and_its_help(nexus, name) -> None:  # type: ignore[no-untyped-def]
+def test_every_command_of_the_table_has_its_module_and_its_help(nexus: Run, name: str) -> None:
     done = nexus(name, "--help")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"Usage: nexus " + name.encode()) and done.stderr == b""
 
 
-def test_the_help_names_every_command_and_shared_option(nexus) -> None:  # type: ignore[no-untyped-def]
+def test_the_help_names_every_command_and_shared_option(nexus: Run) -> None:
     text = nexus("--help").stdout.decode()
     for word in (*COMMANDS, "--model", "--effort", "--continue", "--resume", "--cd", "--recipe", "--no-tools"):
         assert word in text
@@ -66,7 +72,7 @@ def test_the_help_names_every_command_and_shared_option(nexus) -> None:  # type:
         assert word in text
 
 
-def test_the_shell_completes_commands(nexus) -> None:  # type: ignore[no-untyped-def]
+def test_the_shell_completes_commands(nexus: Run) -> None:
     words = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": "nexus se", "COMP_CWORD": "1"}
     assert nexus(env=words).stdout.split() == [b"sessions"]
     assert b"_NEXUS_COMPLETE" in nexus("--show-completion", "bash").stdout
@@ -83,17 +89,17 @@ def test_nexus_alone_in_a_terminal_prints_the_help_and_exits_2() -> None:
     assert done.returncode == 2 and b"Usage: nexus" in done.stderr and done.stdout == b""
 
 
-def test_piped_into_nexus_alone_it_is_ask(engine) -> None:  # type: ignore[no-untyped-def]
+def test_piped_into_nexus_alone_it_is_ask(engine: Run) -> None:
     done = engine("echo", "-m", "n", stdin=b"what is this\n")
     assert (done.returncode, done.stdout) == (0, b"stdin|0||what is this\n")
 
 
-def test_options_before_ask_count_like_those_behind_it(engine) -> None:  # type: ignore[no-untyped-def]
+def test_options_before_ask_count_like_those_behind_it(engine: Run) -> None:
     done = engine("said", "--allow", "edit", "-m", "first", "ask", "-m", "second", "hi")
     assert b"allow='edit'" in done.stdout and b"model='second'" in done.stdout
 
 
-def test_a_vanished_working_folder_is_one_line(tmp_path: Path, nexus) -> None:  # type: ignore[no-untyped-def]
+def test_a_vanished_working_folder_is_one_line(tmp_path: Path, nexus: Run) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     done = nexus("ask", "hi", cwd=gone, preexec_fn=lambda: os.rmdir(gone))

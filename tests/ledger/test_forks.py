@@ -64,6 +64,27 @@ def test_a_fork_begins_under_the_epoch_that_was_in_force(ledger: Ledger, make: S
     assert ledger.epoch(early.main_lane, 1).base == 4 and ledger.epoch(parent.main_lane, 1).base == 5
 
 
+def test_an_epoch_that_was_begun_later_is_not_taken_by_an_earlier_fork(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 6)
+    ledger.begin_epoch(parent.main_lane, make.epoch(1, 0, (make.slot(2),), 2), [])
+    early = ledger.fork_session(parent.id, at=make.at, entry=4)
+    late = ledger.fork_session(parent.id, at=make.at, entry=6)
+    assert [ledger.current_epoch(fork.main_lane) for fork in (early, late)] == [
+        make.epoch(0),
+        make.epoch(1, 0, (make.slot(2),), 2),
+    ]
+
+
+def test_a_file_read_after_the_fork_is_read_anew_by_the_fork(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 2)
+    ledger.note_file(parent.main_lane, "/p/before", "aa", "read", make.at)
+    ledger.append(parent.main_lane, make.user(3))
+    ledger.note_file(parent.main_lane, "/p/after", "bb", "read", make.at)
+    ledger.append(parent.main_lane, make.user(4))
+    fork = ledger.fork_session(parent.id, at=make.at, entry=3)
+    assert ledger.files(fork.id) == [("/p/before", "read")]
+
+
 def test_a_fork_adds_no_text(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 5)
     ledger.record_drop(parent.main_lane, make.drop(ledger.next_drop(parent.id), "left out"))

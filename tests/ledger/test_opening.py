@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sqlite3
 import stat
 import tempfile
@@ -148,7 +149,7 @@ def test_places_that_cannot_hold_a_ledger_are_one_clear_error(tmp_path: Path) ->
 
 
 def test_a_ledger_that_may_not_be_written_is_one_clear_error(make: SimpleNamespace) -> None:
-    folder = Path(tempfile.mkdtemp())
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to another user
     path = folder / "data" / "ledger.db"
     Ledger.open(path).close()
     path.chmod(0o400)
@@ -174,6 +175,7 @@ def test_a_ledger_that_may_not_be_written_is_one_clear_error(make: SimpleNamespa
     assert all(line.startswith(f"nexus: the ledger {path} cannot be opened: ") for line in lines)
     assert not list(path.parent.glob("*.broken-*"))
     assert path.stat().st_size > 0
+    shutil.rmtree(folder)
 
 
 def test_an_older_ledger_is_brought_forward_step_by_step(

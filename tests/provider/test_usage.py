@@ -81,8 +81,8 @@ SPELLINGS: list[tuple[str, dict[str, Any], tuple[int, int, int, int, int]]] = [
 
 
 @pytest.mark.parametrize(("spelling", "raw", "expected"), SPELLINGS, ids=[s[0] for s in SPELLINGS])
-def test_each_spelling_is_read(spelling: str, raw: dict[str, Any], expected: tuple[int, ...]) -> None:
-    assert to_usage(raw, FREE) == Usage(*expected, cost_usd=None)
+def test_each_spelling_is_read(spelling: str, raw: dict[str, Any], expected: tuple[int, int, int, int, int]) -> None:
+    assert to_usage(raw, FREE) == Usage(*expected, None)
 
 
 def test_cached_tokens_have_their_own_price() -> None:
@@ -100,8 +100,12 @@ def test_an_unknown_price_is_no_price_and_a_price_of_zero_is_one() -> None:
     assert to_usage({"prompt_tokens": 5}, ModelInfo("m", "p", 1000, None, 0.0, 0.0)).cost_usd == 0.0
 
 
-@given(st.dictionaries(st.sampled_from(["prompt_tokens", "completion_tokens", "cache_read_input_tokens",
-                                        "cache_creation_input_tokens", "input_tokens"]), st.integers(-5, 10**7)))
+COUNTED = (
+    "prompt_tokens completion_tokens cache_read_input_tokens cache_creation_input_tokens input_tokens reasoning_tokens"
+)
+
+
+@given(st.dictionaries(st.sampled_from(COUNTED.split()), st.integers(-5, 10**7)))
 def test_the_parts_never_exceed_the_whole_and_cost_is_never_negative(raw: dict[str, int]) -> None:
     usage = to_usage(raw, PRICED)
     assert usage.cache_read + usage.cache_write <= usage.input

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from nexus_cli.core.clip import Count, piece
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.clip import Count, piece
 
 _RANGE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*")
 _HEADER = 64

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools import clip, piece
+from nexus_cli.core.clip import Clipped, drop_marker, piece
+from nexus_cli.core.clip import clip as cut
 
 
 def by_words(text: str) -> int:
@@ -23,6 +24,10 @@ def by_letters(text: str) -> int:
 
 def by_bytes(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
+
+
+def clip(text: str, cap: int, count: Callable[[str], int], drop_id: str) -> Clipped:
+    return cut(text, cap, count, drop_marker(drop_id))
 
 
 COUNTS: list[Callable[[str], int]] = [by_words, by_letters, by_bytes]
@@ -39,20 +44,20 @@ def test_what_is_clipped_fits_its_cap(text: str, cap: int, count: Callable[[str]
 @given(texts, st.integers(0, 300), counts)
 def test_shown_and_left_out_ranges_join_to_the_original(text: str, cap: int, count: Callable[[str], int]) -> None:
     result = clip(text, cap, count, "d3")
-    low, high = result.left_out
-    (head, *rest) = [text[a:b] for a, b in result.shown]
-    assert head + text[low:high] + "".join(rest) == text
-    assert result.left_out_chars == high - low
-    if rest and any([head, *rest]):
+    low, high = result.start, result.end
+    head, tail = text[:low], text[high:]
+    if result.whole:
+        assert result.text == text
+    elif head or tail:
         assert result.text.startswith(head)
-        assert result.text.endswith(rest[-1])
+        assert result.text.endswith(tail)
         assert f'recall("d3", "{low}:{high}")' in result.text
 
 
 @given(texts, counts)
 def test_what_fits_is_left_alone(text: str, count: Callable[[str], int]) -> None:
     result = clip(text, count(text), count, "d1")
-    assert (result.text, result.left_out_chars, result.left_out_tokens) == (text, 0, 0)
+    assert (result.text, result.whole, result.tokens) == (text, True, 0)
 
 
 @given(texts, st.integers(0, 2500), st.integers(0, 2500), st.integers(1, 300), counts)
@@ -87,9 +92,8 @@ def test_no_cut_parts_what_reads_as_one_character(unit: str) -> None:
     text = unit * 3000
     for cap in range(400, 430):
         result = clip(text, cap, by_letters, "d1")
-        (_, head), (tail, _) = result.shown
-        assert head % len(unit) == 0, (cap, head)
-        assert tail % len(unit) == 0, (cap, tail)
+        assert result.start % len(unit) == 0, (cap, result.start)
+        assert result.end % len(unit) == 0, (cap, result.end)
 
 
 def test_most_of_the_cap_is_used() -> None:
@@ -99,8 +103,8 @@ def test_most_of_the_cap_is_used() -> None:
 
 def test_the_marker_says_how_much_is_missing_and_how_to_read_it() -> None:
     result = clip("x" * 100_000, 1000, by_letters, "d3")
-    low, high = result.left_out
-    line = f'[... {result.left_out_tokens:,} tokens (characters {low}:{high} of 100000) left out: '
+    low, high = result.start, result.end
+    line = f'[... {result.tokens:,} tokens (characters {low}:{high} of 100000) left out: '
     assert line + f'recall("d3", "{low}:{high}") ...]' in result.text
 
 

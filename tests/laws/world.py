@@ -1,0 +1,153 @@
+"""One person's machine in small: a folder, a ledger of its own, a scripted model behind a socket, a clock.
+
+Owns what it takes to open a `Session` again and again over the same ledger. What the model says is `laws.model`, what a
+random person does is `laws.play`, what must hold afterwards is `laws.check`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from server.meter import Meter
+from server.play import ScriptedServer
+
+from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.paths import places
+from nexus_cli.core.settings import Compact, ProviderSettings, Settings
+from nexus_cli.core.trigger import Trigger
+from nexus_cli.ledger import Ledger
+from nexus_cli.provider import retry
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+
+MODELS = {"chat": "openai/law", "anthropic": "anthropic/claude-sonnet-4-5", "gemini": "gemini/gemini-2.5-flash"}
+"""Wire form to the model that is asked in it."""
+ZONE = timezone(timedelta(hours=1))
+MORNING = datetime(2026, 1, 13, 9, 30, tzinfo=ZONE)
+
+Act = Callable[[Event, int], None]
+"""What a person does when event number n is shown."""
+
+
+@dataclass
+class Ticking:
+    """A clock that goes on by 20 ms whenever it is looked at, so that times tell the order of things."""
+
+    moment: datetime = MORNING
+
+    def __call__(self) -> datetime:
+        self.moment += timedelta(milliseconds=20)
+        return self.moment
+
+    def to_midnight(self) -> None:
+        """A few moments before the next day begins."""
+        self.moment = (self.moment + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+        self.moment -= timedelta(milliseconds=50)
+
+
+@dataclass
+class World:
+    """Everything around a session."""
+
+    server: ScriptedServer
+    folder: Path
+    form: str = "chat"
+    window: int = 16_000
+    steps: int = 8
+    clock: Ticking = field(default_factory=Ticking)
+    compact: Compact = Compact()
+    provider: ProviderSettings = ProviderSettings()
+    options: dict[str, Any] = field(default_factory=dict)
+    limits: Limits = Limits()
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return MODELS[self.form]
+
+    @property
+    def settings(self) -> Settings:
+        """What the person's configuration says."""
+        return Settings(
+            models={self.model: {"window": self.window}}, compact=self.compact, provider=self.provider
+        )
+
+    def open(self, session: str = "", **options: Any) -> Session:
+        """A new session, or the one of this id."""
+        limits = replace(self.limits, max_steps=self.limits.max_steps or self.steps)
+        given = {"cwd": self.folder, "model": self.model, "allow": "all", "resume": session, "limits": limits}
+        return open_session(Options(**given | self.options | options), self.settings, approver=None, clock=self.clock)
+
+    def environment(self) -> dict[str, str]:
+        """The variables that lead litellm to the server."""
+        return {
+            "OPENAI_API_KEY": "x",
+            "OPENAI_API_BASE": self.server.base("chat"),
+            "ANTHROPIC_API_KEY": "x",
+            "ANTHROPIC_API_BASE": self.server.base("anthropic"),
+            "GEMINI_API_KEY": "x",
+            "GEMINI_API_BASE": self.server.base("gemini"),
+            "NO_PROXY": "127.0.0.1",
+        }
+
+
+@contextmanager
+def world(folder: Path, script: Any, *, refuse_above: int | None = None, factor: float = 1.0, **more: Any) -> Iterator[World]:
+    """A world whose ledger lies in `folder/home`; the environment leads to its server while it lasts."""
+    project = folder / "project"
+    project.mkdir(parents=True, exist_ok=True)
+    served = ScriptedServer(script, refuse_above=refuse_above, meter=Meter(factor=factor))
+    with served as server, pytest.MonkeyPatch.context() as patch:
+        made = World(server, project, **more)
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        patch.setenv("NEXUS_HOME", str(folder / "home"))
+        patch.setattr(retry, "FIRST_WAIT", 0.002)
+        yield made
+
+
+async def say(session: Session, words: Trigger | str, act: Act | None = None) -> list[Event]:
+    """One turn; `act` is called for each event as it is shown."""
+    shown: list[Event] = []
+    async for event in session.run(words):
+        if act is not None:
+            act(event, len(shown))
+        shown.append(event)
+    return shown
+
+
+def outcome(events: list[Event]) -> Outcome:
+    """How a turn ended."""
+    end = events[-1]
+    assert isinstance(end, TurnEnd), f"a turn ended with {end!r}"
+    return end.outcome
+
+
+@contextmanager
+def the_ledger() -> Iterator[Ledger]:
+    """The person's ledger, as another process would open it."""
+    ledger = Ledger.open(places().ledger)
+    try:
+        assert ledger.notices == []
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def now() -> datetime:
+    """The real time, for processes that have no clock of ours."""
+    return datetime.now(UTC)
+
+
+def home() -> Path:
+    """The folder of this world's ledger and settings."""
+    return Path(os.environ["NEXUS_HOME"])

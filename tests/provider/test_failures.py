@@ -1,0 +1,212 @@
+"""Sorting failures: wordings of overflow, waits, redaction, and addresses that are settled before anything is sent."""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.core.errors import EXIT_STATUS, ProviderError
+from nexus_cli.provider.endpoint import endpoint, is_loopback
+from nexus_cli.provider.failures import failure, retry_after
+from nexus_cli.provider.local import local_servers
+from nexus_cli.provider.overflow import is_overflow, numbers
+from nexus_cli.provider.wording import LINE, clean, redact
+
+OVERFLOWS: list[tuple[str, int | None, int | None]] = [
+    (
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130,500 tokens.",
+        128000,
+        130500,
+    ),
+    (
+        "This model's maximum context length is 65536 tokens. However, you requested 70000 tokens (66000 in the "
+        "messages, 4000 in the completion).",
+        65536,
+        66000,
+    ),
+    (
+        "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300001 tokens.",
+        272000,
+        300001,
+    ),
+    ("Your input exceeds the context window of this model.", None, None),
+    ("prompt is too long: 210000 tokens > 200000 maximum", 200000, 210000),
+    ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease", 200000, 190000),
+    ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", 1048576, 1200000),
+    (
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+        32768,
+        40000,
+    ),
+    ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 131072, 537812),
+    ("The decoder prompt (length 50000) is longer than the maximum model length of 4096.", 4096, 50000),
+    ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", 4096, 5000),
+    (
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context "
+        "length of only 4096 tokens",
+        4096,
+        5000,
+    ),
+    ("Input is too long for requested model.", None, None),
+]
+
+
+@pytest.mark.parametrize(("text", "limit", "counted"), OVERFLOWS)
+def test_overflows_are_recognised_with_their_numbers(text: str, limit: int | None, counted: int | None) -> None:
+    assert is_overflow(text)
+    assert numbers(text) == (limit, counted)
+
+
+class Said(Exception):
+    """An exception as the libraries raise them."""
+
+    def __init__(self, message: str, status: int | None = None, body: Any = None, headers: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status_code = status
+        self.body = body
+        self.headers = headers
+
+
+SORTED: list[tuple[Said, str, bool]] = [
+    (Said("litellm.BadRequestError: OpenAIException - bad key", 401), "auth", False),
+    (Said("Missing Anthropic API Key - a call is being made"), "auth", False),
+    (Said("API key not valid. Please pass a valid API key.", 400), "auth", False),
+    (Said("Your credit balance is too low to access the API", 400), "auth", False),
+    (Said("Insufficient Balance", 402), "auth", False),
+    (Said("The model `x` does not exist", 404), "usage", False),
+    (Said("mistral: Invalid model: x", 400), "usage", False),
+    (Said("slow down", 429), "rate_limit", True),
+    (Said("x", 429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}), "rate_limit", False),
+    (Said('You exceeded your current quota. {"retryDelay": "34s"}', 429), "rate_limit", True),
+    (Said('You exceeded your current quota. PerDay {"retryDelay": "34s"}', 429), "rate_limit", False),
+    (Said("Overloaded", 500), "overloaded", True),
+    (Said("x", 200, {"type": "overloaded_error", "message": "Overloaded"}), "overloaded", True),
+    (Said("x", None, {"code": 429, "message": "later"}), "rate_limit", True),
+    (Said("bad gateway", 502), "provider", True),
+    (Said("temperature is not supported", 400), "provider", False),
+    (Said("The response was filtered by content_filter", 400), "refused", False),
+    (Said("prompt is too long: 9 tokens > 8 maximum", 400), "overflow", False),
+    (Said("Request too large for gpt-4o: Limit 30000, Requested 50000", 429), "rate_limit", False),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "transient"), SORTED)
+def test_failures_are_sorted_by_body_and_status(error: Said, kind: str, transient: bool) -> None:
+    found = failure(error, model="openai/gpt-4o")
+    assert (found.kind, found.transient) == (kind, transient)
+    assert found.hint and found.kind in EXIT_STATUS
+    assert not failure(error, model="openai/gpt-4o", started=True).transient
+
+
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "the connection was refused"),
+        (TimeoutError("timed out"), "the connection timed out"),
+        (socket.gaierror(-2, "Name or service not known"), "the server's name was not found"),
+    ],
+)
+def test_a_network_error_is_found_behind_the_500_that_litellm_makes_of_it(cause: OSError, why: str) -> None:
+    outer = Said("litellm.InternalServerError: Connection error.", 500)
+    outer.__cause__ = cause
+    found = failure(outer, model="anthropic/x")
+    assert (found.kind, found.why, found.transient) == ("network", why, True)
+
+
+def test_waits_are_read_in_every_spelling() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert retry_after({"retry-after": "2.5"}) == 2.5
+    assert retry_after({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
+    assert retry_after({"retry-after": "Thu, 01 Jan 2026 00:00:30 GMT"}, now=now) == 30.0
+    assert retry_after({"retry-after": "Thu, 01 Jan 2015 00:00:30 GMT"}, now=now) == 0.0
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after({}, 'details: {"retryDelay": "34s"}') == 34.0
+    assert retry_after({}) is None
+
+
+KEYS = [
+    "sk-proj-abcdefghijklmnop0123456789",
+    "sk-ant-api03-AAAAAAAAAAAAAAAA-bbbbbbbb",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "xai-abcdefghij0123456789",
+    "gsk_abcdefghij0123456789",
+    "0123456789abcdef0123456789abcdef",
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_nothing_like_a_key_gets_into_a_line(key: str) -> None:
+    places = ("Incorrect API key provided: {}.", "Bearer {}", "https://x/y?key={}&z=1", '"k": "{}"')
+    for text in (place.format(key) for place in places):
+        assert key not in redact(text)
+        assert key not in failure(Said(text, 401), model="openai/gpt-4o").line
+
+
+@given(st.text(max_size=600))
+def test_a_line_is_one_line_of_bounded_length(text: str) -> None:
+    line = clean(text)
+    assert len(line) <= LINE and len(line.splitlines()) <= 1
+
+
+@given(st.text(max_size=200), st.one_of(st.none(), st.integers(100, 599)))
+def test_anything_that_is_raised_is_sorted(text: str, status: int | None) -> None:
+    found = failure(Said(text, status), model=text)
+    assert found.kind in EXIT_STATUS
+
+
+def test_what_libraries_wrap_around_a_message_is_taken_off() -> None:
+    inner = '{"type":"error","error":{"type":"x","message":"too\\nmuch"}}'
+    assert clean(f"litellm.RateLimitError: AnthropicException - {inner}") == "too much"
+    assert clean(f"litellm.RateLimitError: AnthropicException - {inner.encode()!r}") == "too much"
+    assert clean("litellm.APIError: APIError: OpenAIException - Error code: 529 - plain") == "plain"
+
+
+@pytest.mark.parametrize("address", ["http://localhost:1/v1", "http://127.0.0.1", "127.9.9.9:80", "http://[::1]:8/"])
+def test_loopback_is_recognised(address: str) -> None:
+    assert is_loopback(address)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1.example.org", "https://api.openai.com/v1", "", "http://10.0.0.1"])
+def test_other_addresses_are_not_loopback(address: str) -> None:
+    assert not is_loopback(address)
+
+
+@pytest.mark.parametrize("provider", ["ollama_chat", "lm_studio", "llamafile", "hosted_vllm"])
+def test_a_local_server_without_an_address_is_looked_for_on_loopback_only(provider: str) -> None:
+    base = endpoint(f"{provider}/m", {"OPENAI_API_KEY": "sk-x"}).base
+    assert base is not None and is_loopback(base)
+    other = {f"{provider.removesuffix('_chat').upper()}_API_BASE": "http://10.0.0.1:1"}
+    assert endpoint(f"{provider}/m", other).base == "http://10.0.0.1:1"
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "mistral", "deepseek", "xai", "openrouter"])
+def test_a_missing_key_is_told_before_anything_is_sent(provider: str) -> None:
+    with pytest.raises(ProviderError) as raised:
+        endpoint(f"{provider}/m", {})
+    assert raised.value.kind == "auth"
+    assert f"{provider.upper()}_API_KEY" in raised.value.line
+    assert endpoint(f"{provider}/m", {f"{provider.upper()}_API_KEY": "k"}).provider == provider
+
+
+def test_a_name_without_a_provider_is_a_wrong_usage() -> None:
+    with pytest.raises(ProviderError) as raised:
+        endpoint("unheard-of", {"OPENAI_API_KEY": "k"})
+    assert raised.value.kind == "usage" and "unheard-of" in raised.value.line
+
+
+def test_local_servers_are_those_that_accept_a_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        ports = (
+            (listening.getsockname()[1], "Ollama", "ollama_chat/"),
+            (closed.getsockname()[1], "vLLM", "hosted_vllm/"),
+        )
+        (found,) = local_servers(ports=ports)
+    assert (found.name, found.prefix) == ("Ollama", "ollama_chat/")
+    assert found.url == f"http://127.0.0.1:{ports[0][0]}"

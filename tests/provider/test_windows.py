@@ -1,0 +1,107 @@
+"""Windows, prices and providers, read from the table that litellm ships."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nexus_cli.provider.windows import DEFAULT_WINDOW, model_info, provider_of, takes_effort
+
+PROVIDERS = [
+    ("openai/gpt-4o", "openai"),
+    ("gpt-4o", "openai"),
+    ("gpt-99-unheard-of", "openai"),
+    ("claude-sonnet-4-5", "anthropic"),
+    ("claude-opus-99", "anthropic"),
+    ("anthropic/whatever", "anthropic"),
+    ("gemini/gemini-2.5-pro", "gemini"),
+    ("gemini-2.5-pro", "vertex_ai"),
+    ("deepseek-chat", "deepseek"),
+    ("ollama/llama3", "ollama_chat"),
+    ("openrouter/anthropic/claude-sonnet-4.5", "openrouter"),
+    ("unheard-of", ""),
+    ("unheard-of/model", ""),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "provider"), PROVIDERS)
+def test_the_provider_is_known_by_prefix_table_or_family(name: str, provider: str) -> None:
+    assert provider_of(name) == provider
+    assert model_info(name).provider == provider
+
+
+def test_window_and_output_are_told_apart() -> None:
+    info = model_info("openai/gpt-4o")
+    assert (info.window, info.max_output) == (128_000, 16_384)
+    assert (info.input_price, info.output_price, info.cache_read_price) == (2.5, 10.0, 1.25)
+    assert info.known and info.images and info.cache
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("gpt-5", "openai/gpt-5"),
+        ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5"),
+        ("claude-sonnet-4-5-29991231", "claude-sonnet-4-5"),
+        ("openai/gpt-4o-2999-12-31", "gpt-4o"),
+        ("ollama_chat/llama3:8b", "ollama/llama3"),
+        ("openrouter/anthropic/claude-sonnet-4.5:thinking", "openrouter/anthropic/claude-sonnet-4.5"),
+    ],
+)
+def test_prefixes_dates_and_tags_do_not_hide_a_model(name: str, like: str) -> None:
+    one, other = model_info(name), model_info(like)
+    assert one.known
+    assert (one.window, one.max_output, one.input_price) == (other.window, other.max_output, other.input_price)
+
+
+def test_a_window_that_needs_a_beta_header_is_not_promised() -> None:
+    assert model_info("claude-sonnet-4-20250514").window == 200_000
+
+
+def test_an_unknown_model_has_the_default_window_and_no_price() -> None:
+    info = model_info("openai/unheard-of")
+    assert (info.window, info.known, info.input_price, info.max_output) == (DEFAULT_WINDOW, False, None, None)
+
+
+def test_a_local_server_does_not_get_the_price_of_a_hosted_model() -> None:
+    assert not model_info("lm_studio/gpt-4o").known
+    assert not model_info("hosted_vllm/gpt-4o").known
+
+
+def test_overrides_win_field_by_field() -> None:
+    overrides = {"openai/mine": {"window": 32_000, "input_price": 1, "images": True}}
+    info = model_info("openai/mine", overrides)
+    assert (info.window, info.known, info.images) == (32_000, True, True)
+    assert (info.input_price, info.output_price) == (1.0, None)
+    assert model_info("openai/gpt-4o", {"gpt-4o": {"max_output": 5}}).max_output == 5
+    assert not model_info("openai/mine", {"openai/mine": {"input_price": 1}}).known
+
+
+def test_encodings_go_by_family() -> None:
+    assert model_info("gpt-4").encoding == model_info("openai/gpt-4-turbo").encoding == "cl100k_base"
+    assert {model_info(n).encoding for n in ("gpt-4o", "gpt-4.1", "claude-opus-4-5", "x/y")} == {"o200k_base"}
+
+
+def test_effort_is_for_models_that_reason() -> None:
+    assert takes_effort("openai/gpt-5") and not takes_effort("gpt-4o") and not takes_effort("openai/unheard-of")
+
+
+@settings(max_examples=20)
+@given(st.text(max_size=30))
+def test_any_name_gives_an_answer(name: str) -> None:
+    assert model_info(name).window > 0
+
+
+def test_reading_the_table_imports_no_litellm() -> None:
+    code = (
+        "import sys; from nexus_cli.provider.windows import model_info; assert model_info('gpt-4o').known;"
+        "from nexus_cli.provider import litellm_backend, retry, local, cache_marks;"
+        "print([m for m in ('litellm', 'httpx', 'openai', 'pydantic', 'tiktoken') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,96 @@
+"""JSON forms of events: every type of the union has one, and it is what interface.md section 7 names."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import get_args
+
+from nexus_cli.core import event as e
+from nexus_cli.core.approval import Allow, Defer, Deny, Question
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.ui.jsonl_renderer import JsonLinesRenderer
+from nexus_cli.ui.remarks import Remarks
+
+CALL = ToolCall("c1", "bash", {"command": "ls"})
+OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)
+EVENTS: tuple[e.Event, ...] = (
+    e.SessionStart("01", "m", "ask", False),
+    e.TurnStart("hi"),
+    e.StepStart(1),
+    e.ContextPlan({"sections": []}),
+    e.Text("a\ud800"),
+    e.Thinking("b"),
+    e.Called(CALL, "ls"),
+    e.Output("c1", "out"),
+    e.Resulted(CALL, ToolResult("out", full="everything"), 3, 0.1),
+    e.Asked(Question(CALL, "what", "why")),
+    e.Answered("c1", Allow(always=True)),
+    e.Answered("c1", Deny("no")),
+    e.Answered("c1", Defer()),
+    e.Dropped(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
+    e.Recalled("d1", 4),
+    e.CompactionStart("budget", 100),
+    e.CompactionDone(True, 100, 30),
+    e.Retried(1, 2.0, "busy"),
+    e.Notice("note"),
+    e.StepEnd(1, "stop", Usage(1, 2)),
+    e.TurnEnd(OUTCOME),
+)
+
+
+class Kept:
+    """A stream that keeps what it is given."""
+
+    terminal = False
+    colour = False
+    width = 80
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> None:
+    assert {type(event) for event in EVENTS} == set(get_args(e.Event))
+    stream, remarks = Kept(), Kept()
+    renderer = JsonLinesRenderer(stream, lambda: datetime(2026, 1, 2, tzinfo=UTC))
+    told = Remarks(remarks, verbose=True)
+    for event in EVENTS:
+        renderer.feed(event)
+        told.feed(event)
+    renderer.end({"type": "result", "ok": True})
+    lines = [json.loads(line) for line in stream.text.splitlines()]
+    assert [line["type"] for line in lines] == [*(event.kind for event in EVENTS), "result"]
+    assert lines[0] == {
+        "v": 1,
+        "seq": 0,
+        "at": "2026-01-02T00:00:00.000Z",
+        "type": "session.start",
+        "session": "01",
+        "model": "m",
+        "recipe": "ask",
+        "resumed": False,
+    }
+    assert "everything" not in stream.text
+    assert [line["answer"]["answer"] for line in lines if line["type"] == "approval.answer"] == [
+        "allow",
+        "deny",
+        "defer",
+    ]
+    assert "7 bytes that were counted, not kept" in remarks.text
+
+
+def test_quiet_tells_only_errors_and_refusals() -> None:
+    stream = Kept()
+    remarks = Remarks(stream, quiet=True, verbose=True)
+    for event in EVENTS:
+        remarks.feed(event)
+    remarks.notice("x")
+    assert stream.text == ""
+    remarks.error("nexus: it went wrong.")
+    assert stream.text == "nexus: it went wrong.\n"
