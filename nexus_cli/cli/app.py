@@ -32,7 +32,7 @@ from nexus_cli.cli.options import (
 )
 from nexus_cli.cli.tell import as_bug, nearest, tell
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.stream import Gone
+from nexus_cli.ui.stream import Gone, Stream
 
 COMMANDS = {
     "ask": "One turn, then exit. Without PROMPT, stdin is the prompt.",
@@ -144,11 +144,9 @@ def run(arguments: list[str]) -> int:
         status = build(completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:
-        tell(error.line)
-        return error.exit_status
+        return _failed(error, arguments)
     except usage_error as error:
-        tell(_usage(error).line)
-        return 2
+        return _failed(_usage(error), arguments)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 0
     except (Gone, BrokenPipeError):
@@ -166,8 +164,22 @@ def run(arguments: list[str]) -> int:
     except Exception as error:  # the last seam: a bug must not look like anything else
         if "--verbose" in arguments or "-v" in arguments:
             sys.excepthook(type(error), error, error.__traceback__)
-        tell(as_bug(error).line)
-        return 1
+        return _failed(as_bug(error), arguments)
+
+
+def _failed(error: NexusError, arguments: list[str]) -> int:
+    """Tell `error`, to who asked for JSON also as the result object; the exit status."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    lines = "--stream-json" in options
+    try:
+        if "ask" in options and ("--json" in options) != lines:
+            from nexus_cli.ui import jsonl_renderer as form  # noqa: PLC0415  (only with --json)
+
+            (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failed(error))
+    except (Gone, NexusError):
+        pass
+    tell(error.line)
+    return error.exit_status
 
 
 def _usage(error: Any) -> NexusError:

@@ -134,19 +134,9 @@ def ask(
 
 
 def run_ask(options: AskOptions) -> int:
-    """Run one turn and return the exit status.
-
-    What goes wrong before there is a session is raised as `NexusError`, and also printed as a result with `--json`.
-    """
+    """Run one turn and return the exit status; what goes wrong before there is a session is raised as `NexusError`."""
     options.check()
-    try:
-        ready = _prepare(options)
-    except NexusError as error:
-        if options.json or options.stream_json:
-            from nexus_cli.cli.run_turn import print_failure  # noqa: PLC0415  (only with --json)
-
-            print_failure(error, lines=options.stream_json)
-        raise
+    ready = _prepare(options)
     from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (the engine, once there is something to do)
 
     return run_turn(ready)

@@ -13,7 +13,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs as much as Python's own start
-    from types import FrameType
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import FrameType, ModuleType
     from typing import NoReturn
 
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
@@ -49,9 +51,32 @@ def _end(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number)
 
 
+_forgotten: set[str] = set()
+
+
+class _Guard:
+    """Keeps forgotten folders off the import path, whoever puts them there again (litellm appends the working one)."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Never finds anything; a look at the path before each import of a top-level module."""
+        if path is None and not _forgotten.isdisjoint(sys.path):
+            sys.path[:] = [entry for entry in sys.path if entry not in _forgotten]
+        return None
+
+
 def forget_folder(folder: str) -> None:
-    """Take `folder` and every relative entry off the import path: nothing that lies there may ever be imported."""
+    """Take `folder` and every relative entry off the import path for good: nothing lying there is ever imported.
+
+    A folder of the interpreter itself (its library, its site-packages) stays, whoever works in it.
+    """
     real = os.path.realpath(folder)
+    library = os.path.realpath(os.path.dirname(os.__file__))
+    packages = f"{sys.prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    if real in (library, f"{library}/lib-dynload", os.path.realpath(packages)):
+        return
+    if not _forgotten:
+        sys.meta_path.insert(0, _Guard())
+    _forgotten.update(("", ".", folder, real))
     sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry) and os.path.realpath(entry) != real]
 
 

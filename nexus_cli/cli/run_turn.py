@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -32,14 +33,6 @@ if TYPE_CHECKING:
 
 READER_LEFT = 141
 """Exit status when the reader of a stream left in mid-turn: what SIGPIPE would have made of it."""
-
-
-def print_failure(error: NexusError, *, lines: bool) -> None:
-    """Print the result object of a run that never had a session; a reader that left wants none."""
-    try:
-        (JsonLinesRenderer if lines else JsonRenderer)(Stream(1)).end(failed(error))
-    except Gone:
-        pass
 
 
 def run_turn(run: Run) -> int:
@@ -68,12 +61,7 @@ class _Turn:
         self._left = False
 
     def run(self) -> int:
-        try:
-            session = open_session(self._options(), self._run.settings, approver=self._approver)
-        except NexusError as error:
-            if self._run.options.json or self._run.options.stream_json:
-                print_failure(error, lines=self._run.options.stream_json)
-            raise
+        session = open_session(self._options(), self._run.settings, approver=self._approver)
         for notice in session.notices:
             self._remarks.notice(notice)
         process.settle()
@@ -81,6 +69,8 @@ class _Turn:
         try:
             status = loop.run_until_complete(self._follow(session))
         except Exception as error:  # the command that resumes must stand below whatever went wrong
+            if self._run.options.shared.verbose:
+                sys.excepthook(type(error), error, error.__traceback__)
             self._remarks.error(as_bug(error).line)
             status = 1
         finally:

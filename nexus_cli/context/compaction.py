@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.groups import arrange
-from nexus_cli.context.tokens import TokenCounter
+from nexus_cli.context.tokens import TokenCounter, compact
 from nexus_cli.core.clock import Clock, local_now, spoken
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.wire import canonical
 
 SUMMARY_PREFIX = "[CONTEXT SUMMARY"
 
@@ -22,11 +21,19 @@ INTRODUCTION = """\
 What follows sums up the earlier part of this conversation. It was written automatically because the context window \
 was filling up. Take it as established: decisions in it need no new confirmation."""
 
+_SECRET = r"(?:(?=[\w.~+/=-]*\d)[\w.~+/=-]{8,}|[\w.~+/=-]{20,})"
+"""A value: with a digit from 8 characters on, without one from 20 on; so that prose and code stay."""
+
 KEY_LIKE = re.compile(
-    r"\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|AKIA|ASIA|AIza|hf|gsk|xai)[-_A-Za-z0-9]{12,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
-    r"|(?i:(?<=bearer )[\w.~+/-]{16,}=*)"
-    r"|(?i:(?<=key=)|(?<=token=)|(?<=password=)|(?<=secret=)|(?<=key\": \")|(?<=token\": \"))[^\s\"'&]{8,}"
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    rf"|(?<![A-Za-z0-9])(?:sk|pk|rk)[-_]{_SECRET}"
+    r"|(?<![A-Za-z0-9])(?:gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|gsk_|xai-|hf_|npm_|AIza)[-\w]{10,}"
+    r"|(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{12,}"
+    r"|(?<![A-Za-z0-9])eyJ[\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)?"
+    rf"|(?i:(?P<bearer>\bbearer[ \t]+){_SECRET})"
+    r"|(?P<name>(?i:api[_-]?key|access[_-]?key|secret[_-]?key|secret|token|password|passwd|pwd)\w*[\"']?[ \t]*[:=][ \t]*)"
+    r"(?P<quote>[\"']?)(?=[^\s\"'(){}\[\],;]*\d)[^\s\"'(){}\[\],;]{8,}"
+    r"|(?P<scheme>[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)"
 )
 REDACTED = "[redacted]"
 
@@ -49,8 +56,12 @@ class CompactionResult:
 
 
 def redact(text: str) -> str:
-    """`text` with strings that look like keys replaced."""
-    return KEY_LIKE.sub(REDACTED, text)
+    """`text` with strings that look like keys replaced; what names them stays."""
+    return KEY_LIKE.sub(_redacted, text)
+
+
+def _redacted(found: re.Match[str]) -> str:
+    return "".join(found[group] or "" for group in ("bearer", "name", "quote", "scheme")) + REDACTED
 
 
 def select_messages_for_compaction(
@@ -63,29 +74,29 @@ def select_messages_for_compaction(
 
     A tool-call group is never split, and the newest group is always preserved. Budgets are tokens.
     """
-    slots = [Slot(index, Form.FULL, message) for index, message in enumerate(messages)]
-    groups = arrange(slots)
     budget = int(available_budget * recent_preserve_ratio)
-    kept: set[int] = set()
-    total = 0
-    for number, group in enumerate(reversed(groups)):
-        members = [slot for slot in group if slot.form is not Form.STUB]
-        total += token_counter.count_messages([slot.message for slot in members])
-        if number and total > budget:
+    cuts = _cuts(messages)
+    first = cuts[-1] if cuts else 0
+    total = token_counter.count_messages(list(messages[first:]))
+    for start, end in zip(reversed(cuts[:-1]), reversed(cuts[1:]), strict=True):
+        total += token_counter.count_messages(list(messages[start:end]))
+        if total > budget:
             break
-        kept.update(slot.entry for slot in members)
-    first = min(kept, default=0)
-    preserve = [index for index in range(len(messages)) if index in kept or (index > first and _loose(index, groups))]
-    chosen = set(preserve)
-    return (
-        [message for index, message in enumerate(messages) if index not in chosen],
-        [messages[index] for index in preserve],
-    )
+        first = start
+    return list(messages[:first]), list(messages[first:])
 
 
-def _loose(index: int, groups: Iterable[tuple[Slot, ...]]) -> bool:
-    """A message that belongs to no group (an orphan result): it stays on the side of the cut where it stands."""
-    return all(slot.entry != index for group in groups for slot in group)
+def _cuts(messages: Sequence[Message]) -> list[int]:
+    """Where the list can be cut: no group has members on both sides, no result without call comes right behind."""
+    ends: dict[int, int] = {}
+    for group in arrange([Slot(index, Form.FULL, message) for index, message in enumerate(messages)]):
+        ends[group[0].entry] = max(slot.entry for slot in group)
+    cuts, reached = [], -1
+    for index, message in enumerate(messages):
+        if index > reached and (message.role is not Role.TOOL or index == 0):
+            cuts.append(index)
+        reached = max(reached, ends.get(index, index))
+    return cuts
 
 
 def build_summarize_prompt(messages: Sequence[Message]) -> str:
@@ -103,7 +114,7 @@ def _lines(message: Message) -> list[str]:
         return [f"TOOL[{message.tool_call_id}]: {message.content}"]
     lines = [f"{message.role.upper()}: {message.content}"] if message.content or not message.tool_calls else []
     for call in message.tool_calls:
-        lines.append(f"ASSISTANT: calls {call.name}({canonical(call.arguments).decode()}) [{call.id}]")
+        lines.append(f"ASSISTANT: calls {call.name}({compact(call.arguments)}) [{call.id}]")
     return lines
 
 

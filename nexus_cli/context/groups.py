@@ -8,7 +8,7 @@ placeholder. Pure; used for what is built, for loading, resuming and truncation 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,13 +16,19 @@ from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 
 Group: TypeAlias = tuple[Slot, ...]
+Measure: TypeAlias = Callable[[Message, str], int]
+"""Tokens of a message with its preamble and overhead."""
 
 PLACEHOLDER = "[no result yet: this call has not finished]"
 PLACEHOLDER_TOKENS = 16
+"""Of a placeholder, where nobody measures it."""
 
 
-def arrange(slots: Iterable[Slot]) -> list[Group]:
-    """The groups of `slots`, in the order of their first messages, every call with exactly one result."""
+def arrange(slots: Iterable[Slot], measure: Measure | None = None) -> list[Group]:
+    """The groups of `slots`, in the order of their first messages, every call with exactly one result.
+
+    `measure` counts the placeholders.
+    """
     groups: list[list[Slot | None]] = []
     waiting: dict[str, list[tuple[int, int]]] = {}
     for slot in slots:
@@ -39,10 +45,10 @@ def arrange(slots: Iterable[Slot]) -> list[Group]:
                 waiting[call.id].append((len(groups) - 1, number + 1))
             else:
                 waiting[call.id] = [(len(groups) - 1, number + 1)]
-    return [_filled(group) for group in groups]
+    return [_filled(group, measure) for group in groups]
 
 
-def _filled(group: Sequence[Slot | None]) -> Group:
+def _filled(group: Sequence[Slot | None], measure: Measure | None) -> Group:
     first = group[0]
     assert first is not None
     if None not in group:
@@ -50,15 +56,26 @@ def _filled(group: Sequence[Slot | None]) -> Group:
     return (
         first,
         *(
-            _placeholder(first, call) if slot is None else slot
+            _placeholder(first, call, measure) if slot is None else slot
             for call, slot in zip(first.message.tool_calls, group[1:], strict=True)
         ),
     )
 
 
-def _placeholder(owner: Slot, call: ToolCall) -> Slot:
+def _placeholder(owner: Slot, call: ToolCall, measure: Measure | None) -> Slot:
     message = Message(Role.TOOL, PLACEHOLDER, tool_call_id=call.id)
-    return Slot(owner.entry, Form.STUB, message, tokens=PLACEHOLDER_TOKENS)
+    return Slot(owner.entry, Form.STUB, message, tokens=measure(message, "") if measure else PLACEHOLDER_TOKENS)
+
+
+def is_placeholder(slot: Slot) -> bool:
+    """Whether a slot stands for a result that has not come."""
+    return slot.form is Form.STUB and slot.message.content == PLACEHOLDER
+
+
+def from_user(groups: Sequence[Group]) -> Sequence[Group]:
+    """`groups` from the first user message on; all of them where there is none."""
+    first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
+    return groups[first:]
 
 
 def flatten(groups: Iterable[Group]) -> list[Slot]:
@@ -69,6 +86,11 @@ def flatten(groups: Iterable[Group]) -> list[Slot]:
 def size(group: Group) -> int:
     """Tokens of a group."""
     return sum(slot.tokens for slot in group)
+
+
+def newest(groups: Iterable[Group]) -> int:
+    """The newest entry in these groups: results that ran together are recorded in the order in which they ended."""
+    return max(slot.entry for group in groups for slot in group)
 
 
 def is_request(group: Group) -> bool:

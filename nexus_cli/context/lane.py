@@ -6,20 +6,17 @@ appends. What was sent is rendered once (`Wire`) and never again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from nexus_cli.context.groups import PLACEHOLDER, Ask, Dispatch, Done, Group, arrange, flatten, next_step
+from nexus_cli.context.groups import Ask, Dispatch, Done, Group, Measure, arrange, flatten, is_placeholder, next_step
 from nexus_cli.context.render import Wire
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.entry import Drop, Entry, Epoch, Form, Kind, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Fixed
 from nexus_cli.core.wire import WireRules
-
-Measure = Callable[[Message, str], int]
-"""Tokens of a message with its preamble and overhead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +51,12 @@ class Lane:
     def __init__(self, timeline: Timeline, measure: Measure, frame: Frame | None = None) -> None:
         self.timeline = timeline
         self._measure = measure
-        self.epoch = _epoch(frame or Frame(), 0, None, "start", (), 0)
+        self.epoch = _epoch(frame or Frame(), 0, None, "start", (), timeline.last)
         self.tail: list[Slot] = []
         self.cursor = 0
         """Id of the last entry that the model was sent."""
+        self.run = 0
+        """Id of the entry with which the current run began; what the person says after it is steering."""
         self._wire: Wire | None = None
         self._begun = False
         self._head_sent = False
@@ -71,6 +70,7 @@ class Lane:
         lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
         lane.tail = [slot_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
         lane._head_sent = cursor > 0 and cursor >= epoch.base
+        lane.run = lane._newest_run()
         lane._count()
         return lane
 
@@ -80,8 +80,13 @@ class Lane:
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
         other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
-        other._messages_tokens, other._begun = self._messages_tokens, self._begun
+        other._messages_tokens, other._begun, other.run = self._messages_tokens, self._begun, self.run
         return other
+
+    @property
+    def begun(self) -> bool:
+        """Whether the epoch is recorded."""
+        return self._begun
 
     @property
     def slots(self) -> list[Slot]:
@@ -100,7 +105,7 @@ class Lane:
 
     def groups(self) -> list[Group]:
         """The window as atomic groups, repaired."""
-        return arrange(self.slots)
+        return arrange(self.slots, self._measure)
 
     def next_step(self) -> Dispatch | Ask | Done:
         """What the loop has to do."""
@@ -112,6 +117,8 @@ class Lane:
         entry = self.timeline.append(kind, message, actor, tokens)
         self.tail.append(slot_of(entry))
         self._messages_tokens += tokens
+        if kind is Kind.USER:
+            self.run = entry.id
         return entry
 
     def dress(self, preamble: str) -> bool:
@@ -139,6 +146,8 @@ class Lane:
     def seal(self) -> Sealed:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
+        if not self._begun:
+            self.begin()
         if self._wire is None:
             self._wire = Wire(self.epoch)
             lines = self._wire.extend(flatten(arrange(self.epoch.head)))
@@ -161,7 +170,7 @@ class Lane:
 
     def rewrite(self, head: Iterable[Slot], cause: str, drops: Sequence[Drop], frame: Frame | None = None) -> Epoch:
         """Begin a new epoch with this head; the only way in which sent lines change."""
-        kept = tuple(slot for slot in head if not (slot.form is Form.STUB and slot.message.content == PLACEHOLDER))
+        kept = tuple(slot for slot in head if not is_placeholder(slot))
         old = self.epoch
         number = self.timeline.log.next_epoch()
         new = _epoch(frame or frame_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
@@ -180,6 +189,15 @@ class Lane:
         self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
         self.timeline.log.begin_epoch(self.epoch, ())
         self._begun = True
+
+    def _newest_run(self) -> int:
+        """The newest entry of the window that began a run; asks the log, which alone tells a request from steering."""
+        for slot in reversed(self.slots):
+            if slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED):
+                entry = next(iter(self.timeline.read(slot.entry, slot.entry)), None)
+                if entry is not None and entry.kind is Kind.USER:
+                    return entry.id
+        return 0
 
     def _count(self) -> None:
         self._messages_tokens = sum(slot.tokens for slot in self.slots)

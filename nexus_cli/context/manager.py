@@ -7,21 +7,20 @@ markers, and the session drives its `lane`. It prints nothing and asks no model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.context.groups import arrange, flatten
+from nexus_cli.context.groups import PLACEHOLDER, arrange, flatten, from_user, is_placeholder, is_request
 from nexus_cli.context.lane import Frame, Lane, frame_of, slot_of
 from nexus_cli.context.rewrite import Rewriter
-from nexus_cli.context.strategies import strategies
+from nexus_cli.context.strategies import Strategy, strategies
 from nexus_cli.context.timeline import MemoryLog, Timeline
-from nexus_cli.context.tokens import TokenCounter, get_token_counter
+from nexus_cli.context.tokens import TokenCounter, compact, get_token_counter
 from nexus_cli.core.clock import Clock, local_now, spoken
 from nexus_cli.core.entry import Form, Kind, Slot
-from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
+from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, sound
 from nexus_cli.core.services import Log
-from nexus_cli.core.wire import canonical
 
 
 @dataclass
@@ -55,44 +54,41 @@ class ContextManager:
         where groups were removed and records drops.
         """
         self.config = config or ContextConfig()
-        known = strategies()
-        if self.config.truncation_strategy not in known:
-            raise ValueError(
-                f"unknown truncation_strategy {self.config.truncation_strategy!r}: use {' or '.join(sorted(known))}"
-            )
+        strategy = _strategy(self.config.truncation_strategy)
         self.counter = token_counter or get_token_counter()
         self._clock = clock
+        self._logged = logger is not None
         self.lane = Lane(Timeline(logger or MemoryLog(), clock or local_now), self.measure)
-        strategy = known[self.config.truncation_strategy]
         self.rewriter = Rewriter(self.counter.count, strategy, low_water, markers, measure=self.measure)
         self._origin = self.lane.epoch
         self._hidden = False
         self._preambles: dict[int, str] = {}
+        self._built: tuple[int, tuple[Slot, ...]] = (self.lane.timeline.last, ())
 
     # -- what is said ------------------------------------------------------------------------------------------
 
     def set_system_prompt(self, prompt: str) -> None:
         """Set the system prompt; in a session it takes effect with the next epoch."""
-        self.reframe(replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt)))
+        self.reframe(self._frame_with(prompt))
 
     def set_tool_definitions(self, definitions: Sequence[Mapping[str, Any]]) -> None:
         """Set the tool schemas, in Chat Completions form."""
-        tools = tuple(definitions)
+        tools = tuple(deepcopy(dict(definition)) for definition in definitions)
         self.reframe(replace(self.frame(), tools=tools, tools_tokens=self.tools_cost(tools)))
 
     def add_user_message(self, content: str) -> None:
         """Add what the person said."""
-        self.lane.append(Kind.USER, Message(Role.USER, content), "person")
+        self._add(Kind.USER, Message(Role.USER, content), "person")
 
     def add_assistant_message(self, content: str, tool_calls: Sequence[ToolCall] | None = None) -> None:
         """Add the model's reply; one with neither text nor calls is not added."""
         if content or tool_calls:
-            self.lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, content, tuple(tool_calls or ())), "agent")
+            self._add(Kind.ASSISTANT, _own(Message(Role.ASSISTANT, content, tuple(tool_calls or ()))), "agent")
 
     def add_tool_result(self, tool_call_id: str, name: str, result: ToolResult | str) -> None:
         """Add the result of a call."""
         text = result if isinstance(result, str) else result.text
-        self.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=tool_call_id), f"tool:{name}")
+        self._add(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=tool_call_id), f"tool:{name}")
 
     def add_session_start_message(self) -> None:
         """Add seed A's `[Session started: ...]` as a user message."""
@@ -111,42 +107,49 @@ class ContextManager:
 
     @property
     def messages(self) -> list[Message]:
-        """What the model sees, without the system message; a copy."""
-        return [slot.message for slot in self.lane.slots]
+        """What the model sees, without the system message: what was built last, and what was added since. A copy."""
+        return [_own(slot.message) for slot in self._seen()]
 
     @property
     def history(self) -> list[Message]:
         """All there ever was; a copy."""
-        return [entry.message for entry in self.lane.timeline.read(1, self.lane.timeline.last)]
+        return [_own(entry.message) for entry in self.lane.timeline.read(1, self.lane.timeline.last)]
 
     def get_tool_definitions(self) -> list[dict[str, Any]]:
         """The tool schemas; a copy."""
-        return [dict(tool) for tool in self.lane.epoch.tools]
+        return [deepcopy(dict(tool)) for tool in self.lane.epoch.tools]
 
     def build_messages(self) -> list[Message]:
-        """The message list of the next request: system message, then the window, truncated if it does not fit."""
+        """The message list of the next request: system message, then the window, truncated if it does not fit.
+
+        Orphan and second tool results are left out of it, missing ones filled in, and so is what comes before the
+        first user message.
+        """
         self._dress()
         self._restore()
-        if self.lane.counted > self.available:
+        if self.is_over_budget():
             self._truncate()
+        shown = tuple(self._window())
+        self._built = (self.lane.timeline.last, shown)
         system = [Message(Role.SYSTEM, self.system_prompt)] if self.system_prompt else []
-        return system + [_with_preamble(slot) for slot in flatten(self.lane.groups())]
+        return system + [_own(_joined(slot.message, slot.preamble)) for slot in shown]
 
     def get_token_usage(self) -> dict[str, int]:
         """Tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
         epoch = self.lane.epoch
+        messages = sum(slot.tokens for slot in self._window())
         return {
             "system": epoch.system_tokens,
             "tools": epoch.tools_tokens,
-            "messages": self.lane.messages_tokens,
-            "total": self.lane.counted,
+            "messages": messages,
+            "total": epoch.system_tokens + epoch.tools_tokens + messages,
             "budget": self.config.max_tokens,
             "available": self.available,
         }
 
     def is_over_budget(self) -> bool:
         """Whether the next build has to truncate."""
-        return self.lane.counted > self.available
+        return self.get_token_usage()["total"] > self.available
 
     @property
     def available(self) -> int:
@@ -165,29 +168,30 @@ class ContextManager:
 
         Preserved messages are matched to the end of the window; what does not match is appended as new.
         """
-        if new_system_prompt is not None:
-            self.set_system_prompt(new_system_prompt)
-        window = self.lane.slots
-        preserved = list(preserved_messages)
+        seen, preserved = self._seen(), list(preserved_messages)
         matched = next(
-            (
-                size
-                for size in range(min(len(window), len(preserved)), 0, -1)
-                if [slot.message for slot in window[-size:]] == preserved[:size]
-            ),
+            (size for size in range(min(len(seen), len(preserved)), 0, -1) if _same(seen[-size:], preserved[:size])),
             0,
         )
+        frame = None if new_system_prompt is None else self._frame_with(new_system_prompt)
         tokens = self.measure(summary_message, "")
-        summary = Slot(self.lane.timeline.last, Form.SUMMARY, summary_message, tokens=tokens)
-        self._start_over((summary, *window[len(window) - matched :]), "compaction")
+        summary = Slot(self.lane.timeline.last, Form.SUMMARY, _own(summary_message), tokens=tokens)
+        self._start_over((summary, *seen[len(seen) - matched :]), "compaction", frame)
         for message in preserved[matched:]:
-            kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
-            self.lane.append(kind, message, "nexus")
+            if message.role is not Role.TOOL or message.content != PLACEHOLDER:
+                kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
+                self._add(kind, _own(message), "nexus")
 
     # -- counting ----------------------------------------------------------------------------------------------
 
     def measure(self, message: Message, preamble: str) -> int:
-        """Tokens of a message with overhead and preamble."""
+        """Tokens of a message with overhead and preamble.
+
+        With a clock of its own the manager counts both as the one text that it builds; in a session each is counted
+        once and remembered.
+        """
+        if preamble and self._clock:
+            return self.counter.count_messages([_joined(message, preamble)])
         return self.counter.count_messages([message]) + (self.counter.count(preamble) if preamble else 0)
 
     def system_cost(self, prompt: str) -> int:
@@ -196,13 +200,16 @@ class ContextManager:
 
     def tools_cost(self, tools: Sequence[Mapping[str, Any]]) -> int:
         """Tokens of tool schemas as compact JSON."""
-        return self.counter.count(canonical(list(tools)).decode()) if tools else 0
+        return self.counter.count(compact(list(tools))) if tools else 0
 
     # -- inside ------------------------------------------------------------------------------------------------
 
     def reframe(self, frame: Frame) -> None:
-        """Change the frame of an epoch that was not recorded or sent yet."""
-        self.lane.reframe(frame)
+        """Change the frame: of this epoch where nothing of it was recorded or sent yet, else in a new one."""
+        if not self.lane.begun:
+            self.lane.reframe(frame)
+        elif frame != self.frame():
+            self.lane.rewrite(self.lane.slots, "reload", (), frame)
 
     def frame(self) -> Frame:
         """System prompt and tools in force."""
@@ -214,46 +221,107 @@ class ContextManager:
         other.lane = lane
         return other
 
+    def _frame_with(self, prompt: str) -> Frame:
+        prompt = sound(prompt)
+        return replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt))
+
+    def _add(self, kind: Kind, message: Message, actor: str) -> None:
+        if self._logged and not self.lane.begun:
+            self.lane.begin()
+        self.lane.append(kind, message, actor)
+
+    def _window(self) -> list[Slot]:
+        """What a list built now would hold, if nothing were cut."""
+        return flatten(from_user(self.lane.groups()))
+
+    def _seen(self) -> list[Slot]:
+        """What was built last, and what was added since, late results in the place of their call's placeholder."""
+        last, shown = self._built
+        seen = list(shown)
+        waiting = {slot.message.tool_call_id: index for index, slot in enumerate(seen) if is_placeholder(slot)}
+        for slot in self.lane.slots:
+            if slot.entry > last:
+                place = waiting.pop(slot.message.tool_call_id, None) if slot.message.role is Role.TOOL else None
+                if place is None:
+                    seen.append(slot)
+                else:
+                    seen[place] = slot
+        return seen
+
     def _dress(self) -> None:
         """The date and time, fixed on the newest user message when it is first built."""
-        if self._clock is None or not self.lane.tail:
+        newest = next((slot for slot in reversed(self.lane.slots) if is_request((slot,))), None)
+        if self._clock is None or newest is None or newest.preamble:
             return
-        newest = next((slot for slot in reversed(self.lane.tail) if slot.message.role is Role.USER), None)
-        if newest is not None and not newest.preamble:
-            moment = self._clock()
-            preamble = f"Current date: {moment:%Y-%m-%d}, Current time: {moment:%H:%M} (local)"
+        moment = self._clock()
+        preamble = f"Current date: {moment:%Y-%m-%d}, Current time: {moment:%H:%M} (local)"
+        self._preambles[newest.entry] = preamble
+        if newest in self.lane.tail:
             self.lane.dress(preamble)
-            self._preambles[newest.entry] = preamble
+        else:
+            head = [self._dressed(slot) if slot is newest else slot for slot in self.lane.slots]
+            self.lane.rewrite(head, "reload", ())
 
     def _truncate(self) -> None:
         self._hidden = True
-        self.rewriter.truncate(self.lane, self.available)
+        self.rewriter.strategy = _strategy(self.config.truncation_strategy)
+        groups = list(from_user(self.lane.groups()))
+        request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
+        for index in {request, -1} if groups else ():
+            groups[index] = tuple(map(self._whole, groups[index]))
+        self.rewriter.truncate(self.lane, self.available, groups=groups)
+
+    def _whole(self, slot: Slot) -> Slot:
+        """An elided slot as it was: what is cut again is cut from the original."""
+        if slot.form is not Form.ELIDED:
+            return slot
+        return self._dressed(slot_of(self.lane.timeline.read(slot.entry, slot.entry)[0]))
 
     def _restore(self) -> None:
         """Show the whole history since the last compaction or clearing again, where it fits."""
         if not self._hidden:
             return
-        since = [
-            self._dressed(slot_of(entry))
-            for entry in self.lane.timeline.read(self._origin.base + 1, self.lane.timeline.last)
-        ]
-        whole = flatten(arrange([*self._origin.head, *since]))
+        read = self.lane.timeline.read(self._origin.base + 1, self.lane.timeline.last)
+        slots = [*self._origin.head, *(self._dressed(slot_of(entry)) for entry in read)]
+        whole = flatten(from_user(arrange(slots, self.measure)))
         fixed = self.lane.epoch.system_tokens + self.lane.epoch.tools_tokens
         if fixed + sum(slot.tokens for slot in whole) <= self.available:
-            self.lane.rewrite([*self._origin.head, *since], "restore", ())
+            self.lane.rewrite(slots, "restore", ())
             self._hidden = False
 
     def _dressed(self, slot: Slot) -> Slot:
         preamble = self._preambles.get(slot.entry, "")
         return replace(slot, preamble=preamble, tokens=self.measure(slot.message, preamble)) if preamble else slot
 
-    def _start_over(self, head: Sequence[Slot], cause: str) -> None:
-        self._origin = self.lane.rewrite(head, cause, ())
+    def _start_over(self, head: Sequence[Slot], cause: str, frame: Frame | None = None) -> None:
+        self._origin = self.lane.rewrite(head, cause, (), frame)
         self._hidden = False
+        self._built = (self.lane.timeline.last, tuple(head))
 
 
-def _with_preamble(slot: Slot) -> Message:
-    if not slot.preamble:
-        return slot.message
-    parts = (slot.preamble, slot.message.content)
-    return replace(slot.message, content="\n\n".join(parts if slot.message.role is Role.USER else reversed(parts)))
+def _strategy(name: str) -> Strategy:
+    known = strategies()
+    if name not in known:
+        raise ValueError(f"unknown truncation_strategy {name!r}: use {' or '.join(sorted(known))}")
+    return known[name]
+
+
+def _joined(message: Message, preamble: str) -> Message:
+    """`message` with its preamble: before the text of the person, after that of a tool."""
+    if not preamble:
+        return message
+    parts = (preamble, message.content)
+    return replace(message, content="\n\n".join(parts if message.role is Role.USER else reversed(parts)))
+
+
+def _own(message: Message) -> Message:
+    """`message`, its call arguments copied: nobody else can change them."""
+    return replace(message, tool_calls=deepcopy(message.tool_calls)) if message.tool_calls else message
+
+
+def _same(slots: Sequence[Slot], messages: Sequence[Message]) -> bool:
+    """Whether `messages` are those of the slots, with or without their preambles."""
+    return all(
+        message in (slot.message, _joined(slot.message, slot.preamble))
+        for slot, message in zip(slots, messages, strict=True)
+    )

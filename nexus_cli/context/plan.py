@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction import create_summary_message
-from nexus_cli.context.groups import Group, flatten, is_request, size
+from nexus_cli.context.groups import Group, flatten, is_request, newest, size
 from nexus_cli.core.clip import clip, plain_marker
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Form, Slot
@@ -44,19 +44,25 @@ class Plan:
     @property
     def entries(self) -> tuple[int, int]:
         """First and last entry that go."""
-        return self.gone[0][0].entry if self.gone[0][0].form in (Form.FULL, Form.ELIDED) else 1, self.gone[-1][-1].entry
+        first = self.gone[0][0]
+        return first.entry if first.form in (Form.FULL, Form.ELIDED) else 1, newest(self.gone)
 
 
-def plan(groups: Sequence[Group], *, available: int, target: int, count: Callable[[str], int]) -> Plan | None:
-    """The plan that brings the messages to about `target` tokens (of `available`), or None when nothing would go."""
+def plan(
+    groups: Sequence[Group], *, available: int, target: int, count: Callable[[str], int], run: int = 0
+) -> Plan | None:
+    """The plan that brings the messages to about `target` tokens (of `available`), or None when nothing would go.
+
+    The current run began with entry `run` (0: with the newest user message).
+    """
     requests = [index for index, group in enumerate(groups) if is_request(group)]
     if len(groups) < 2:
         return None
     cap = max(SUMMARY_FLOOR, min(int(available * SUMMARY_SHARE), target // 2))
     room = target - cap - NOTE_TOKENS
-    current = requests[-1] if requests else None
-    first = _first_kept(groups, requests, room, int(available * NEWEST_SHARE))
-    before_kept = [current] if current is not None and current < first else []
+    current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
+    first = _first_kept(groups, requests, current, room, int(available * NEWEST_SHARE))
+    before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
     if not any(group[0].form is not Form.MARKER for group in gone):
         return None
@@ -66,17 +72,18 @@ def plan(groups: Sequence[Group], *, available: int, target: int, count: Callabl
     return Plan(gone, kept, words, cap, sum(map(size, groups)))
 
 
-def _first_kept(groups: Sequence[Group], requests: Sequence[int], room: int, newest: int) -> int:
+def _first_kept(
+    groups: Sequence[Group], requests: Sequence[int], current: Sequence[int], room: int, most: int
+) -> int:
     """Index of the first group of the kept tail: whole recent turns where they fit, else the newest groups."""
-    if requests:
-        room -= size(groups[requests[-1]])
+    room -= sum(size(groups[index]) for index in current)
     first, total = len(groups) - 1, size(groups[-1])
-    while first > 0 and total + size(groups[first - 1]) <= min(room, newest):
+    while first > 0 and total + size(groups[first - 1]) <= min(room, most):
         first -= 1
         total += size(groups[first])
     starts = [index for index in requests[-KEPT_TURNS:] if index < first]
     for start in reversed(starts):
-        if sum(map(size, groups[start:])) > room + size(groups[requests[-1]]):
+        if sum(map(size, groups[start:])) > room + sum(size(groups[index]) for index in current if index >= start):
             break
         first = start
     return first

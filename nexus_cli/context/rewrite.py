@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from nexus_cli.context.groups import Group
 from nexus_cli.context.lane import Frame, Lane, frame_of
+from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import Strategy
-from nexus_cli.context.truncation import Cut, Hole, Shears, cut
+from nexus_cli.context.truncation import Cut, Hole, cut
 from nexus_cli.core.clip import Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role
@@ -32,32 +34,51 @@ class Rewriter:
     measure: Callable[[Message, str], int] = field(kw_only=True)
 
     def truncate(
-        self, lane: Lane, available: int, *, cause: str = "truncation", frame: Frame | None = None
+        self,
+        lane: Lane,
+        available: int,
+        *,
+        cause: str = "truncation",
+        frame: Frame | None = None,
+        groups: Sequence[Group] | None = None,
     ) -> list[Drop]:
-        """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded."""
+        """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded.
+
+        `groups` is what there is to choose from, if not the window as it is.
+        """
         frame = frame or frame_of(lane.epoch)
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
         result = cut(
-            lane.groups(),
+            lane.groups() if groups is None else groups,
             hard=available - fixed,
             soft=int(available * (self.low_water or 1.0)) - fixed,
-            floor=int(available * REQUEST_FLOOR),
+            floor=self._floor(available, available - fixed),
             strategy=self.strategy,
-            shears=Shears(self.count, lambda slot: self._marker(lane, slot, ids)),
+            shears=Shears(
+                self.count,
+                self.measure,
+                lambda slot: self._marker(lane, slot, ids, drop_marker),
+                lambda slot: self._marker(lane, slot, ids, inner_marker),
+            ),
             summaries=self.markers,
+            run=lane.run,
         )
         drops = [self._elided(lane, old, new, ids) for old, new in result.elided] if self.markers else []
         head = self._head(lane, result, drops)
         lane.rewrite(head, cause, drops, frame)
         return drops
 
-    def _marker(self, lane: Lane, slot: Slot, ids: dict[int, str]) -> Marker:
+    def _floor(self, available: int, room: int) -> int:
+        """The least that the request keeps. Without markers the window fits before all, where there is room at all."""
+        return 0 if room > 0 and not self.markers else int(available * REQUEST_FLOOR)
+
+    def _marker(self, lane: Lane, slot: Slot, ids: dict[int, str], named: Callable[[str], Marker]) -> Marker:
         if not self.markers:
             return plain_marker
         if slot.entry not in ids:
             ids[slot.entry] = lane.timeline.log.next_drop()
-        return drop_marker(ids[slot.entry])
+        return named(ids[slot.entry])
 
     def _elided(self, lane: Lane, old: Slot, new: Slot, ids: dict[int, str]) -> Drop:
         message = old.message
@@ -100,3 +121,12 @@ class Rewriter:
         )
         message = Message(Role.USER, text)
         return Slot(hole.last, Form.MARKER, message, tokens=self.measure(message, ""))
+
+
+def inner_marker(drop_id: str) -> Marker:
+    """The marker inside call arguments: names the drop, which holds the arguments as JSON, and no range of it."""
+
+    def marker(start: int, end: int, total: int, tokens: int) -> str:
+        return f'[... {tokens} tokens left out: recall("{drop_id}") ...]'
+
+    return marker

@@ -1,25 +1,26 @@
 """Cutting a window to a budget (seed A, laws 2 to 4): a pure function from groups to the slots that stay.
 
-The newest user message and the newest group always stay; where even they do not fit, results inside the newest group
-are elided first, then the request down to its floor. What else stays is the strategy's choice. Groups before the first
-user message that stays are left out.
+The current request with its steering and the newest group always stay; where even they do not fit, results inside the
+newest group are elided first, then the request down to its floor. What else stays is the strategy's choice. Groups
+before the first user message that stays are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from nexus_cli.context.groups import Group, size
+from nexus_cli.context.groups import Group, is_request, newest, size
+from nexus_cli.context.shears import Shears, level
 from nexus_cli.context.strategies import Strategy
-from nexus_cli.core.clip import Marker, clip
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
 
-SMALLEST = 48
-"""No text is elided below so many tokens: the marker alone takes most of that."""
-MARKER_TOKENS = 80
+REQUEST_SHARE = 2 / 3
+"""Share of the messages' room that an oversized request is cut to, a little more than when it was recorded: the run
+needs the rest for its steps."""
+TRIES = 4
+"""How often a height is guessed, before everything is cut down to its markers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,43 +47,6 @@ class Cut:
     elided: tuple[tuple[Slot, Slot], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Shears:
-    """How texts are shortened: the counter, and the marker for a slot."""
-
-    count: Callable[[str], int]
-    marker: Callable[[Slot], Marker]
-
-    def shorten(self, slot: Slot, cap: int) -> Slot:
-        """`slot` in about `cap` tokens: its text, then the strings of its call arguments, cut in the middle."""
-        message = slot.message
-        fixed = slot.tokens - self.count(message.content)
-        marker = self.marker(slot)
-        clipped = clip(message.content, max(SMALLEST, cap - fixed), self.count, marker)
-        calls = message.tool_calls
-        saved = 0
-        if calls and slot.tokens - clipped.tokens > cap:
-            share = max(SMALLEST, cap // len(calls))
-            lean = tuple(replace(call, arguments=self._lean(call.arguments, share, marker)) for call in calls)
-            saved = sum(
-                self.count(str(old.arguments)) - self.count(str(new.arguments))
-                for old, new in zip(calls, lean, strict=True)
-            )
-            calls = lean
-        short = replace(message, content=clipped.text, tool_calls=calls)
-        tokens = fixed + self.count(clipped.text) - saved
-        return replace(slot, form=Form.ELIDED, message=short, tokens=tokens) if tokens < slot.tokens else slot
-
-    def _lean(self, value: Any, cap: int, marker: Marker) -> Any:
-        if isinstance(value, str):
-            return clip(value, cap, self.count, marker).text
-        if isinstance(value, Mapping):
-            return {key: self._lean(item, cap, marker) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._lean(item, cap, marker) for item in value]
-        return value
-
-
 def newest_request(groups: Sequence[Group]) -> int | None:
     """Index of the newest user message (a summary counts, a marker does not), or None."""
     for index in reversed(range(len(groups))):
@@ -92,27 +56,44 @@ def newest_request(groups: Sequence[Group]) -> int | None:
     return None
 
 
+def run_requests(groups: Sequence[Group], run: int) -> list[int]:
+    """Indices of the request in force and its steering: what the person said from entry `run` on, else the newest."""
+    latest = newest_request(groups)
+    if latest is None:
+        return []
+    return [i for i, group in enumerate(groups) if run and is_request(group) and group[0].entry >= run] or [latest]
+
+
 def cut(
-    groups: Sequence[Group], *, hard: int, soft: int, floor: int, strategy: Strategy, shears: Shears, summaries: bool
+    groups: Sequence[Group],
+    *,
+    hard: int,
+    soft: int,
+    floor: int,
+    strategy: Strategy,
+    shears: Shears,
+    summaries: bool,
+    run: int = 0,
 ) -> Cut:
     """Cut `groups` to `soft` tokens, never above `hard` (tokens for messages alone).
 
-    `floor` is the least that the request keeps; with `summaries`, summaries stay as long as they fit.
+    `floor` is the least that the request keeps; with `summaries`, summaries stay as long as they fit. The current run
+    began with entry `run` (0: with the newest user message).
     """
     places = [index for index, group in enumerate(groups) if group[0].form is not Form.MARKER]
     everything, groups = groups, [groups[index] for index in places]
     if not groups:
         return Cut((), (), ())
-    request = newest_request(groups)
-    required = {len(groups) - 1} | ({request} if request is not None else set())
-    lean = _shrunk(list(groups), request, max(hard, floor), floor, shears)
+    requests = run_requests(groups, run)
+    required = {len(groups) - 1, *requests}
+    lean = _shrunk(list(groups), requests, max(hard, floor), floor, shears)
     sizes = [size(group) for group in lean]
     if summaries:
         for index, group in enumerate(lean):
             if group[0].form is Form.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
                 required.add(index)
     kept = sorted(strategy.choose(sizes, min(hard, soft), required))
-    if request is not None:
+    if requests:
         first = next(index for index in kept if lean[index][0].message.role is Role.USER)
         kept = [index for index in kept if index >= first]
     elided = tuple(
@@ -124,43 +105,46 @@ def cut(
     return Cut(tuple(lean[i] for i in kept), tuple(_holes(everything, [places[i] for i in kept])), elided)
 
 
-def _shrunk(groups: list[Group], request: int | None, hard: int, floor: int, shears: Shears) -> list[Group]:
-    """`groups` with the newest one, then the request, elided so far that both fit `hard`."""
-    newest = len(groups) - 1
-    others = 0 if request in (None, newest) else size(groups[request or 0])
-    if others + size(groups[newest]) <= hard:
+def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int, shears: Shears) -> list[Group]:
+    """`groups` with the newest one, then the requests before it, elided so far that all of them fit `hard`.
+
+    Where there is no room at all they stay as they are.
+    """
+    tail = len(groups) - 1
+    earlier = [index for index in requests if index != tail]
+    others = sum(size(groups[index]) for index in earlier)
+    if hard <= 0 or others + size(groups[tail]) <= hard:
         return groups
-    if request == newest:
-        groups[newest] = _fit_group(groups[newest], hard, shears)
-        return groups
-    least = min(others, max(floor, SMALLEST))
-    groups[newest] = _fit_group(groups[newest], max(hard - others, min(hard - least, hard // 2)), shears)
-    if request is not None and others + size(groups[newest]) > hard:
-        groups[request] = _fit_group(groups[request], max(hard - size(groups[newest]), least), shears)
+    cap = max(int(hard * REQUEST_SHARE), floor)
+    room = hard - min(others, cap)
+    groups[tail] = _fit_group(groups[tail], min(room, cap) if tail in requests else room, shears)
+    left = max(min(cap, hard - size(groups[tail])), min(others, floor))
+    if others > left:
+        height = level([size(groups[index]) for index in earlier], left)
+        for index in earlier:
+            groups[index] = _fit_group(groups[index], height, shears)
     return groups
 
 
 def _fit_group(group: Group, budget: int, shears: Shears) -> Group:
-    """`group` in `budget` tokens: its largest slots are levelled down to one height."""
-    for _ in range(4):
-        excess = size(group) - budget
-        if excess <= 0:
+    """`group` in `budget` tokens, if its markers fit: its largest slots are levelled down to one height."""
+    if size(group) <= budget:
+        return group
+    aim = budget
+    for _ in range(TRIES):
+        short = _levelled(group, aim, shears)
+        over = size(short) - budget
+        if over <= 0:
+            return short
+        aim -= over
+        if aim <= 0:
             break
-        level = _level([slot.tokens for slot in group], budget)
-        group = tuple(shears.shorten(slot, level) if slot.tokens > level else slot for slot in group)
-        budget -= max(0, size(group) - budget) // 2
-    return group
+    return _levelled(group, 0, shears)
 
 
-def _level(sizes: Sequence[int], budget: int) -> int:
-    """The height to which the largest sizes come down so that all together fit `budget`."""
-    left = max(0, budget)
-    for rest, value in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - rest)
-        if value > share:
-            return max(SMALLEST, share)
-        left -= value
-    return max(sizes)
+def _levelled(group: Group, budget: int, shears: Shears) -> Group:
+    height = level([slot.tokens for slot in group], budget)
+    return tuple(shears.shorten(slot, height) if slot.tokens > height else slot for slot in group)
 
 
 def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
@@ -170,8 +154,8 @@ def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
         missing = groups[previous + 1 : index]
         if missing:
             real = [group for group in missing if group[0].form is not Form.MARKER]
-            first = groups[previous][-1].entry + 1 if previous >= 0 else 1
+            first = newest([groups[previous]]) + 1 if previous >= 0 else 1
             old = None if real else missing[-1][0]
-            holes.append(Hole(position, first, missing[-1][-1].entry, len(real), sum(map(size, real)), old))
+            holes.append(Hole(position, first, newest(missing), len(real), sum(map(size, real)), old))
         previous = index
     return holes

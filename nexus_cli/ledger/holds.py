@@ -26,10 +26,10 @@ class Hold:
         return cls._take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @classmethod
-    def wait(cls, path: Path) -> Hold:
-        """The lock at `path`, as soon as nobody else has it; `OSError` when the file cannot be made."""
+    def wait(cls, path: Path, *, shared: bool = False) -> Hold:
+        """The lock at `path`, as soon as nobody else has it (`shared`: nobody alone); `OSError` as with `take`."""
         while True:
-            held = cls._take(path, fcntl.LOCK_EX)
+            held = cls._take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             if held is not None:
                 return held
 

@@ -45,16 +45,13 @@ def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
     `NexusError("ledger", ...)` for a place that cannot be written, a newer schema, another program's database.
     """
     what = f"the ledger {path} cannot be opened"
+    door = lock_folder(path) / "opening.lock"
     try:
-        _prepare(path)
-        try:
-            connection = patiently(lambda: _ready(path))
-            if connection is not None:
-                return connection
-        except sqlite3.DatabaseError as error:
-            if primary_code(error) not in _BROKEN:
-                raise
-        with Hold.wait(lock_folder(path) / "opening.lock"):
+        with Hold.wait(door, shared=True):
+            connection = _as_it_is(path)
+        if connection is not None:
+            return connection
+        with Hold.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
             return _settled(path, notices)
     except OSError as error:
         raise NexusError("ledger", what, error.strerror or str(error), _WAYS_OUT) from error
@@ -116,9 +113,11 @@ def _journal(connection: sqlite3.Connection) -> str:
 
 def _known(connection: sqlite3.Connection, path: Path) -> int:
     """The version of a file that this program may use."""
-    found = schema.version(connection)
-    owner = connection.execute("PRAGMA application_id").fetchone()[0]
+    connection.execute("BEGIN")  # one view of all three, while another program may be making its tables
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    owner = connection.execute("PRAGMA application_id").fetchone()[0]
+    found = schema.version(connection)
+    connection.execute("COMMIT")
     if owner != schema.APPLICATION and tables:
         why = "it is the database of another program"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to another folder")
@@ -129,8 +128,20 @@ def _known(connection: sqlite3.Connection, path: Path) -> int:
     return found
 
 
+def _as_it_is(path: Path) -> sqlite3.Connection | None:
+    """A connection to a ledger that needs nothing; None when there is something to do first."""
+    _prepare(path)
+    try:
+        return patiently(lambda: _ready(path))
+    except sqlite3.DatabaseError as error:
+        if primary_code(error) not in _BROKEN:
+            raise
+    return None
+
+
 def _settled(path: Path, notices: list[str]) -> sqlite3.Connection:
-    """Create, bring forward, or set aside; under the opening lock, so one process does it and the others find it."""
+    """Create, bring forward, or set aside."""
+    _prepare(path)
     try:
         return patiently(lambda: _made(path))
     except sqlite3.DatabaseError as error:

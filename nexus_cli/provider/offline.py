@@ -6,8 +6,10 @@ from the environment stands there only while it reads it: a program that a tool 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,7 +50,10 @@ def offline() -> Iterator[None]:
 
 
 def quiet(module: Any) -> None:
-    """Sets up the module after its import."""
+    """Sets up the module after its import, and silences what it and pydantic under it would write to stderr."""
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     module.suppress_debug_info = True
     module.telemetry = False
     module.set_verbose = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core.wire import WireRules
-from nexus_cli.provider.names import split
+from nexus_cli.provider.names import LOCAL, split
 
 GO_ON = "Go on."
 NOTED = "Understood."
@@ -48,18 +48,19 @@ UPSTREAM = (
     ("devstral", "mistral"),
 )
 """Part of a model's name to the family behind a provider that passes requests on."""
-PASSING_ON = frozenset({"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_ai_gateway", "litellm_proxy"})
+PASSING_ON = LOCAL | {"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_ai_gateway", "litellm_proxy"}
+"""Providers behind which the model's name decides: a server of one's own has the template of its model."""
 
 
-def rules_for(provider: str) -> WireRules:
-    """The rules of `provider`, a provider's name or a model's whole name (`openrouter/mistralai/mistral-large`).
+def rules_for(provider: str, model: str = "") -> WireRules:
+    """The rules of `provider`, which may be a model's whole name (`openrouter/mistralai/mistral-large`) instead.
 
-    Behind a provider that passes requests on the model's name decides. Unknown ones get OpenAI's rules. The result's
-    `provider` is always the provider asked for.
+    Behind a provider that passes requests on, the name of `model` decides. Unknown ones get OpenAI's rules. The
+    result's `provider` is always the provider asked for.
     """
     name = split(provider)[0] or provider.partition("/")[0]
     family = FAMILY.get(name, name)
     if name in PASSING_ON:
-        family = next((f for part, f in UPSTREAM if part in provider.lower()), FAMILY.get(name, "openai"))
+        family = next((f for part, f in UPSTREAM if part in f"{provider} {model}".lower()), family)
     rules = RULES.get(family, RULES["openai"])
     return rules if rules.provider == name or not name else replace(rules, provider=name)

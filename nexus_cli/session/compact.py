@@ -16,7 +16,7 @@ from nexus_cli.context.lane import Frame
 from nexus_cli.context.prompts import prompt
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
@@ -34,6 +34,16 @@ class Failed(Exception):
     """A summary that cannot be accepted, with the reason."""
 
 
+class TooLong(Failed):
+    """The fork itself was refused as too long: another fork would be too."""
+
+    def __init__(self, error: ProviderError, counted: int) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.counted = counted
+        """Tokens of the refused request by our count."""
+
+
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
     frame = await engine.frame()
@@ -41,7 +51,13 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     target = int(share * available) - frame.system_tokens - frame.tools_tokens
     before = engine.lane.counted
     engine.emit(event.CompactionStart(cause, engine.meter.estimate(before)))
-    plan = planning.plan(engine.lane.groups(), available=available, target=target, count=engine.context.counter.count)
+    plan = planning.plan(
+        engine.lane.groups(),
+        available=available,
+        target=target,
+        count=engine.context.counter.count,
+        run=engine.lane.run,
+    )
     try:
         if plan is None:
             raise Failed("nothing can be summed up")
@@ -50,6 +66,9 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     except Failed as reason:
         engine.last_failed_compaction = engine.step
         engine.emit(event.CompactionDone(False, before, before, str(reason)))
+        if isinstance(reason, TooLong):
+            engine.overflowed(reason.counted, reason.error)
+            return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
         return False
     engine.last_failed_compaction = None
     engine.emit(event.CompactionDone(True, before, after))
@@ -85,6 +104,8 @@ async def _summary(engine: Engine, plan: planning.Plan, cause: str, instructions
                 break
             try:
                 return await _answer(forked(engine, "compact", asked), plan.summary_cap)
+            except TooLong:
+                raise
             except Failed as reason:
                 why = str(reason)
     try:
@@ -104,6 +125,8 @@ async def _answer(side: Engine, cap: int) -> str:
         output = side.spending.output_cap(side.model.info, side.expected())
         reply = await exchange(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
     except NexusError as error:
+        if isinstance(error, ProviderError) and error.kind == "overflow":
+            raise TooLong(error, side.lane.counted) from None
         raise Failed(error.message) from None
     if reply.message.tool_calls:
         raise Failed("the model answered with a tool call")
@@ -118,6 +141,8 @@ async def _answer(side: Engine, cap: int) -> str:
 async def _from_transcript(engine: Engine, plan: planning.Plan, instructions: str) -> str:
     """Sum up a plain transcript, piece by piece, each with the summary so far."""
     model = engine.summarizer()
+    if model.info.name == engine.model.info.name:
+        model = engine.model
     messages = [slot.message for slot in flatten(plan.gone)]
     summary = ""
     side = separate(engine, "compact", model)

@@ -10,7 +10,8 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.event import Event
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.core.settings import Compact
@@ -93,6 +94,19 @@ class Engine:
             round((lane.messages_tokens - event) * scale),
             round(event * scale),
         )
+
+    def planned(self) -> TokenBudget:
+        """The budget with what the window holds now."""
+        return replace(self.budget, used=self.used())
+
+    def overflowed(self, counted: int, error: ProviderError) -> None:
+        """A request of `counted` tokens by our count was refused as too long: learn from the provider's words."""
+        self.meter.overflowed(counted, error.counted, error.limit)
+        if self.calibrations:
+            self.calibrations.calibrate(self.model.info.name, self.meter.calibration)
+        if error.limit and error.limit < self.budget.window:
+            self.narrow(error.limit)
+            self.emit(Notice(f"the provider's window is {error.limit} tokens; this session now keeps to it"))
 
     def narrow(self, window: int) -> None:
         """The provider's window is smaller than we knew."""

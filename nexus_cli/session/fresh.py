@@ -49,7 +49,7 @@ def fresh_epoch(
         drop_of(log, local_now),
     )
     frames = Frames(
-        gatherer, Model(info, _Nobody(), options.effort), rules_for(info.provider).dumps(), registry.get_definitions(),
+        gatherer, Model(info, _Nobody(), options.effort), rules_for(info.provider, info.name).dumps(), registry.get_definitions(),
         context.system_cost, context.tools_cost,
     )  # fmt: skip
     frame, event = asyncio.run(_both(frames, gatherer))

@@ -27,13 +27,7 @@ async def make_room(engine: Engine) -> None:
 
 async def after_overflow(engine: Engine, error: ProviderError) -> None:
     """The provider refused the request as too long: learn from its words and cut harder than usual."""
-    window = error.limit or engine.budget.window
-    engine.meter.overflowed(engine.lane.counted, error.counted, error.limit)
-    if engine.calibrations:
-        engine.calibrations.calibrate(engine.model.info.name, engine.meter.calibration)
-    if window < engine.budget.window:
-        engine.narrow(window)
-        engine.emit(event.Notice(f"the provider's window is {window} tokens; this session now keeps to it"))
+    engine.overflowed(engine.lane.counted, error)
     _refuse_if_hopeless(engine)
     if not await compact(engine, "overflow", engine.compact.overflow_to):
         truncate(engine)

@@ -18,6 +18,7 @@ from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, notice, times_in_a_row
+from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import after_overflow, make_room
 
 
@@ -44,6 +45,7 @@ async def request(engine: Engine) -> None:
     await dress(engine)
     await renew(engine)
     await make_room(engine)
+    engine.emit(event.ContextPlan(plan_value(engine)))
     try:
         await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected()))
     except ProviderError as error:

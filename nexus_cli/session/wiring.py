@@ -93,7 +93,7 @@ def _open(
         ledger.touch_session(found.id, model=info.name)
     asked = provider or Retrying(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
-        tries=settings.provider.retries,
+        tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )
     wiring = _Wiring(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
@@ -142,7 +142,7 @@ class _Wiring:
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         gatherer = self._gatherer(log, budget, counter, lambda: engine)
         frames = Frames(
-            gatherer, model, rules_for(info.provider).dumps(), registry.get_definitions(), context.system_cost,
+            gatherer, model, rules_for(info.provider, info.name).dumps(), registry.get_definitions(), context.system_cost,
             context.tools_cost,
         )  # fmt: skip
         engine = Engine(

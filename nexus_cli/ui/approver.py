@@ -58,6 +58,8 @@ class TerminalApprover:
 
     def _show(self, question: Question) -> None:
         lines = through(question.detail).splitlines()
+        if len(lines) == 1 and question.detail.strip() in question.what:
+            lines = []
         if len(lines) > SHOWN_LINES:
             lines[SHOWN_LINES:] = [f"... and {len(lines) - SHOWN_LINES} more lines"]
         bold, plain = ("\x1b[1m", "\x1b[0m") if self._stream.colour else ("", "")

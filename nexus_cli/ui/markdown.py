@@ -10,7 +10,8 @@ from io import StringIO
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import Heading
 from rich.markdown import Markdown as RichMarkdown
 from rich.padding import Padding
 from rich.syntax import Syntax
@@ -19,6 +20,18 @@ from rich.theme import Theme
 
 from nexus_cli.ui.blocks import Block, Blocks
 from nexus_cli.ui.door import Door, through
+
+
+class _LeftHeading(Heading):
+    """rich centres a first heading, which suits a page and not a stream."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        yield self.text
+
+
+class _LeftMarkdown(RichMarkdown):
+    elements = RichMarkdown.elements | {"heading_open": _LeftHeading}
 
 
 class Markdown:
@@ -79,7 +92,7 @@ class Markdown:
         return Padding(code, (0, 0, 0, 4))
 
     def _prose(self, block: Block) -> RenderableType:
-        made = RichMarkdown("", hyperlinks=False, code_theme="ansi_dark")
+        made = _LeftMarkdown("", hyperlinks=False, code_theme="ansi_dark")
         made.markup = block.text
         made.parsed = self._parser.parse(block.text)
         _clean(made.parsed)

@@ -175,10 +175,21 @@ def doctor_text(value: Value, width: int) -> str:
     lines = []
     for check in value["checks"]:
         head = f"{signs[check['status']]} {check['name']}: {check['detail']}"
-        lines += textwrap.wrap(head, max(30, width), subsequent_indent=" " * 8)
+        lines += _wrap(head, width, first="")
         if check["hint"]:
-            lines += textwrap.wrap(check["hint"], max(30, width), initial_indent=" " * 8, subsequent_indent=" " * 8)
+            lines += _wrap(check["hint"], width)
     last = "nexus can work here." if value["ok"] else "Something is broken, see above."
     if value["ok"] and not value["model"]:
         last = "nexus can work here as soon as it has a model, see above."
     return "\n".join([*lines, "", last])
+
+
+def _wrap(text: str, width: int, *, first: str = " " * 8) -> list[str]:
+    return textwrap.wrap(
+        text,
+        max(30, width),
+        initial_indent=first,
+        subsequent_indent=" " * 8,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -17,7 +17,7 @@ SHORT, LONG = 100, 100_000
 
 
 def context(place: Scene, session: str) -> float:
-    """Seconds of CPU of the report of `session`; `ChildFailedError` when it does not show the window of that session."""
+    """Seconds of CPU of the report of `session`; `ChildFailedError` when it shows another window."""
     child = place.child((NEXUS, "context", "--session", session, "--json"))
     report = json.loads(child.printed)
     if report["session"] != session or report["history"]["entries"] < VISIBLE:

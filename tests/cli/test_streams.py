@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -146,3 +147,23 @@ def test_the_folder_of_cd_is_as_untrusted_as_the_working_folder(engine: Run, tmp
     latin = "Größe\n".encode("latin-1") * 20
     done = engine("answer", "ask", "-C", "other", "hi", env={"PYTHONPATH": str(other)}, stdin=latin)
     assert done.returncode == 0 and b"not UTF-8" in done.stderr and not (tmp_path / "caught").exists()
+
+
+def test_a_library_cannot_put_the_working_folder_back(tmp_path: Path) -> None:
+    (tmp_path / "canary.py").write_text("print('caught')\n")
+    code = (
+        "from nexus_cli.cli import process; import importlib, os, sys\n"
+        "process.forget_working_folder()\n"
+        "for entry in (os.getcwd(), '', '.'):\n"
+        "    sys.path.append(entry); importlib.invalidate_caches()\n"
+        "    try: import canary\n"
+        "    except ImportError: print('absent')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "absent\n" * 3, done.stderr
+
+
+def test_working_in_a_folder_of_the_interpreter_is_no_trouble(nexus: Run) -> None:
+    for folder in (os.path.dirname(typer.__path__[0]), os.path.dirname(os.__file__), typer.__path__[0]):
+        assert nexus("ask", "hi", cwd=folder).returncode == 2
+        assert nexus("--help", cwd=folder).returncode == 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from server.meter import Meter
 from server.play import ScriptedServer
 
+from nexus_cli.context import tokens
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.paths import places
@@ -33,6 +35,9 @@ MODELS = {"chat": "openai/law", "anthropic": "anthropic/claude-sonnet-4-5", "gem
 """Wire form to the model that is asked in it."""
 ZONE = timezone(timedelta(hours=1))
 MORNING = datetime(2026, 1, 13, 9, 30, tzinfo=ZONE)
+
+loaded = cache(tokens._load)
+"""A token table takes half a second to load; hundreds of sessions of one process share it."""
 
 Act = Callable[[Event, int], None]
 """What a person does when event number n is shown."""
@@ -112,6 +117,7 @@ def world(folder: Path, script: Any, *, refuse_above: int | None = None, factor:
             patch.setenv(name, value)
         patch.setenv("NEXUS_HOME", str(folder / "home"))
         patch.setattr(retry, "FIRST_WAIT", 0.002)
+        patch.setattr(tokens, "_load", loaded)
         yield made
 
 

@@ -28,7 +28,7 @@ KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
 SECONDS = 60
 """After so long a child is ended and its test fails."""
 PRICED = f'[models."{MODEL}"]\nwindow = 128000\nmax_output = 8192\ninput_price = 2.0\noutput_price = 8.0\n'
-QUICK = "[provider]\nretries = 1\nretry_seconds = 2.0\nstall_seconds = 5.0\n"
+QUICK = "[provider]\nretries = 1\nretry_seconds = 20.0\nstall_seconds = 5.0\n"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -100,12 +100,18 @@ class Stage:
         merged: dict[str, str | None] = {**self.environment, **(changes or {})}
         return {name: value for name, value in merged.items() if value is not None}
 
-    def begin(self, *arguments: str, env: dict[str, str | None] | None = None, **more: Any) -> subprocess.Popen[bytes]:
-        """The program, started; whoever starts it ends it (`ended`)."""
+    def begin(
+        self, *arguments: str, bug: str = "", env: dict[str, str | None] | None = None, **more: Any
+    ) -> subprocess.Popen[bytes]:
+        """The program, started; whoever starts it ends it (`end`). `bug` is Python that breaks it before it starts."""
         streams: dict[str, Any] = {
             "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder,
         }  # fmt: skip
-        return subprocess.Popen([NEXUS, *arguments], env=self.env(env), **{**streams, **more})
+        command = [NEXUS, *arguments]
+        if bug:
+            program = f"import sys; sys.argv = {['nexus', *arguments]!r}; {bug}; import nexus_cli.__main__ as m; m.main()"
+            command = [sys.executable, "-c", program]
+        return subprocess.Popen(command, env=self.env(env), **{**streams, **more})
 
     def run(self, *arguments: str, stdin: bytes | None = None, **more: Any) -> Done:
         """`nexus ARGUMENTS` to its end."""
@@ -200,3 +206,12 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 def calls(*made: Sequence[Any]) -> dict[str, Any]:
     """A step of the model with calls: `calls(("bash", {"command": "ls"}), ...)`."""
     return {"calls": [{"name": name, "arguments": arguments} for name, arguments in made]}
+
+
+def play(folder_for: Callable[[str], Path], *scenes: Callable[[Path], Any]) -> dict[str, Any]:
+    """Every scene run once, a few at a time, each with a folder of its own; what they returned, by their names."""
+
+    def one(scene: Callable[[Path], Any]) -> tuple[str, Any]:
+        return scene.__name__, scene(folder_for(scene.__name__))
+
+    return dict(together(one, scenes))

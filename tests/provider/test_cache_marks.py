@@ -15,9 +15,7 @@ from nexus_cli.provider.cache_marks import LOOK_BACK, MAX_MARKS, blocks, cache_k
 
 
 def batch(calls: int) -> list[dict[str, Any]]:
-    made = [
-        {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}} for n in range(calls)
-    ]
+    made = [{"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}} for n in range(calls)]
     results = [{"role": "tool", "tool_call_id": f"c{n}", "content": f"r{n}"} for n in range(calls)]
     return [{"role": "assistant", "content": None, "tool_calls": made}, *results]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.core.errors import EXIT_STATUS, ProviderError
@@ -154,6 +154,7 @@ def test_a_line_is_one_line_of_bounded_length(text: str) -> None:
     assert len(line) <= LINE and len(line.splitlines()) <= 1
 
 
+@settings(max_examples=30)  # each new name reads the price table
 @given(st.text(max_size=200), st.one_of(st.none(), st.integers(100, 599)))
 def test_anything_that_is_raised_is_sorted(text: str, status: int | None) -> None:
     found = failure(Said(text, status), model=text)
@@ -172,7 +173,9 @@ def test_loopback_is_recognised(address: str) -> None:
     assert is_loopback(address)
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1.example.org", "https://api.openai.com/v1", "", "http://10.0.0.1"])
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1.example.org", "https://api.openai.com/v1", "", "http://10.0.0.1"]
+)
 def test_other_addresses_are_not_loopback(address: str) -> None:
     assert not is_loopback(address)
 

@@ -150,6 +150,7 @@ def test_a_rule_only_inserts(entries: list[tuple[str, Any]]) -> None:
         ("openrouter/mistralai/mistral-large", "mistral", "openrouter"),
         ("openrouter/deepseek/deepseek-chat", "deepseek", "openrouter"),
         ("openrouter/openai/gpt-5", "openai", "openrouter"),
+        ("hosted_vllm/mistralai/Devstral-Small", "mistral", "hosted_vllm"),
         ("openrouter", "openai", "openrouter"),
         ("vertex_ai/claude-sonnet-4-5", "anthropic", "vertex_ai"),
         ("mistral/mistral-large-latest", "mistral", "mistral"),
@@ -166,3 +167,9 @@ def test_the_rules_of_a_provider_carry_its_own_name(asked: str, family: str, pro
         wanted.call_id_length,
     )
     assert WireRules.loads(found.dumps()) == found
+
+
+def test_a_provider_and_a_model_given_apart_have_the_rules_of_both() -> None:
+    whole = "openrouter/mistralai/mistral-large"
+    assert rules_for("openrouter", whole) == rules_for(whole) != rules_for("openrouter")
+    assert rules_for("openai", "gpt-4o") == RULES["openai"]

@@ -29,6 +29,7 @@ from nexus_cli.provider.windows import model_info
 from nexus_cli.session.fresh import fresh_epoch
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.reports.budget import budget_value
 from nexus_cli.session.reports.result import drop_value
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
@@ -122,7 +123,6 @@ def _value(view: View, pending: bool) -> dict[str, Any]:
         {"name": tool["function"]["name"], "tokens": view.counter.count(canonical(tool).decode())}
         for tool in view.epoch.tools
     ]
-    used = budget.used
     return {
         "version": 1,
         "session": view.session.id if view.session else None,
@@ -131,16 +131,7 @@ def _value(view: View, pending: bool) -> dict[str, Any]:
         "epoch": view.epoch.id,
         "cursor": view.cursor,
         "basis": "reported" if view.row and view.row.reported else view.meter.basis,
-        "budget": {
-            "window": budget.window,
-            "reserve_reply": budget.reserve_reply,
-            "reserve_tools": budget.reserve_tools,
-            "available": budget.available,
-            "used": {"system": used.system, "tools": used.tools, "history": used.history, "event": used.event,
-                     "total": used.total},
-            "remaining": budget.remaining,
-            "pressure": budget.pressure,
-        },
+        "budget": budget_value(budget),
         "sections": [*_sections(view.epoch), *view.event],
         "history": _history(view, slots, len(groups)),
         "tools": tools,

@@ -1,0 +1,89 @@
+"""Shortening one message: its text and the strings of its call arguments, cut in the middle with a visible marker.
+
+Pure. Which messages are shortened, and how far, is said by `nexus_cli.context.truncation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nexus_cli.context.groups import Measure
+from nexus_cli.context.tokens import compact
+from nexus_cli.core.clip import Marker, clip
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Shears:
+    """How messages are shortened: the counters, and the markers for a slot."""
+
+    count: Callable[[str], int]
+    measure: Measure
+    marker: Callable[[Slot], Marker]
+    """For the text of a slot."""
+    inner: Callable[[Slot], Marker]
+    """For a string inside its call arguments: the offsets are those of that string alone."""
+
+    def shorten(self, slot: Slot, cap: int) -> Slot:
+        """`slot` in about `cap` tokens, at least its markers; the same slot where that would not make it smaller."""
+        message = slot.message
+        texts = [self.count(message.content), *(self.count(compact(call.arguments)) for call in message.tool_calls)]
+        height = level(texts, cap - (slot.tokens - sum(texts)))
+        text = clip(message.content, height, self.count, self.marker(slot)).text
+        calls = tuple(self._lean(call, height, self.inner(slot)) for call in message.tool_calls)
+        short = replace(message, content=text, tool_calls=calls)
+        tokens = self.measure(short, slot.preamble)
+        if tokens >= slot.tokens:
+            return slot
+        form = slot.form if slot.form is Form.SUMMARY else Form.ELIDED
+        return replace(slot, form=form, message=short, tokens=tokens)
+
+    def _lean(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
+        """`call` with its longest strings cut; where that is not enough, one marker instead of the arguments."""
+        whole = self.count(compact(call.arguments))
+        if whole <= cap:
+            return call
+        leaves = [self.count(text) for text in _strings(call.arguments)]
+        height = level(leaves, cap - (whole - sum(leaves)))
+        lean = _mapped(call.arguments, lambda text: self._shorter(text, height, marker))
+        tokens = self.count(compact(lean))
+        if tokens > cap:
+            length = len(compact(call.arguments))
+            bare = {"...": marker(0, length, length, whole)}
+            lean = bare if self.count(compact(bare)) < tokens else lean
+        return replace(call, arguments=lean)
+
+    def _shorter(self, text: str, cap: int, marker: Marker) -> str:
+        short = clip(text, cap, self.count, marker).text
+        return short if self.count(short) < self.count(text) else text
+
+
+def level(sizes: Sequence[int], budget: int) -> int:
+    """The height to which the largest sizes come down so that all together fit `budget`."""
+    left = max(0, budget)
+    for rest, value in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - rest)
+        if value > share:
+            return share
+        left -= value
+    return max(sizes, default=0)
+
+
+def _strings(value: Any) -> list[str]:
+    """Every string value in JSON data."""
+    if isinstance(value, str):
+        return [value]
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return [text for item in inside for text in _strings(item)]
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """JSON data with every string value changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _mapped(item, change) for key, item in value.items()}
+    return [_mapped(item, change) for item in value] if isinstance(value, list) else value

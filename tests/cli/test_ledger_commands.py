@@ -1,0 +1,105 @@
+"""`sessions`, `drops`, `context`, `replay` over a real ledger: exact originals, and nothing made by looking."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.core.entry import Cause, Drop, Entry, Kind
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.paths import places
+from nexus_cli.session.logger import LogConfig, SessionLogger
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+ORIGINAL = "first line\n\x1b[31mhé漢\U0001f600\nlast line without an end"
+AT = "2026-01-02T03:04:05.000Z"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> str:
+    """The id of a session of this folder with one message and one drop."""
+    places().data.mkdir(parents=True)
+    logger = SessionLogger(LogConfig(path=places().ledger, folder=tmp_path, model="openai/gpt-5.6", recipe="ask"))
+    logger.append(Entry(1, AT, "person", Kind.USER, Message(Role.USER, "please \x1b[2J fix")))
+    logger.drop(Drop(logger.next_drop(), "tool result of c1 (bash)", 9000, Cause.OUTPUT_CAP, AT, text=ORIGINAL))
+    found = logger.session.id
+    logger.close()
+    return found
+
+
+def test_the_original_of_a_drop_is_printed_exactly(nexus: Run, session: str) -> None:
+    assert nexus("drops", "show", "d1").stdout.decode() == ORIGINAL
+    assert nexus("drops", "show", "d1", "--session", session[:12]).stdout.decode() == ORIGINAL
+
+
+@pytest.mark.parametrize("cut", [0, 18, 19, 500])
+def test_joined_ranges_are_the_original(nexus: Run, session: str, cut: int) -> None:
+    first = nexus("drops", "show", "d1", "--range", f":{cut}").stdout.decode()
+    assert first == ORIGINAL[:cut]
+    assert first + nexus("drops", "show", "d1", "--range", f"{cut}:").stdout.decode() == ORIGINAL
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["drops", "show", "d9"], b"no drop d9"),
+        (["drops", "show", "d1", "--range", "5"], b"--range"),
+        (["drops", "show", "d1", "--range", "a:b"], b"--range"),
+        (["drops", "--session", "nope"], b"nope"),
+        (["sessions", "show", "nope"], b"nope"),
+        (["sessions", "delete", "nope"], b"nope"),
+        (["replay", "--session", "nope"], b"nope"),
+        (["context", "--step", "7"], b"--step 7"),
+    ],
+)
+def test_what_is_not_there_is_one_line_and_exit_2(nexus: Run, session: str, arguments: list[str], why: bytes) -> None:
+    done = nexus(*arguments)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1) and why in done.stderr
+
+
+def test_drops_are_listed(nexus: Run, session: str) -> None:
+    (drop,) = json.loads(nexus("drops", "--json").stdout)["drops"]
+    assert (drop["id"], drop["tokens"], drop["cause"]) == ("d1", 9000, "output_cap")
+    assert b"nexus drops show d1" in nexus("drops").stdout
+
+
+def test_sessions_are_listed_shown_forked_renamed_and_deleted(nexus: Run, session: str) -> None:
+    listed = json.loads(nexus("sessions", "list", "--json").stdout)["sessions"]
+    assert [one["id"] for one in listed] == [session]
+    assert session.encode() in nexus("sessions", "list").stdout
+    assert b"fix" in nexus("sessions", "show", session[:10]).stdout
+    fork = nexus("sessions", "fork", session, "--name", "copy").stdout.decode().strip()
+    assert len(fork) == 26 and fork != session
+    assert nexus("sessions", "rename", "copy", "other").returncode == 0
+    assert nexus("sessions", "delete", "other").returncode == 0
+    assert len(json.loads(nexus("sessions", "list", "--json").stdout)["sessions"]) == 1
+
+
+def test_replay_of_nothing_sent_passes(nexus: Run, session: str) -> None:
+    done = nexus("replay", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["requests"] == 0
+
+
+def test_other_folders_have_their_own_newest_session(nexus: Run, session: str, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    done = nexus("drops", cwd=tmp_path / "other")
+    assert done.returncode == 2 and b"no session" in done.stderr
+    assert json.loads(nexus("sessions", "list", "--json", cwd=tmp_path / "other").stdout)["sessions"] == []
+    assert session.encode() in nexus("sessions", "list", "--all", cwd=tmp_path / "other").stdout
+
+
+def test_looking_makes_no_ledger(nexus: Run) -> None:
+    assert nexus("sessions", "list").returncode == 0
+    assert nexus("drops").returncode == 2
+    assert not os.path.exists(os.environ["NEXUS_HOME"])
+
+
+def test_the_context_of_a_new_session_needs_no_model(nexus: Run) -> None:
+    value = json.loads(nexus("context", "--json").stdout)
+    assert value["budget"]["window"] == 128_000 and value["pending"] and value["request_sha256"] is None
+    assert b"tokens used" in nexus("context").stdout

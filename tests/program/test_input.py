@@ -1,0 +1,152 @@
+"""What is piped in and out: empty, binary, endless, closed, full, and readers that leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import Done, clean, play, stage
+
+Seen = dict[str, Any]
+LONG = {"default": {"text": "line of the answer\n", "repeat": 60_000, "chunk": 4096}}
+KEPT = 64 * 1024 * 1024
+
+
+def asked(root: Path, *arguments: str, **more: Any) -> tuple[Done, str]:
+    """One run, and the text of the last user message that the model saw."""
+    with stage(root) as place:
+        done = place.ask(*arguments, **more)
+        seen = place.server.requests[-1].body["messages"][-1]["content"] if place.server.requests else ""
+        return done, seen if isinstance(seen, str) else str(seen)
+
+
+def empty(root: Path) -> list[Done]:
+    with stage(root) as place:
+        return [place.ask(stdin=b""), place.ask(stdin=b" \n\t\n"), place.ask("-", stdin=b""), place.ask("", stdin=b"")]
+
+
+def binary(root: Path) -> list[Done]:
+    with stage(root) as place:
+        (place.folder / "core").write_bytes(b"\x7fELF\x02\x00\x00\xff\xfe\x00" * 50)
+        return [place.ask("look", stdin=b"\x7fELF\x02\x00\x00\xff\xfe\x00" * 50), place.ask("look", "-f", "core")]
+
+
+def latin(root: Path) -> tuple[Done, str]:
+    return asked(root, stdin=("Größe und Höhe der Türme am Fluß. " * 30).encode("latin-1"))
+
+
+def both(root: Path) -> tuple[Done, str]:
+    return asked(root, "what is this?", stdin=b"some <b>text</b>\n")
+
+
+def plain_nexus(root: Path) -> tuple[Done, str]:
+    with stage(root) as place:
+        done = place.run(stdin=b"piped into plain nexus\n")
+        return done, place.server.requests[-1].body["messages"][-1]["content"]
+
+
+def endless(root: Path) -> dict[str, Any]:
+    with stage(root) as place:
+        done = place.shell("yes 0123456789abcde | nexus ask --json 'what is this?'")
+        ledger = place.run("drops", "--json").result
+        tail = place.shell(f"nexus drops show {ledger['drops'][0]['id']} | tail -c 40 | head -c 16")
+        size = place.shell(f"nexus drops show {ledger['drops'][0]['id']} | wc -c")
+        return {"done": done, "drops": ledger["drops"], "tail": tail, "size": int(size.stdout)}
+
+
+def head(root: Path) -> Done:
+    with stage(root, LONG) as place:
+        return place.shell("nexus ask hi | head -1; exit ${PIPESTATUS[0]}")
+
+
+def head_of_lines(root: Path) -> tuple[Done, bool]:
+    with stage(root, {"default": {"text": "x" * 64, "repeat": 2000, "pace": 0.005}}) as place:
+        done = place.shell("nexus ask --stream-json hi | head -1; exit ${PIPESTATUS[0]}")
+        return done, place.server.wait_for(lambda server: server.requests[0].closed_early)
+
+
+def full(root: Path) -> list[Done]:
+    with stage(root) as place:
+        return [place.shell("nexus ask hi >/dev/full"), place.shell("nexus ask --json hi >/dev/full")]
+
+
+def closed(root: Path) -> list[Done]:
+    with stage(root) as place:
+        lines = ("nexus ask hi <&-", "nexus ask hi >&-", "nexus ask hi <&- >&- 2>&-", "nexus ask <&-")
+        return [place.shell(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    scenes = (empty, binary, latin, both, plain_nexus, endless, head, head_of_lines, full, closed)
+    return play(tmp_path_factory.mktemp, *scenes)
+
+
+def test_an_empty_stdin_is_nothing_to_ask(seen: Seen) -> None:
+    for done in seen["empty"]:
+        assert (done.status, done.stdout) == (2, b"") and clean(done)
+        assert len(done.told) == 1 and done.told[0].startswith("nexus: nothing to ask: ")
+
+
+def test_binary_input_is_refused_with_a_way_to_convert_it(seen: Seen) -> None:
+    for done, name in zip(seen["binary"], ("stdin", "core"), strict=True):
+        assert (done.status, done.stdout) == (2, b"")
+        assert done.told == [
+            f"nexus: {name} is binary: it cannot be sent as text. Convert it first (base64, xxd, strings)."
+        ]
+
+
+def test_input_that_is_not_utf8_is_read_and_said_so(seen: Seen) -> None:
+    done, sent = seen["latin"]
+    assert done.status == 0 and "not UTF-8" in done.told[0] and len(done.told) == 1
+    assert "Größe und Höhe der Türme am Fluß." in sent and "\ufffd" not in sent
+
+
+def test_a_pipe_beside_a_prompt_is_a_block_of_its_own(seen: Seen) -> None:
+    done, sent = seen["both"]
+    assert done.status == 0 and sent.endswith("what is this?\n\n<stdin>\nsome <b>text</b>\n</stdin>")
+
+
+def test_plain_nexus_with_a_pipe_is_ask(seen: Seen) -> None:
+    done, sent = seen["plain_nexus"]
+    assert (done.status, done.stdout, done.stderr) == (0, b"answer (1)\n", b"")
+    assert sent.endswith("piped into plain nexus")
+
+
+def test_endless_input_is_bounded_counted_and_kept_up_to_its_limit(seen: Seen) -> None:
+    done: Done = seen["endless"]["done"]
+    (drop,) = seen["endless"]["drops"]
+    assert drop["cause"] == "input_cap" and drop["uncounted_bytes"] > 0
+    assert [one["id"] for one in done.result["drops"]] == [drop["id"]]
+    assert "it did not end within" in done.told[0] and f"nexus drops show {drop['id']}" in done.told[1]
+    assert seen["endless"]["tail"].stdout.strip(b"\n") in b"0123456789abcde\n" * 3
+    assert KEPT <= seen["endless"]["size"] < KEPT + 200
+
+
+def test_a_reader_that_leaves_is_quiet(seen: Seen) -> None:
+    done: Done = seen["head"]
+    assert (done.status, done.stdout, done.stderr) == (0, b"line of the answer\n", b"")
+
+
+def test_a_reader_of_lines_that_leaves_ends_the_request(seen: Seen) -> None:
+    done, closed_early = seen["head_of_lines"]
+    assert done.status == 141 and done.stdout.count(b"\n") == 1 and closed_early
+    assert len(done.told) == 1 and done.told[0].startswith("Resume with: ")
+
+
+def test_a_full_disk_behind_stdout_is_told_and_is_exit_1(seen: Seen) -> None:
+    for done in seen["full"]:
+        assert done.status == 1 and clean(done)
+        assert done.told[-2] == "nexus: stdout cannot be written: No space left on device. Check where it goes."
+        assert done.told[-1].startswith("Resume with: ")
+
+
+def test_closed_descriptors_are_no_trouble(seen: Seen) -> None:
+    no_stdin, no_stdout, none, nothing = seen["closed"]
+    assert (no_stdin.status, no_stdin.stdout, no_stdin.stderr) == (0, b"answer (1)\n", b"")
+    assert (no_stdout.status, no_stdout.stdout, no_stdout.stderr) == (0, b"", b"")
+    assert (none.status, none.stdout, none.stderr) == (0, b"", b"")
+    assert nothing.status == 2 and "nothing to ask" in nothing.told[0]
+
+

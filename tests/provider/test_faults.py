@@ -1,0 +1,209 @@
+"""Each way in which an answer breaks, over a real socket, in every wire form: kinds, stalls, and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from provider.talk import MODELS, ask, hear, request
+from server.play import ScriptedServer, closed_port
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import FinishDelta, TextDelta, UsageDelta
+from nexus_cli.provider.litellm_backend import LitellmBackend
+
+FORMS = pytest.mark.parametrize("form", list(MODELS))
+
+
+STATUSES = {
+    401: ("auth", False),
+    403: ("auth", False),
+    404: ("usage", False),
+    429: ("rate_limit", True),
+    500: ("provider", True),
+    503: ("overloaded", True),
+    529: ("overloaded", True),
+}
+
+
+@FORMS
+@pytest.mark.parametrize("status", list(STATUSES))
+def test_each_status_has_its_kind(form: str, status: int, model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "x", "fault": {"status": status, "retry_after": 7}}])
+    heard = ask(model_server, form)
+    assert heard.error is not None
+    assert (heard.error.kind, heard.error.transient) == STATUSES[status]
+    assert heard.error.retry_after == 7
+    assert not heard.error.started
+    assert "sk-test" not in heard.error.line and "\n" not in heard.error.line
+    assert len(model_server.requests) == 1, "litellm or the SDK tried again by itself"
+
+
+@pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])
+def test_a_used_up_quota_is_not_tried_again(form: str, model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "x", "fault": "quota"}])
+    heard = ask(model_server, form)
+    assert heard.error is not None
+    assert heard.error.kind in ("rate_limit", "auth")
+    assert not heard.error.transient
+
+
+@FORMS
+def test_an_overflow_is_told_from_other_refusals(form: str, start_server: Any) -> None:
+    heard = ask(start_server(["x"], refuse_above=10), form)
+    assert heard.error is not None and heard.error.kind == "overflow" and not heard.error.transient
+    if form != "ollama":
+        assert heard.error.limit == 10
+        assert heard.error.counted is not None and heard.error.counted > 10
+
+
+@pytest.mark.parametrize("dialect", ["openai", "deepseek", "mistral", "vllm", "llamacpp"])
+def test_each_dialect_of_overflow_gives_its_numbers(dialect: str, start_server: Any) -> None:
+    heard = ask(start_server(["x"], refuse_above=10, dialect=dialect), "chat")
+    assert heard.error is not None and heard.error.kind == "overflow"
+    assert heard.error.limit == 10
+    assert heard.error.counted is not None and heard.error.counted > 10
+
+
+@FORMS
+@pytest.mark.parametrize("fault", ["done_only", "empty"])
+def test_an_empty_stream_is_an_empty_answer_without_usage(form: str, fault: str, model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "x", "fault": fault}])
+    heard = ask(model_server, form)
+    assert heard.error is None
+    assert heard.deltas == []
+    assert (heard.reply.finish, heard.reply.usage) == ("empty", None)
+
+
+@FORMS
+def test_a_stream_without_a_finish_reason_is_not_called_finished(form: str, model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "half an answer", "fault": "no_finish"}])
+    heard = ask(model_server, form)
+    assert heard.error is None
+    assert not any(isinstance(d, FinishDelta | UsageDelta) for d in heard.deltas)
+    assert (heard.reply.finish, heard.reply.message.content) == ("none", "half an answer")
+    assert heard.reply.problem
+
+
+@FORMS
+@pytest.mark.parametrize(("finish", "outcome"), [("length", "length"), ("content_filter", "refused")])
+def test_length_and_filter_keep_the_text_and_say_so(
+    form: str, finish: str, outcome: str, model_server: ScriptedServer
+) -> None:
+    model_server.load([{"text": "so far", "finish": finish}])
+    heard = ask(model_server, form)
+    assert (heard.reply.finish, heard.reply.message.content) == (outcome, "so far")
+    assert heard.reply.problem
+
+
+@FORMS
+@pytest.mark.parametrize("fault", ["reset", "cut", "error_later"])
+def test_a_stream_that_breaks_later_is_an_error_that_is_not_tried_again(
+    form: str, fault: str, model_server: ScriptedServer
+) -> None:
+    model_server.load([{"text": "one two three four five six seven", "fault": {"kind": fault, "after": 1}}])
+    heard = ask(model_server, form)
+    assert heard.error is not None
+    assert heard.error.started and not heard.error.transient
+    assert heard.error.kind == ("provider" if fault == "error_later" else "network")
+    assert heard.deltas and all(isinstance(d, TextDelta) for d in heard.deltas)
+
+
+@FORMS
+def test_a_connection_that_ends_before_an_answer_may_be_tried_again(form: str, model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "x", "fault": "close_before_head"}])
+    heard = ask(model_server, form)
+    assert heard.error is not None
+    assert (heard.error.kind, heard.error.started, heard.error.transient) == ("network", False, True)
+
+
+@pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])
+def test_an_error_as_the_first_event_of_a_200_may_be_tried_again(form: str, model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "x", "fault": {"kind": "error_first", "status": 429}}])
+    heard = ask(model_server, form)
+    assert heard.error is not None and heard.error.transient and not heard.error.started
+    if form != "anthropic":  # litellm drops the type of Anthropic's error events
+        assert heard.error.kind == "rate_limit"
+
+
+def test_an_event_that_is_no_json_and_bytes_that_are_no_utf8_end_the_stream(model_server: ScriptedServer) -> None:
+    for fault, word in (("bad_json", "JSON"), ("bad_utf8", "UTF-8")):
+        model_server.load([{"text": "one two three four five six", "fault": fault}])
+        heard = ask(model_server, "chat")
+        assert heard.error is not None
+        assert (heard.error.kind, heard.error.started) == ("provider", True)
+        assert word in heard.error.why
+
+
+@FORMS
+@pytest.mark.parametrize(("kind", "started"), [("stall_before_head", False), ("stall", True)])
+def test_a_silent_line_is_a_stall(form: str, kind: str, started: bool, model_server: ScriptedServer) -> None:
+    fault = {"kind": kind, "seconds": 8}
+    model_server.load([{"text": "one two three four five six seven", "fault": fault}])
+    heard = ask(model_server, form, stall_seconds=0.3)
+    assert heard.error is not None
+    assert (heard.error.kind, heard.error.why) == ("network", "no data for 0.3 seconds")
+    assert (heard.error.started, heard.error.transient) == (started, not started)
+    assert model_server.wait_for(lambda s: s.requests[0].done)
+    assert model_server.requests[0].closed_early
+
+
+def test_a_slow_stream_and_a_slow_reader_are_no_stall(model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "abcdefgh", "chunk": 1, "pace": 0.1}])
+
+    async def run() -> str:
+        backend = LitellmBackend(api_base=model_server.base("chat"), api_key="k")
+        text = ""
+        async for delta in backend.stream(request(MODELS["chat"], stall_seconds=0.5)):
+            if isinstance(delta, TextDelta):
+                text += delta.text
+                if text == "ab":
+                    await asyncio.sleep(0.8)
+        return text
+
+    assert asyncio.run(run()) == "abcdefgh"
+
+
+@FORMS
+@pytest.mark.parametrize("how", ["cancel", "aclose", "cancel before the head"])
+def test_stopping_closes_the_socket_at_once(form: str, how: str, model_server: ScriptedServer) -> None:
+    kind = "stall_before_head" if how == "cancel before the head" else "stall"
+    model_server.load([{"text": "one two three four five six seven", "fault": {"kind": kind, "seconds": 60}}])
+
+    async def run() -> None:
+        backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
+        stream = backend.stream(request(MODELS[form]))
+        if how == "aclose":
+            await anext(stream)
+            await stream.aclose()  # type: ignore[attr-defined]
+        else:
+            answering = asyncio.Event()
+            task = asyncio.ensure_future(_drain(stream, answering))
+            if how == "cancel":
+                await answering.wait()
+            else:
+                await asyncio.to_thread(model_server.wait_for, lambda s: bool(s.requests))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await asyncio.to_thread(model_server.wait_for, lambda s: s.requests[0].done)
+
+    asyncio.run(run())
+    assert model_server.requests[0].closed_early
+
+
+async def _drain(stream: Any, answering: asyncio.Event) -> None:
+    async for _ in stream:
+        answering.set()
+
+
+@FORMS
+def test_a_refused_connection_is_a_network_error(form: str) -> None:
+    async def run() -> ProviderError | None:
+        backend = LitellmBackend(api_base=f"http://127.0.0.1:{closed_port()}", api_key="k")
+        return (await hear(backend, request(MODELS[form]))).error
+
+    error = asyncio.run(run())
+    assert error is not None
+    assert (error.kind, error.why, error.transient) == ("network", "the connection was refused", True)

@@ -1,0 +1,43 @@
+"""Bytes count, not chunks: a server that keeps the line open with comments is not silent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from provider.talk import MODELS, hear, request
+
+from nexus_cli.provider.litellm_backend import LitellmBackend
+
+CHUNK = {
+    "id": "x",
+    "object": "chat.completion.chunk",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "delta": {"content": "late"}, "finish_reason": "stop"}],
+}
+
+
+@pytest.mark.parametrize("model", [MODELS["chat"], "openrouter/openai/gpt-4o", "hosted_vllm/m"])
+def test_comments_on_the_line_are_no_silence(model: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        for _ in range(8):
+            writer.write(b": still working\n\n")
+            await writer.drain()
+            await asyncio.sleep(0.15)
+        writer.write(b"data: " + json.dumps(CHUNK).encode() + b"\n\ndata: [DONE]\n\n")
+        await writer.drain()
+        writer.close()
+
+    async def run() -> str:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with server:
+            base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+            heard = await hear(LitellmBackend(api_base=base, api_key="k"), request(model, stall_seconds=0.6))
+        assert heard.error is None, heard.error
+        return heard.reply.message.content
+
+    assert asyncio.run(run()) == "late"
