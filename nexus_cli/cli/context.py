@@ -42,7 +42,7 @@ def show_context(
     if step is not None and found is None:
         raise NexusError("usage", f"--step {step}", "this folder has no session yet", "Leave --step out")
     try:
-        chosen = choose(model, os.environ, settings, servers=lambda: ()).model
+        chosen = choose(model, os.environ, settings, resumes=bool(found), servers=lambda: ()).model
     except NexusError:
         chosen = ""
     options = Options(cwd=folder, model=chosen, recipe=recipe or "ask", resume=found or "", save=False)

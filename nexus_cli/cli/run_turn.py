@@ -75,8 +75,8 @@ class _Turn:
             status = 1
         finally:
             loop.close()
-        if status and self._resume(session.id):
-            self._remarks.last(self._resume(session.id))
+        if status and self._resume(session):
+            self._remarks.last(self._resume(session))
         return status
 
     def _options(self) -> Options:
@@ -98,7 +98,7 @@ class _Turn:
         )
 
     async def _follow(self, session: Session) -> int:
-        self._interrupt.take(session.cancel, self._resume(session.id))
+        self._interrupt.take(session.cancel, self._resume(session))
         try:
             outcome = await self._events(session)
             result = session.result(outcome)
@@ -155,9 +155,9 @@ class _Turn:
         if not ((self._left or self._broken) and isinstance(event, TurnEnd)):
             self._remarks.feed(event)
 
-    def _resume(self, session: str) -> str:
+    def _resume(self, session: Session) -> str:
         if self._run.options.shared.no_save or not session:
             return ""
         folder = self._run.options.shared.directory
         place = f" -C {shlex.quote(folder)}" if folder else ""
-        return f"Resume with: nexus ask{place} -r {session}"
+        return f"Resume with: nexus ask{place} -r {session.id}"

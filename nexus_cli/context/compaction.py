@@ -5,11 +5,11 @@ Pure. What a session keeps beyond it (law 6) is planned in `nexus_cli.context.pl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.groups import arrange
+from nexus_cli.context.redaction import redact
 from nexus_cli.context.tokens import TokenCounter, compact
 from nexus_cli.core.clock import Clock, local_now, spoken
 from nexus_cli.core.entry import Form, Slot
@@ -20,22 +20,6 @@ SUMMARY_PREFIX = "[CONTEXT SUMMARY"
 INTRODUCTION = """\
 What follows sums up the earlier part of this conversation. It was written automatically because the context window \
 was filling up. Take it as established: decisions in it need no new confirmation."""
-
-_SECRET = r"(?:(?=[\w.~+/=-]*\d)[\w.~+/=-]{8,}|[\w.~+/=-]{20,})"
-"""A value: with a digit from 8 characters on, without one from 20 on; so that prose and code stay."""
-
-KEY_LIKE = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    rf"|(?<![A-Za-z0-9])(?:sk|pk|rk)[-_]{_SECRET}"
-    r"|(?<![A-Za-z0-9])(?:gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|gsk_|xai-|hf_|npm_|AIza)[-\w]{10,}"
-    r"|(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{12,}"
-    r"|(?<![A-Za-z0-9])eyJ[\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)?"
-    rf"|(?i:(?P<bearer>\bbearer[ \t]+){_SECRET})"
-    r"|(?P<name>(?i:api[_-]?key|access[_-]?key|secret[_-]?key|secret|token|password|passwd|pwd)\w*[\"']?[ \t]*[:=][ \t]*)"
-    r"(?P<quote>[\"']?)(?=[^\s\"'(){}\[\],;]*\d)[^\s\"'(){}\[\],;]{8,}"
-    r"|(?P<scheme>[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)"
-)
-REDACTED = "[redacted]"
 
 PROMPT_HEAD = """\
 Sum up the conversation below so that work can go on from the summary alone. Keep goals, constraints, decisions, \
@@ -53,15 +37,6 @@ class CompactionResult:
     """Recent messages that were not summarised."""
     original_token_count: int
     new_token_count: int
-
-
-def redact(text: str) -> str:
-    """`text` with strings that look like keys replaced; what names them stays."""
-    return KEY_LIKE.sub(_redacted, text)
-
-
-def _redacted(found: re.Match[str]) -> str:
-    return "".join(found[group] or "" for group in ("bearer", "name", "quote", "scheme")) + REDACTED
 
 
 def select_messages_for_compaction(

@@ -48,9 +48,10 @@ def fresh_epoch(
         lambda line: None,
         drop_of(log, local_now),
     )
+    rules = rules_for(info.provider, info.name).dumps()
     frames = Frames(
-        gatherer, Model(info, _Nobody(), options.effort), rules_for(info.provider, info.name).dumps(), registry.get_definitions(),
-        context.system_cost, context.tools_cost,
+        gatherer, Model(info, _Nobody(), options.effort), rules, registry.get_definitions(), context.system_cost,
+        context.tools_cost,
     )  # fmt: skip
     frame, event = asyncio.run(_both(frames, gatherer))
     context.lane.reframe(frame)

@@ -15,12 +15,22 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     try:
         ledger = Ledger.open(places().ledger)
     except NexusError as error:
-        if options.require_save or options.resume or options.newest:
+        if needs_ledger(options):
             raise
-        notices.append(f"{error.message}; this session is kept in memory and lost when it ends")
+        notices.append(in_memory(error))
         return Ledger.open(None)
     notices.extend(ledger.notices)
     return ledger
+
+
+def needs_ledger(options: Options) -> bool:
+    """Whether this run has nothing to go on with, or may not go on, without the ledger on disk."""
+    return options.require_save or bool(options.resume) or options.newest
+
+
+def in_memory(error: NexusError) -> str:
+    """What a person is told when the ledger cannot be used."""
+    return f"{error.message}; this session is kept in memory and lost when it ends"
 
 
 def chosen_session(ledger: Ledger, options: Options) -> SessionInfo | None:

@@ -51,6 +51,8 @@ class Parts:
     drops: Callable[[], Sequence[Drop]] = tuple
     """Everything left out in the session so far."""
     close: Callable[[], Awaitable[None]] = _closed
+    saved: Callable[[], bool] = bool
+    """Whether the session can be resumed by another process."""
 
 
 class Ran:

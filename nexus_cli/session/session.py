@@ -58,6 +58,11 @@ class Session:
         return self._parts.session_id
 
     @property
+    def saved(self) -> bool:
+        """Whether another process can go on with this session."""
+        return self._parts.saved()
+
+    @property
     def model(self) -> str:
         """The model's name."""
         return self._parts.engine.model.info.name

@@ -29,8 +29,8 @@ def separate(engine: Engine, agent: str, model: Model) -> Engine:
     budget = TokenBudget.of(model.info.window, model.info.max_output)
     config = ContextConfig(budget.window, budget.window - budget.available)
     context = ContextManager(config, log, token_counter=engine.context.counter)
-    frame = replace(context.frame(), model=model.info.name, rules=rules_for(model.info.provider, model.info.name).dumps())
-    context.reframe(frame)
+    rules = rules_for(model.info.provider, model.info.name).dumps()
+    context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
     same = model.info.name == engine.model.info.name
     calibration = None

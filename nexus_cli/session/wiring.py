@@ -33,14 +33,14 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.retry import Retrying
-from nexus_cli.provider.windows import model_info
+from nexus_cli.provider.windows import model_info, takes_effort
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.frames import Frames, drop_of
 from nexus_cli.session.logger import SessionLogger
-from nexus_cli.session.opening import chosen_session, hold, open_ledger
+from nexus_cli.session.opening import chosen_session, hold, in_memory, needs_ledger, open_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.parts import Parts, ignore
 from nexus_cli.session.session import Session
@@ -62,6 +62,12 @@ def open_session(
     ledger = open_ledger(options, notices)
     try:
         return _open(ledger, options, settings, approver, provider, clock, notices)
+    except NexusError as error:
+        ledger.close()
+        if error.kind != "ledger" or needs_ledger(options):
+            raise
+        notices.append(in_memory(error))
+        return _open(Ledger.open(None), options, settings, approver, provider, clock, notices)
     except BaseException:
         ledger.close()
         raise
@@ -84,6 +90,8 @@ def _open(
     info = known_model(ledger, name, settings)
     if not info.known:
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
+    if options.effort and not takes_effort(info.name):
+        notices.append(f"{info.name} is not known to take an effort: {options.effort} is not sent")
     made = found or ledger.create_session(
         folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
         at=stamp(clock()),
@@ -141,10 +149,10 @@ class _Wiring:
         services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter}
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         gatherer = self._gatherer(log, budget, counter, lambda: engine)
+        rules = rules_for(info.provider, info.name).dumps()
         frames = Frames(
-            gatherer, model, rules_for(info.provider, info.name).dumps(), registry.get_definitions(), context.system_cost,
-            context.tools_cost,
-        )  # fmt: skip
+            gatherer, model, rules, registry.get_definitions(), context.system_cost, context.tools_cost
+        )
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.name)), self.settings.compact, self.clock, ignore,
             Spending(limits), Control(), log.side, lambda: frames.gather(engine), frames.frame,
@@ -157,6 +165,7 @@ class _Wiring:
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log), log.drops, self._close,
+            lambda: self.ledger.path is not None and log.saving,
         )  # fmt: skip
 
     def _context(self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:

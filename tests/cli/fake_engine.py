@@ -60,6 +60,7 @@ class FakeSession:
         self.options = options
         self.model = options.model
         self.approver = approver
+        self.saved = options.save
         self.cancelled = asyncio.Event()
 
     def cancel(self) -> None:

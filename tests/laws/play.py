@@ -33,6 +33,8 @@ class Played:
     """How each turn ended."""
     interrupts: int = 0
     elsewhere: int = 0
+    openings: int = 1
+    """How often the session was opened, in whatever process."""
     overflows: int = 0
     """Notices of a refused request."""
     events: list[Event] = field(default_factory=list)
@@ -85,6 +87,7 @@ class Person:
                     words = [self._words(), self._words()]
                     await asyncio.to_thread(elsewhere, self.world, session.id, words)
                     self.played.elsewhere += 1
+                    self.played.openings += 2
                     session = self.world.open(session.id)
                 self._note(await say(session, self._trigger(), self._acting(session)))
         finally:
@@ -102,6 +105,7 @@ class Person:
         if number and rng.random() < 0.35:
             await session.aclose()
             session = self.world.open(session.id)
+            self.played.openings += 1
         return session
 
     def _trigger(self) -> Trigger:

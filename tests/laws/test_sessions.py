@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_every_law_holds_over_random_sessions(first: int, place: Path, zygote: Z
     def elsewhere(world: World, session: str, words: list[str]) -> None:
         status, _ = zygote.run(job(world, words, session=session))
         assert status == 0
-        world.clock.to_midnight()
+        world.clock.moment += timedelta(hours=1)
 
     for seed in range(first, first + CHUNK):
         chosen = random_world(seed)
@@ -40,7 +41,9 @@ def test_every_law_holds_over_random_sessions(first: int, place: Path, zygote: Z
             refused = sum(request.fault == "overflow" for request in around.server.requests)
             with the_ledger() as ledger:
                 assert_laws(ledger, played.session, around.server.requests)
-        assert refused <= 1, f"seed {seed}: {refused} requests were too long for the server"
+        # A window that the person's own settings name is believed again whenever the session is opened.
+        most = played.openings if chosen["refuse_above"] != chosen["window"] else 1
+        assert refused <= most, f"seed {seed}: {refused} requests were too long for the server"
         assert "internal" not in played.kinds, f"seed {seed}"
         happened.update(refused=refused, elsewhere=played.elsewhere, interrupts=played.interrupts)
         happened.update(f"compacted {e.ok}" for e in played.events if isinstance(e, CompactionDone))

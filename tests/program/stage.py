@@ -208,10 +208,29 @@ def calls(*made: Sequence[Any]) -> dict[str, Any]:
     return {"calls": [{"name": name, "arguments": arguments} for name, arguments in made]}
 
 
-def play(folder_for: Callable[[str], Path], *scenes: Callable[[Path], Any]) -> dict[str, Any]:
-    """Every scene run once, a few at a time, each with a folder of its own; what they returned, by their names."""
+class Seen:
+    """What the scenes of a file showed, by their names; a scene that failed fails only the tests that look at it."""
 
-    def one(scene: Callable[[Path], Any]) -> tuple[str, Any]:
-        return scene.__name__, scene(folder_for(scene.__name__))
+    def __init__(self, shown: dict[str, Any], failed: dict[str, Exception]) -> None:
+        self._shown = shown
+        self._failed = failed
 
-    return dict(together(one, scenes))
+    def __getitem__(self, name: str) -> Any:
+        if name in self._failed:
+            raise self._failed[name]
+        return self._shown[name]
+
+
+def play(folder_for: Callable[[str], Path], *scenes: Callable[[Path], Any]) -> Seen:
+    """Every scene run once, a few at a time, each with a folder of its own."""
+    shown: dict[str, Any] = {}
+    failed: dict[str, Exception] = {}
+
+    def one(scene: Callable[[Path], Any]) -> None:
+        try:
+            shown[scene.__name__] = scene(folder_for(scene.__name__))
+        except Exception as error:  # raised again by the tests that look at this scene
+            failed[scene.__name__] = error
+
+    together(one, scenes)
+    return Seen(shown, failed)

@@ -1,0 +1,188 @@
+"""Processes that are killed outright, around each kind of commit and inside a tool: nothing confirmed is lost, and the
+next process goes on with the same bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws.check import assert_laws, matched
+from laws.model import FORK, TRANSCRIPT
+from laws.world import World, outcome, say, the_ledger, world
+from laws.zygote import Zygote, job
+from server.blocks import content
+
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.dispatch import NOT_RUN, UNKNOWN_OUTCOME
+
+WINDOW = 9000
+KILLS = [
+    ("append user", 1),
+    ("append user", 2),
+    ("append assistant", 1),
+    ("append assistant", 3),
+    ("append tool", 1),
+    ("append tool", 3),
+    ("append instruction", 1),
+    ("sending", 1),
+    ("sending", 3),
+    ("received", 1),
+    ("received", 3),
+    ("started", 1),
+    ("started", 3),
+    ("drop", 1),
+    ("begin_epoch", 1),
+    ("begin_epoch", 2),
+]
+
+
+@dataclass
+class Worker:
+    """A model that runs three long commands a turn, each of which leaves a line of its own in `ran.txt`."""
+
+    number: int = 0
+    kill: bool = False
+    """Its next command kills the process that runs it."""
+
+    def __call__(self, body: Any) -> dict[str, Any]:
+        """Commands for words, words for results, a summary when asked for one."""
+        last = content(body, "chat")[-1]
+        if FORK in last.text or TRANSCRIPT in last.text:
+            return {"text": "SUMMARY: " + "work was done. " * 10}
+        if last.role == "tool" or "go on" in last.text:
+            return {"text": f"done {self.number}"}
+        calls = []
+        for place in range(3):
+            self.number += 1
+            command = f"echo {self.number} >> ran.txt; seq 1 1500"
+            if self.kill and place == 1:
+                command = f"echo {self.number} >> ran.txt; kill -9 $(cat pid); sleep 1"
+                self.kill = False
+            calls.append({"name": "bash", "arguments": {"command": command}})
+        return {"calls": calls}
+
+
+def ran(around: World) -> list[str]:
+    """The commands that ran, by number."""
+    file = around.folder / "ran.txt"
+    return file.read_text().split() if file.exists() else []
+
+
+def assert_confirmed(ledger: Ledger, confirmed: list[str]) -> None:
+    """Every commit that had returned before the kill is in the ledger."""
+    for said in confirmed:
+        *kind, lane, key = said.split()
+        where = int(lane)
+        match kind:
+            case ["append", name]:
+                entries = ledger.read(where, int(key), int(key))
+                assert entries and entries[0].kind == name, said
+            case ["sending"]:
+                assert any(row.manifest.step == int(key) for row in ledger.manifests(where)), said
+            case ["received"]:
+                assert any(row.manifest.step == int(key) and row.finish for row in ledger.manifests(where)), said
+            case ["begin_epoch"]:
+                assert ledger.epoch(where, int(key)).id == int(key)
+            case ["started"]:
+                assert ledger.was_started(where, key), said
+            case ["drop"]:
+                assert ledger.drop_text(ledger.lane_session(where).id, key), said
+            case other:
+                raise AssertionError(f"an unknown kind: {other}")
+
+
+def assert_sound(ledger: Ledger, confirmed: list[str]) -> None:
+    """The file is whole."""
+    assert ledger._db.all("PRAGMA integrity_check") == [("ok",)]
+    assert ledger._db.all("PRAGMA foreign_key_check") == []
+    assert_confirmed(ledger, confirmed[1:])
+
+
+def results(ledger: Ledger, session: str) -> dict[str, Entry]:
+    """Call id to its result in the main lane."""
+    main = ledger.session(session).main_lane
+    entries = ledger.read(main, 1, ledger.last_id(main))
+    return {entry.message.tool_call_id or "": entry for entry in entries if entry.kind is Kind.TOOL}
+
+
+async def go_on(around: World, words: str) -> str:
+    """Resume the newest session of the folder here, for one turn; its id."""
+    around.clock.moment += timedelta(hours=1)
+    session = around.open(newest=True)
+    try:
+        ended = outcome(await say(session, words))
+        assert ended.ok, ended.error
+    finally:
+        await session.aclose()
+    return session.id
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("kind", "nth"), KILLS)
+def test_a_kill_around_any_commit_loses_nothing_and_resuming_goes_on(
+    kind: str, nth: int, when: str, place: Path, zygote: Zygote
+) -> None:
+    with world(place, Worker(), window=WINDOW) as around:
+        status, confirmed = zygote.run(job(around, ["first", "second"], kind=kind, nth=nth, when=when))
+        assert status == -signal.SIGKILL, "the commit was never reached"
+        with the_ledger() as ledger:
+            assert_sound(ledger, confirmed)
+        session = asyncio.run(go_on(around, "go on"))
+        assert confirmed[0] == f"session {session}"
+        with the_ledger() as ledger:
+            assert_confirmed(ledger, confirmed[1:])
+            assert_laws(ledger, session, around.server.requests)
+            main = ledger.session(session).main_lane
+            unknown = [call for call, entry in results(ledger, session).items() if UNKNOWN_OUTCOME in entry.message.content]
+            assert all(ledger.was_started(main, call) for call in unknown)
+        assert len(set(ran(around))) == len(ran(around)), "a command ran twice"
+
+
+@pytest.mark.parametrize("words", ["go on", ""])
+def test_a_call_whose_process_died_is_answered_as_unknown_and_not_run_again(
+    words: str, place: Path, zygote: Zygote
+) -> None:
+    with world(place, Worker(kill=True), window=WINDOW) as around:
+        status, confirmed = zygote.run(job(around, ["first"]))
+        assert status == -signal.SIGKILL
+        session = asyncio.run(go_on(around, words))
+        with the_ledger() as ledger:
+            assert_sound(ledger, confirmed)
+            assert_laws(ledger, session, around.server.requests)
+            answers = [entry.message.content for entry in results(ledger, session).values()]
+        assert "1500" in answers[0] and answers[1] == UNKNOWN_OUTCOME
+        # With new words the rest is not run; without any the turn goes on where it was.
+        assert answers[2] == NOT_RUN if words else "1500" in answers[2]
+        assert ran(around) == (["1", "2"] if words else ["1", "2", "3"])
+
+
+def test_the_program_itself_goes_on_after_a_kill_with_the_same_bytes(place: Path, zygote: Zygote) -> None:
+    with world(place, Worker(kill=True), window=WINDOW) as around:
+        status, _ = zygote.run(job(around, ["first"]))
+        assert status == -signal.SIGKILL
+        before = len(around.server.requests)
+        command = [sys.executable, "-m", "nexus_cli", "ask", "-c", "--allow", "all", "go on"]
+        done = subprocess.run(
+            command, cwd=around.folder, env=dict(os.environ), capture_output=True, stdin=subprocess.DEVNULL, timeout=60
+        )
+        assert (done.returncode, done.stdout) == (0, b"done 3\n"), done.stderr
+        last = around.server.requests[-1]
+        assert len(around.server.requests) == before + 1
+        with the_ledger() as ledger:
+            session = ledger.sessions()[0].id
+            assert_laws(ledger, session, around.server.requests)
+            sent = matched(ledger, session, around.server.requests)
+        assert {one.row.manifest.epoch for one in sent} == {0}
+        told = [message["content"] for message in last.body["messages"] if message["role"] == "tool"]
+        assert [bool(re.search(UNKNOWN_OUTCOME, text)) for text in told] == [False, True, False]
+        assert ran(around) == ["1", "2"]
