@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -94,6 +95,12 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
         yield home
+    litellm = sys.modules.get("litellm")
+    if litellm is not None:
+        # It keeps HTTP clients for the whole process; each belongs to the event loop of the test that made it. Both
+        # kinds of keeping place are made anew when they are next asked for.
+        litellm.in_memory_llm_clients_cache.flush_cache()
+        vars(litellm).pop("module_level_aclient", None)
 
 
 class TooLongError(BaseException):

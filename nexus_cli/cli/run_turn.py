@@ -156,7 +156,7 @@ class _Turn:
             self._remarks.feed(event)
 
     def _resume(self, session: Session) -> str:
-        if self._run.options.shared.no_save or not session:
+        if not session.saved:
             return ""
         folder = self._run.options.shared.directory
         place = f" -C {shlex.quote(folder)}" if folder else ""

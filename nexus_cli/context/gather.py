@@ -90,14 +90,15 @@ class Gatherer:
 
         The caller says with `settle` that they were sent.
         """
-        room = min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE))
+        cap = min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE))
         fresh: dict[str, str] = {}
         for section in await self._sections(Layer.EVENT, only):
-            text = next((form for form in section.forms if self.view.count(form) <= room), "")
-            if not text or self.sent.get(section.id) == text:
+            if self.sent.get(section.id) in section.forms:
                 continue
-            room -= self.view.count(text)
-            fresh[section.id] = text
+            for form in section.forms:
+                if self.view.count("\n".join([*fresh.values(), form])) <= cap:
+                    fresh[section.id] = form
+                    break
         return "\n".join(fresh.values()), fresh
 
     def settle(self, sent: Mapping[str, str]) -> None:

@@ -61,32 +61,58 @@ def plan(
     cap = max(SUMMARY_FLOOR, min(int(available * SUMMARY_SHARE), target // 2))
     room = target - cap - NOTE_TOKENS
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
-    first = _first_kept(groups, requests, current, room, int(available * NEWEST_SHARE))
+    most_words = int(available * OWN_WORDS_SHARE)
+    first = _first_newest(groups, current, min(room, int(available * NEWEST_SHARE)), room)
+    first = _first_turn(groups, requests, current, first, room, lambda gone: min(most_words, _said(gone, count)))
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
     if not any(group[0].form is not Form.MARKER for group in gone):
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
     spare = room - sum(slot.tokens for slot in kept)
-    words = _own_words(gone, max(0, min(int(available * OWN_WORDS_SHARE), spare)), count)
-    return Plan(gone, kept, words, cap, sum(map(size, groups)))
+    words = _own_words(gone, max(0, min(most_words, spare)), count)
+    return Plan(gone, kept, words, max(SUMMARY_FLOOR, cap + min(0, spare)), sum(map(size, groups)))
 
 
-def _first_kept(
-    groups: Sequence[Group], requests: Sequence[int], current: Sequence[int], room: int, most: int
-) -> int:
-    """Index of the first group of the kept tail: whole recent turns where they fit, else the newest groups."""
-    room -= sum(size(groups[index]) for index in current)
+def _first_newest(groups: Sequence[Group], current: Sequence[int], most: int, room: int) -> int:
+    """Index of the first of the newest groups: at least one, and as many as `most` and the current request allow."""
+    most = min(most, room - sum(size(groups[index]) for index in current))
     first, total = len(groups) - 1, size(groups[-1])
-    while first > 0 and total + size(groups[first - 1]) <= min(room, most):
+    while first > 0 and total + size(groups[first - 1]) <= most:
         first -= 1
         total += size(groups[first])
-    starts = [index for index in requests[-KEPT_TURNS:] if index < first]
-    for start in reversed(starts):
-        if sum(map(size, groups[start:])) > room + sum(size(groups[index]) for index in current if index >= start):
+    return first
+
+
+def _first_turn(
+    groups: Sequence[Group],
+    requests: Sequence[int],
+    current: Sequence[int],
+    first: int,
+    room: int,
+    words: Callable[[Sequence[Group]], int],
+) -> int:
+    """Index of the first group of the last turns that fit whole, beside the own words that go; else `first`."""
+    for start in reversed([index for index in requests[-KEPT_TURNS:] if index < first]):
+        gone = [group for index, group in enumerate(groups[:start]) if index not in current]
+        before = sum(size(groups[index]) for index in current if index < start)
+        if before + sum(map(size, groups[start:])) + words(gone) > room:
             break
         first = start
     return first
+
+
+def _said(gone: Sequence[Group], count: Callable[[str], int]) -> int:
+    """Tokens of all that the person said in these groups."""
+    return sum(_cost(group[0].message.content, count) for group in gone if is_request(group))
+
+
+def _cost(words: str, count: Callable[[str], int]) -> int:
+    return count(_quoted(words)) + 2
+
+
+def _quoted(words: str) -> str:
+    return "\n".join(f"> {line}" for line in words.split("\n"))
 
 
 def _own_words(gone: Sequence[Group], room: int, count: Callable[[str], int]) -> tuple[str, ...]:
@@ -95,10 +121,11 @@ def _own_words(gone: Sequence[Group], room: int, count: Callable[[str], int]) ->
         if not is_request(group):
             continue
         text = group[0].message.content
-        cost = count(text) + 4
+        cost = _cost(text, count)
         if cost > room:
-            if room > 64:
-                words.append(clip(text, room - 4, count, plain_marker).text)
+            lines = count(_quoted(text)) - count(text)
+            if room - lines > 64:
+                words.append(clip(text, room - lines - 4, count, plain_marker).text)
             break
         room -= cost
         words.append(text)
@@ -112,8 +139,7 @@ def head(
     first, last = chosen.entries
     notes = f'[Messages {first} to {last} are summed up here; read them as they were with recall("{drop_id}").]'
     if chosen.own_words:
-        lines = [line for words in chosen.own_words for line in [*words.splitlines(), ""]]
-        quoted = "\n".join(f"> {line}" for line in lines).rstrip("> \n")
+        quoted = "\n\n".join(map(_quoted, chosen.own_words))
         notes += f"\n\nWhat the person said in them, word for word:\n{quoted}"
     message = create_summary_message(summary, clock, notes)
     slot = Slot(last, Form.SUMMARY, message)

@@ -127,6 +127,6 @@ def inner_marker(drop_id: str) -> Marker:
     """The marker inside call arguments: names the drop, which holds the arguments as JSON, and no range of it."""
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
-        return f'[... {tokens} tokens left out: recall("{drop_id}") ...]'
+        return f'[... {tokens:,} tokens left out: recall("{drop_id}") ...]'
 
     return marker

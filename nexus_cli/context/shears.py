@@ -32,7 +32,7 @@ class Shears:
         message = slot.message
         texts = [self.count(message.content), *(self.count(compact(call.arguments)) for call in message.tool_calls)]
         height = level(texts, cap - (slot.tokens - sum(texts)))
-        text = clip(message.content, height, self.count, self.marker(slot)).text
+        text = self._shorter(message.content, height, self.marker(slot))
         calls = tuple(self._lean(call, height, self.inner(slot)) for call in message.tool_calls)
         short = replace(message, content=text, tool_calls=calls)
         tokens = self.measure(short, slot.preamble)
@@ -57,8 +57,12 @@ class Shears:
         return replace(call, arguments=lean)
 
     def _shorter(self, text: str, cap: int, marker: Marker) -> str:
-        short = clip(text, cap, self.count, marker).text
-        return short if self.count(short) < self.count(text) else text
+        """`text` in about `cap` tokens: its marker alone where the cap has no room for it, never longer than it was."""
+        whole = self.count(text)
+        if whole <= cap:
+            return text
+        short = clip(text, cap, self.count, marker).text or marker(0, len(text), len(text), whole)
+        return short if self.count(short) < whole else text
 
 
 def level(sizes: Sequence[int], budget: int) -> int:

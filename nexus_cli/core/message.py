@@ -74,6 +74,8 @@ class ToolResult:
     """The call was refused by permission or by the person."""
     cites: str = ""
     """Id of the drop that this result is a recalled piece of, else ""."""
+    status: int | None = None
+    """Exit status of a command, for the person."""
     ran: bool = True
     """False when the call could not run (unknown tool, bad arguments, refused)."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
@@ -64,6 +66,15 @@ def get_text(db: Database, blob: int) -> str:
 def get_json(db: Database, blob: int) -> Any:
     """The JSON value of a blob."""
     return json.loads(get(db, blob))
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """While it is open, a damaged text is reported as `what`."""
+    try:
+        yield
+    except NexusError as error:
+        raise NexusError(error.kind, f"{what}: {error.what}", error.why, error.hint) from error
 
 
 def _damaged(why: str) -> NexusError:

@@ -87,7 +87,7 @@ def current(db: Database, lane: int) -> Epoch | None:
 
 
 def read(db: Database, key: int) -> Epoch:
-    """An epoch whole; `NexusError("ledger", ...)` when a text of it is damaged."""
+    """An epoch whole; `NexusError("ledger", ...)` when a text of it is damaged, naming the line of its requests."""
     row = db.one(
         "SELECT e.id, p.id, e.cause, e.model, e.system, e.rules, e.base, e.system_tokens, e.tools_tokens,"
         " e.tool_choice, e.effort, e.sections FROM epochs e LEFT JOIN epochs p ON p.key = e.parent WHERE e.key = ?",
@@ -99,10 +99,13 @@ def read(db: Database, key: int) -> Epoch:
         " WHERE s.epoch = ? ORDER BY s.position",
         key,
     )
+    with blobs.named("line 1, the tools"):
+        schemas = tuple(json.loads(blobs.unpack(*tool)) for tool in tools)
+    with blobs.named("line 2, the system text"):
+        system = blobs.get_text(db, row[4])
     return Epoch(
-        id=row[0], parent=row[1], cause=row[2], model=row[3], system=blobs.get_text(db, row[4]),
-        tools=tuple(json.loads(blobs.unpack(*tool)) for tool in tools), rules=blobs.get_text(db, row[5]),
-        head=_head(db, key), base=row[6], system_tokens=row[7], tools_tokens=row[8], tool_choice=row[9],
+        id=row[0], parent=row[1], cause=row[2], model=row[3], system=system, tools=schemas,
+        rules=blobs.get_text(db, row[5]), head=_head(db, key), base=row[6], system_tokens=row[7], tools_tokens=row[8], tool_choice=row[9],
         effort=row[10], sections=blobs.get_text(db, row[11]),
     )  # fmt: skip
 
@@ -113,9 +116,12 @@ def _head(db: Database, key: int) -> tuple[Slot, ...]:
         " LEFT JOIN blobs b ON b.id = s.blob WHERE s.epoch = ? ORDER BY s.position",
         key,
     )
-    return tuple(
-        Slot(row[0], Form(row[1]), from_record(json.loads(blobs.unpack(*row[4:7]))), row[2], row[3]) for row in rows
-    )
+    slots = []
+    for line, row in enumerate(rows, 3):
+        with blobs.named(f"line {line}, a slot"):
+            message = from_record(json.loads(blobs.unpack(*row[4:7])))
+        slots.append(Slot(row[0], Form(row[1]), message, row[2], row[3]))
+    return tuple(slots)
 
 
 def fix_head(db: Database, key: int, lines: Sequence[bytes]) -> None:

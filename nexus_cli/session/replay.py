@@ -56,7 +56,7 @@ def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:
                         return f"request {manifest.step}, line {place + 3}: a slot of epoch {epoch.id}", number
             difference = _tail(ledger, lane, epoch, wire, reached, manifest.last)
         except (NexusError, ValueError) as error:
-            return f"request {manifest.step}: {error}", number
+            return f"request {manifest.step}, {error}", number
         if difference:
             return f"request {manifest.step}, {difference}", number
         reached = manifest.last
@@ -66,12 +66,25 @@ def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:
 
 
 def _tail(ledger: Ledger, lane: int, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
-    slots = flatten(arrange(map(slot_of, ledger.read(lane, reached + 1, last))))
     before = len(wire.messages) + 2
+    try:
+        slots = flatten(arrange(map(slot_of, ledger.read(lane, reached + 1, last))))
+    except NexusError as error:
+        return _unreadable(ledger, lane, range(reached + 1, last + 1), before) or str(error)
     rebuilt = wire.extend(slots)
     _, stored = ledger.line_hashes(lane, epoch.id, last)
     was = dict(stored)
     for place, (slot, now) in enumerate(zip(slots, rebuilt, strict=True)):
         if was.get(slot.entry) != now:
             return f"line {before + place}: entry {slot.entry}"
+    return ""
+
+
+def _unreadable(ledger: Ledger, lane: int, numbers: range, line: int) -> str:
+    """The first of the entries that cannot be read, and its line, where `line` is that of the first entry."""
+    for number in numbers:
+        try:
+            ledger.read(lane, number, number)
+        except NexusError as error:
+            return f"line {line + number - numbers.start}: entry {number}: {error}"
     return ""

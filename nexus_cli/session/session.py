@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 from nexus_cli.context.groups import Dispatch
@@ -109,7 +108,8 @@ class Session:
     async def compact(self, instructions: str = "") -> list[Event]:
         """Compact on command; the events say how it went."""
         events: list[Event] = []
-        engine = replace(self._parts.engine, emit=events.append, spending=Spending(self._parts.limits))
+        engine = self._parts.engine
+        engine.emit, engine.spending = events.append, Spending(self._parts.limits)
         await self._open(engine)
         await compact(engine, "command", engine.compact.to, instructions)
         return events

@@ -13,6 +13,9 @@ from nexus_cli.core.usage import Usage
 LEAST_OUTPUT = 1024
 """A request with a smaller output cap is not sent."""
 MOST_OUTPUT = 32_000
+SPARE = 64
+"""One part in so many of the window stays free beside input and output: short texts are counted by a rough rule, and
+some providers refuse a request whose output cap reaches one token beyond the window."""
 
 
 @dataclass
@@ -46,7 +49,8 @@ class Spending:
         cannot be kept because the price is unknown.
         """
         limits = self.limits
-        caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, model.window - expected]
+        left_over = model.window - expected - model.window // SPARE
+        caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over]
         if limits.max_total_tokens is not None:
             left = limits.max_total_tokens - self.usage.input - self.usage.output - expected
             if left < LEAST_OUTPUT:

@@ -1,7 +1,7 @@
 """Runs one child in a session of its own, bounded in time and memory, and ends its whole tree.
 
 What is run and how the result reads is the tool's. A process that leaves the tree on purpose (a double fork into
-another session) is not followed; nor does a child end by itself when we are killed outright.
+another session) is not followed. When we are killed outright, `guard` ends the child's process group.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.tools import tree
+from nexus_cli.tools.guard import Guard
 from nexus_cli.tools.output import Kept
 from nexus_cli.tools.threads import Stop
 
@@ -90,7 +91,7 @@ def run(
     assert child.stdout is not None
     kept = Kept()
     try:
-        with _Pipe(child.stdout, kept, show) as pipe:
+        with Guard(child.pid), _Pipe(child.stdout, kept, show) as pipe:
             return _attend(child, pipe, kept, stop, seconds)
     finally:
         if child.poll() is None:

@@ -129,8 +129,9 @@ class Remarks:
         if result.error:
             first = next((line for line in result.error.splitlines() if line.strip()), "failed")
             self._step(f"  {event.call.name}: {first}", "31")
-        elif self._verbose or event.seconds >= 1:
-            self._step(f"  {event.call.name}: {event.seconds:.1f} s, {event.tokens:,} tokens")
+        elif self._verbose or event.seconds >= 1 or result.status:
+            failed = f"exit status {result.status}, " if result.status else ""
+            self._step(f"  {event.call.name}: {failed}{event.seconds:.1f} s, {event.tokens:,} tokens")
 
     def _ended(self, outcome: Outcome) -> None:
         if outcome.denied:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from laws.world import say, world
 from laws.zygote import Zygote
 
 MEMORY = Path("/dev/shm")
@@ -30,3 +32,16 @@ def zygote() -> Iterator[Zygote]:
     made = Zygote()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The first request of a process imports the model library and loads the token table: no test is to wait for it."""
+
+    async def one() -> None:
+        session = around.open()
+        await say(session, "one turn to begin with " * 20)
+        await session.aclose()
+
+    with world(tmp_path_factory.mktemp("warm"), ["done"]) as around:
+        asyncio.run(one())

@@ -106,11 +106,19 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, script: Any, *, refuse_above: int | None = None, factor: float = 1.0, **more: Any) -> Iterator[World]:
+def world(
+    folder: Path,
+    script: Any,
+    *,
+    refuse_above: int | None = None,
+    factor: float = 1.0,
+    meter: Meter | None = None,
+    **more: Any,
+) -> Iterator[World]:
     """A world whose ledger lies in `folder/home`; the environment leads to its server while it lasts."""
     project = folder / "project"
     project.mkdir(parents=True, exist_ok=True)
-    served = ScriptedServer(script, refuse_above=refuse_above, meter=Meter(factor=factor))
+    served = ScriptedServer(script, refuse_above=refuse_above, meter=meter or Meter(factor=factor))
     with served as server, pytest.MonkeyPatch.context() as patch:
         made = World(server, project, **more)
         for name, value in made.environment().items():
@@ -139,9 +147,9 @@ def outcome(events: list[Event]) -> Outcome:
 
 
 @contextmanager
-def the_ledger() -> Iterator[Ledger]:
-    """The person's ledger, as another process would open it."""
-    ledger = Ledger.open(places().ledger)
+def the_ledger(folder: Path | None = None) -> Iterator[Ledger]:
+    """The person's ledger, as another process would open it: of this world, or of one in `folder` that has ended."""
+    ledger = Ledger.open(folder / "home" / "data" / "ledger.db" if folder else places().ledger)
     try:
         assert ledger.notices == []
         yield ledger

@@ -19,8 +19,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from laws.world import Ticking, World, say
+from laws.world import Ticking, World, loaded, say
 
+from nexus_cli.context import tokens
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.settings import Settings
@@ -88,6 +89,8 @@ class Zygote:
 def main() -> None:
     """Fork a process for every line of stdin."""
     litellm()
+    tokens._load = loaded
+    loaded("o200k_base")
     for line in sys.stdin:
         work = Job(**json.loads(line))
         read, write = os.pipe()

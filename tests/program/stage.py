@@ -109,8 +109,8 @@ class Stage:
         }  # fmt: skip
         command = [NEXUS, *arguments]
         if bug:
-            program = f"import sys; sys.argv = {['nexus', *arguments]!r}; {bug}; import nexus_cli.__main__ as m; m.main()"
-            command = [sys.executable, "-c", program]
+            start = f"import sys; sys.argv = {['nexus', *arguments]!r}; import nexus_cli.__main__ as program"
+            command = [sys.executable, "-c", f"{start}; {bug}; program.main()"]
         return subprocess.Popen(command, env=self.env(env), **{**streams, **more})
 
     def run(self, *arguments: str, stdin: bytes | None = None, **more: Any) -> Done:

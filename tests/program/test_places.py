@@ -89,7 +89,7 @@ def huge_instructions(root: Path) -> dict[str, Any]:
 
 
 def hostile_text(root: Path) -> dict[str, Any]:
-    script = [
+    script: list[Any] = [
         calls(("bash", {"command": "printf '%s' \"$(cat *.txt)\"; ls"}), ("read_file", {"path": NAME})),
         {"text": f"answer {HOSTILE}", "chunk": 1},
     ]
@@ -109,7 +109,7 @@ def gone_before(root: Path) -> tuple[Done, Done]:
 
 
 def gone_meanwhile(root: Path) -> dict[str, Any]:
-    script = [
+    script: list[Any] = [
         calls(("bash", {"command": "rm -rf \"$PWD\""})),
         calls(("bash", {"command": "echo here"}), ("glob", {"pattern": "*"}), ("read_file", {"path": "a.txt"})),
         calls(("write_file", {"path": "b.txt", "content": "b"})),

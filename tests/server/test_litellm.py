@@ -68,6 +68,7 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
     finally:
         gc.enable()
     monkeypatch.setattr(litellm, "suppress_debug_info", True)
+    monkeypatch.setattr(litellm, "disable_aiohttp_transport", False)
 
     async def send(form: str, messages: list[dict[str, Any]], **extra: Any) -> Got:
         options: dict[str, Any] = {"stream_options": {"include_usage": True}, "tools": TOOLS, "max_tokens": 500}

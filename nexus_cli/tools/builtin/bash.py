@@ -51,7 +51,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    return ToolResult(await asyncio.to_thread(_told, done, seconds), uncounted=done.uncounted)
+    told = await asyncio.to_thread(_told, done, seconds)
+    return ToolResult(told, uncounted=done.uncounted, status=done.status)
 
 
 def _shell() -> str:

@@ -1,0 +1,193 @@
+"""Law 6: a compaction cannot hurt. Whatever the summariser does wrong, the window stays as it was, to the hash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws.check import assert_laws, matched
+from laws.model import FORK, TRANSCRIPT
+from laws.world import World, outcome, say, the_ledger, world
+from server.blocks import content, is_prefix
+
+from nexus_cli.context.groups import flatten
+from nexus_cli.context.render import prefix_sha256
+from nexus_cli.core.event import CompactionDone, CompactionStart, Event
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.settings import Compact, ProviderSettings
+from nexus_cli.session.session import Session
+
+WINDOW = 12_000
+GOOD = {"text": "SUMMARY: the person wants lists. " + "what was done " * 20}
+BAD: dict[str, dict[str, Any]] = {
+    "empty": {"text": ""},
+    "blank": {"text": " \n\t "},
+    "longer than what it sums up": {"text": "far too long " * 4000, "chunk": 4096},
+    "a tool call": {"text": "", "calls": [{"name": "bash", "arguments": {"command": "echo no > called.txt"}}]},
+    "words and a tool call": {"text": "SUMMARY", "calls": [{"name": "bash", "arguments": {"command": "echo no > called.txt"}}]},
+    "refused": {"fault": {"status": 400, "message": "no"}},
+    "filtered": {"text": "half", "finish": "content_filter"},
+    "cut off": {"text": "half", "finish": "length"},
+    "broken off": {"text": "half a summary " * 9, "fault": {"kind": "reset", "after": 2}},
+    "without a reason": {"text": "half a summary", "fault": {"kind": "no_finish"}},
+    "never": {"text": "late", "fault": {"kind": "stall_before_head", "seconds": 20}},
+    "stalled": {"text": "half a summary " * 9, "fault": {"kind": "stall", "after": 2, "seconds": 20}},
+}
+PATIENCE = ProviderSettings(stall_seconds=0.3, retries=0)
+
+
+@dataclass
+class Lister:
+    """A model that lists numbers once a turn, and sums up as it is told."""
+
+    summary: dict[str, Any] = field(default_factory=lambda: dict(GOOD))
+    asked: int = 0
+    """How often a summary was asked for."""
+
+    def __call__(self, body: Any) -> dict[str, Any]:
+        """A list for words, words for a list."""
+        last = content(body, "chat")[-1]
+        if FORK in last.text or TRANSCRIPT in last.text:
+            self.asked += 1
+            return self.summary
+        if last.role == "tool":
+            return {"text": "listed"}
+        return {"calls": [{"name": "bash", "arguments": {"command": "seq 1 400"}}]}
+
+
+def window_hash(session: Session) -> tuple[int, str]:
+    """What the next request of the main lane would begin with."""
+    lane = session.context.lane
+    return lane.epoch.id, prefix_sha256(lane.epoch, flatten(lane.groups()))
+
+
+@asynccontextmanager
+async def grown(around: World, turns: int = 4) -> AsyncIterator[Session]:
+    """A session of a few turns, far from its limit."""
+    session = around.open()
+    try:
+        for number in range(turns):
+            assert outcome(await say(session, f"TURN{number} make a list")).ok
+        yield session
+    finally:
+        await session.aclose()
+
+
+def ended(events: list[Event]) -> CompactionDone:
+    """How the last compaction went."""
+    return [event for event in events if isinstance(event, CompactionDone)][-1]
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_summary_leaves_the_window_as_it_was(kind: str, place: Path) -> None:
+    model = Lister(BAD[kind])
+
+    async def live(around: World) -> str:
+        async with grown(around) as session:
+            before, drops = window_hash(session), session._parts.drops()
+            done = ended(await session.compact())
+            assert model.asked == 3  # twice as a fork, once from a transcript
+            assert not done.ok and done.before == done.after
+            assert done.why and "\n" not in done.why
+            assert window_hash(session) == before
+            assert session._parts.drops() == drops
+            sent = around.server.requests[-4].blocks  # before the three of the summariser
+            assert outcome(await say(session, "TURN9 go on")).ok
+            assert is_prefix(sent, around.server.requests[-1].blocks)
+            assert not (around.folder / "called.txt").exists()
+        return session.id
+
+    with world(place, model, window=WINDOW, provider=PATIENCE) as around:
+        session = asyncio.run(live(around))
+        with the_ledger() as ledger:
+            assert_laws(ledger, session, around.server.requests)
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout"])
+def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: Path) -> None:
+    model = Lister({"text": "late", "delay": 20})
+    limits = Limits(timeout=1.5) if how == "timeout" else Limits()
+
+    async def live(around: World) -> str:
+        async with grown(around, turns=3) as session:
+            seen: list[tuple[int, str]] = []
+
+            def act(event: Event, number: int) -> None:
+                if isinstance(event, CompactionStart):
+                    seen.append(window_hash(session))
+                    if how == "cancel":
+                        asyncio.get_running_loop().call_later(0.1, session.cancel)
+
+            events = await say(session, "TURN8 make another list", act)
+            assert outcome(events).finish == ("aborted" if how == "cancel" else "limit")
+            assert len(seen) == 1 and window_hash(session) == seen[0]
+            assert not any(isinstance(event, CompactionDone) for event in events)
+            model.summary = dict(GOOD)
+            assert outcome(await say(session, "TURN9 go on")).ok
+            return session.id
+
+    with world(place, model, window=WINDOW, compact=Compact(0.36, 0.2, 0.15), limits=limits) as around:
+        session = asyncio.run(live(around))
+        with the_ledger() as ledger:
+            assert_laws(ledger, session, around.server.requests)
+
+
+def test_an_accepted_summary_keeps_the_request_the_newest_turns_and_the_own_words(place: Path) -> None:
+    async def live(around: World) -> str:
+        async with grown(around, turns=5) as session:
+            before = window_hash(session)
+            done = ended(await session.compact())
+            assert done.ok and done.after < done.before and window_hash(session) != before
+            await say(session, "TURN9 go on")
+            return session.id
+
+    with world(place, Lister(), window=WINDOW) as around:
+        session = asyncio.run(live(around))
+        with the_ledger() as ledger:
+            sent = assert_laws(ledger, session, around.server.requests)
+            first = next(one for one in sent if one.row.manifest.epoch == 1)
+            said = [message["content"] for message in first.tries[0].body["messages"] if message["role"] == "user"]
+            assert said[0].startswith("[CONTEXT SUMMARY") and "SUMMARY: the person wants lists" in said[0]
+            assert all(f"TURN{number}" in "\n".join(said) for number in range(5)), "own words are lost"
+            drop = ledger.drops(session)[0]
+            assert drop.id in said[0] and drop.entries is not None and drop.entries[0] == 1
+
+
+def test_a_failed_compaction_is_not_tried_again_at_once(place: Path) -> None:
+    model = Lister(BAD["empty"])
+
+    async def live(around: World) -> None:
+        async with grown(around) as session:
+            assert model.asked == 3
+            for number in range(3):
+                assert outcome(await say(session, f"MORE{number} make a list")).ok
+            assert model.asked == 3
+
+    with world(place, model, window=30_000, compact=Compact(at=0.13, to=0.1, overflow_to=0.1)) as around:
+        asyncio.run(live(around))
+        with the_ledger() as ledger:
+            session = ledger.sessions()[0].id
+            lanes = {one.row.lane for one in matched(ledger, session, around.server.requests)}
+        assert len(lanes) == 4
+
+
+def test_a_fork_that_overflows_is_not_sent_twice_and_teaches_the_window(place: Path) -> None:
+    async def live(around: World) -> str:
+        async with grown(around) as session:
+            real = around.server.requests[-1].tokens.input - 50
+            around.server.refusal = replace(around.server.refusal, above=real)
+            assert ended(await session.compact()).ok
+            assert session._parts.engine.budget.window == real
+            assert outcome(await say(session, "TURN9 go on")).ok
+            return session.id
+
+    with world(place, Lister(), window=WINDOW) as around:
+        session = asyncio.run(live(around))
+        assert sum(request.fault == "overflow" for request in around.server.requests) == 1
+        with the_ledger() as ledger:
+            assert_laws(ledger, session, around.server.requests)

@@ -1,0 +1,120 @@
+"""Law 2: what is sent fits. Measured by the server, with a counter of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from laws.check import assert_laws
+from laws.model import FORK, TRANSCRIPT, Habits, Model
+from laws.play import Person
+from laws.world import World, loaded, outcome, say, the_ledger, world
+from server.blocks import content
+from server.meter import Meter, quarter
+
+from nexus_cli.context.meter import Meter as Ours
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.services import Calibration
+
+SEEDS = range(1000, 1006)
+
+
+def exact(text: str) -> int:
+    """Tokens by the table that we count with ourselves."""
+    encode = loaded("o200k_base")
+    return len(encode(text)) if encode else quarter(text)
+
+
+@pytest.mark.parametrize("window", [7000, 12_000])
+def test_every_request_fits_the_budget_by_the_same_counter(window: int, place: Path) -> None:
+    for seed in SEEDS:
+        script = Model(seed, "chat", Habits(calls=0.75, lines=900, odd=0.0))
+        with world(place / str(seed), script, window=window, meter=Meter(exact)) as around:
+            played = asyncio.run(Person(around, seed).live())
+            with the_ledger() as ledger:
+                sent = assert_laws(ledger, played.session, around.server.requests)
+                main = ledger.session(played.session).main_lane
+        budget = TokenBudget.of(window)
+        for one in sent:
+            if not one.tries:
+                continue
+            tokens, lane = one.tries[0].tokens.input, one.row.lane
+            if lane == main:
+                assert tokens <= budget.available, f"seed {seed}, step {one.row.manifest.step}: {tokens}"
+            assert tokens + one.row.manifest.arguments["max_output"] <= window, f"seed {seed}, lane {lane}: {tokens}"
+
+
+class Eager:
+    """A model that asks for as much as it may, several turns long."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def __call__(self, body: Any) -> dict[str, Any]:
+        """Lists, and now and then a word."""
+        last = content(body, "chat")[-1]
+        if FORK in last.text or TRANSCRIPT in last.text:
+            return {"text": "SUMMARY: lists were made. " + "what they held " * 30}
+        self.turns += 1
+        if self.turns % 6 == 0:
+            return {"text": "that is all"}
+        lists = [f"seq {self.turns} 3000", "yes 漢字かな交じり文 | head -n 900", "yes '{\"a\": [1, 2]}' | head -n 900"]
+        return {"calls": [{"name": "bash", "arguments": {"command": lists[(self.turns + n) % 3]}} for n in range(3)]}
+
+
+COUNTERS: list[tuple[float, dict[str, float]]] = [
+    (0.6, {}),
+    (2.0, {}),
+    (1.0, {"tool": 2.0}),
+    (0.6, {"user": 2.0}),
+    (1.0, {"cjk": 2.0}),
+    (1.0, {"json": 2.0, "tool": 0.7}),
+    (0.7, {"tools": 2.0, "system": 2.0}),
+]
+
+
+@pytest.mark.parametrize(("factor", "factors"), COUNTERS, ids=lambda given: str(given))
+def test_a_server_with_a_counter_of_its_own_refuses_at_most_one_request(
+    factor: float, factors: Mapping[str, float], place: Path
+) -> None:
+    window = 14_000
+
+    async def live(around: World) -> str:
+        session = around.open()
+        try:
+            for number in range(3):
+                words = "とても長い文章です。" * 200 if number == 1 else "words " * 40
+                ended = outcome(await say(session, f"TURN{number} {words}"))
+                assert ended.ok, ended.error
+        finally:
+            await session.aclose()
+        return session.id
+
+    meter = Meter(exact, factor=factor, factors=factors)
+    with world(place, Eager(), window=window, meter=meter, refuse_above=window, steps=20) as around:
+        session = asyncio.run(live(around))
+        refused = [request.number for request in around.server.requests if request.fault == "overflow"]
+        with the_ledger() as ledger:
+            assert_laws(ledger, session, around.server.requests)
+    assert len(refused) <= 1, f"requests {refused} were refused"
+
+
+@given(
+    st.floats(0.5, 2.5),
+    st.integers(0, 9),
+    st.floats(0.0, 0.5),
+    st.integers(1000, 1_000_000),
+    st.integers(0, 1_000_000),
+)
+def test_what_counts_as_fitting_never_exceeds_the_budget_by_the_known_error(
+    factor: float, reports: int, worst: float, budget: int, counted: int
+) -> None:
+    meter = Ours(Calibration(factor, reports, worst))
+    assert counted > meter.countable(budget) or meter.upper(counted) <= budget + 1
+    assert meter.upper(counted) >= meter.estimate(counted)
+    assert meter.upper(counted) <= meter.upper(counted + 1)

@@ -1,0 +1,216 @@
+"""What a person does to a running turn: steering is delivered after the complete batch and never lost, stopping settles
+what is open, and both leave a session that goes on with the same bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws.check import assert_laws
+from laws.world import World, outcome, say, the_ledger, world
+
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.event import Called, Event, Resulted, Retried, StepStart, Text, TurnEnd
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import Role
+from nexus_cli.session.dispatch import CANCELLED, INTERRUPTED
+from nexus_cli.session.session import Session
+
+THREE = {"calls": [{"name": "bash", "arguments": {"command": f"echo {n}"}} for n in range(3)]}
+LONG = {"text": "a long answer " * 40, "pace": 0.005}
+SLEEPS = {
+    "calls": [
+        {"name": "bash", "arguments": {"command": "echo begun; touch begun; sleep 30"}},
+        {"name": "bash", "arguments": {"command": "touch never"}},
+    ]
+}
+
+Live = Callable[[World, Session], Any]
+
+
+def lived(place: Path, steps: list[Any], live: Live, **more: Any) -> tuple[World, list[Entry]]:
+    """Run `live` in a session over scripted `steps`, check every law, and give back the entries."""
+    with world(place, steps, **more) as around:
+
+        async def play() -> str:
+            session = around.open()
+            try:
+                await live(around, session)
+            finally:
+                await session.aclose()
+            return session.id
+
+        session = asyncio.run(play())
+        with the_ledger() as ledger:
+            assert_laws(ledger, session, around.server.requests)
+            main = ledger.session(session).main_lane
+            return around, list(ledger.read(main, 1, ledger.last_id(main)))
+
+
+def roles(around: World, number: int) -> list[str]:
+    """The roles of a received request, without the system text."""
+    return [message["role"] for message in around.server.requests[number].body["messages"][1:]]
+
+
+def at(kind: type[Event], do: Callable[[], None], nth: int = 1) -> Callable[[Event, int], None]:
+    """An act: do it at the n-th event of a kind."""
+    seen = 0
+
+    def act(event: Event, number: int) -> None:
+        nonlocal seen
+        seen += isinstance(event, kind)
+        if isinstance(event, kind) and seen == nth:
+            do()
+
+    return act
+
+
+@pytest.mark.parametrize("kind", [Called, Resulted])
+def test_steering_is_delivered_after_the_complete_batch(kind: type[Event], place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        await say(session, "FIRST do it", at(kind, lambda: session.steer("STEER and this too")))
+
+    around, entries = lived(place, [THREE, "done"], live)
+    assert roles(around, 1) == ["user", "assistant", "tool", "tool", "tool", "user"]
+    assert around.server.requests[1].body["messages"][-1]["content"].endswith("STEER and this too")
+    assert [entry.kind for entry in entries if entry.message.role is Role.USER] == [Kind.USER, Kind.STEER]
+
+
+def test_steering_during_the_last_answer_is_answered_in_the_same_turn(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        events = await say(session, "FIRST do it", at(Text, lambda: session.steer("STEER one more"), nth=3))
+        assert outcome(events).text == "and that" and outcome(events).steps == 2
+
+    around, _ = lived(place, [LONG, "and that"], live)
+    assert roles(around, 1) == ["user", "assistant", "user"]
+
+
+def test_several_words_of_steering_keep_their_order(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        def steer() -> None:
+            for number in range(3):
+                session.steer(f"STEER{number} more")
+
+        await say(session, "FIRST do it", at(Called, steer, nth=2))
+
+    _, entries = lived(place, [THREE, "done"], live)
+    steered = [entry.message.content.split()[0] for entry in entries if entry.kind is Kind.STEER]
+    assert steered == ["STEER0", "STEER1", "STEER2"]
+
+
+@pytest.mark.parametrize("end", ["cancel", "failure", "limit"])
+def test_steering_is_kept_when_the_turn_ends_before_it_was_delivered(end: str, place: Path) -> None:
+    first = {"failure": {"text": "half " * 30, "fault": {"kind": "reset", "after": 3}}, "limit": THREE}.get(end, LONG)
+
+    async def live(around: World, session: Session) -> None:
+        def steer() -> None:
+            session.steer("STEER not to be lost")
+            if end == "cancel":
+                session.cancel()
+
+        events = await say(session, "FIRST do it", at(Called if end == "limit" else Text, steer))
+        assert outcome(events).finish == {"cancel": "aborted", "failure": "network", "limit": "limit"}[end]
+        assert outcome(await say(session, "")).ok
+
+    around, entries = lived(place, [first, "now done"], live, limits=Limits(max_steps=1))
+    assert [entry.kind for entry in entries if "STEER" in entry.message.content] == [Kind.STEER]
+    assert "STEER not to be lost" in str(around.server.requests[-1].body["messages"])
+
+
+def test_steering_between_turns_waits_for_the_next_one(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        await say(session, "FIRST do it")
+        session.steer("STEER for later")
+        session.steer("   ")
+        await say(session, "SECOND go on")
+
+    around, _ = lived(place, ["one", "two"], live)
+    said = [m["content"] for m in around.server.requests[1].body["messages"] if m["role"] == "user"]
+    assert "FIRST" in said[0] and "SECOND" in said[1] and "STEER" in said[2] and len(said) == 3
+
+
+def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        async def stop() -> None:
+            while not (around.folder / "begun").exists():
+                await asyncio.sleep(0.01)
+            session.cancel()
+            session.cancel()
+
+        watching = asyncio.create_task(stop())
+        assert outcome(await say(session, "FIRST do it")).exit == 130
+        await watching
+        session.cancel()
+        assert outcome(await say(session, "SECOND go on")).ok
+
+    around, entries = lived(place, [SLEEPS, "done"], live)
+    results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
+    assert len(results) == 2 and INTERRUPTED in results[0] and results[1] == CANCELLED
+    assert not (around.folder / "never").exists()
+    assert len(around.server.requests) == 2
+
+
+@pytest.mark.parametrize("kind", [StepStart, Text, Called])
+def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        def stop() -> None:
+            session.cancel()
+            session.cancel()
+
+        events = await say(session, "FIRST do it", at(kind, stop))
+        assert [type(event) for event in events].count(TurnEnd) == 1
+        assert outcome(events).finish == "aborted"
+        assert outcome(await say(session, "SECOND go on")).ok
+
+    _, entries = lived(place, [{**LONG, **THREE} if kind is Called else LONG, "done"], live)
+    assert entries[-1].kind is Kind.ASSISTANT
+
+
+def test_what_was_said_before_an_interrupt_stays_and_the_model_sees_the_mark(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        await say(session, "FIRST do it", at(Text, session.cancel, nth=3))
+        await say(session, "SECOND go on")
+
+    around, _ = lived(place, [LONG, "done"], live)
+    partial = around.server.requests[1].body["messages"][2]
+    assert partial["role"] == "assistant"
+    assert partial["content"].startswith("a long answer") and partial["content"].endswith("[interrupted]")
+
+
+def test_stopping_while_a_retry_waits_sends_nothing_more(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        events = await say(session, "FIRST do it", at(Retried, session.cancel))
+        assert outcome(events).finish == "aborted"
+        assert len(around.server.requests) == 1
+        assert outcome(await say(session, "SECOND go on")).ok
+
+    lived(place, [{"fault": {"status": 429, "retry_after": 30}}, "done"], live)
+
+
+def test_leaving_a_turn_half_way_settles_it(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        running = session.run("FIRST do it")
+        async for event in running:
+            if isinstance(event, Called):
+                break
+        await running.aclose()  # type: ignore[attr-defined]
+        assert outcome(await say(session, "SECOND go on")).ok
+
+    _, entries = lived(place, [SLEEPS, "done"], live)
+    assert sum(entry.kind is Kind.TOOL for entry in entries) == 2
+
+
+@pytest.mark.parametrize("where", ["provider", "tool"])
+def test_a_time_limit_ends_the_turn_and_keeps_what_was_done(where: str, place: Path) -> None:
+    slow = {"text": "late", "fault": {"kind": "stall_before_head", "seconds": 30}} if where == "provider" else SLEEPS
+
+    async def live(around: World, session: Session) -> None:
+        ended = outcome(await say(session, "FIRST do it"))
+        assert (ended.finish, ended.exit) == ("limit", 3)
+        assert ended.error is not None and "timeout" in ended.error["message"]
+        assert outcome(await say(session, "SECOND go on")).ok
+
+    lived(place, [slow, "done"], live, limits=Limits(timeout=0.7))

@@ -1,0 +1,167 @@
+"""Signals and kills: one line, the right status, what was done is kept, nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import Done, Seen, Stage, calls, clean, end, play, stage, together, until
+
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.replay import check
+
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+SLEEPER = {"command": "echo $$ > pids; sleep 300 & echo $! >> pids; echo begun; wait"}
+
+
+def sound(place: Stage) -> bool:
+    """The ledger is whole, and every session in it can be rebuilt."""
+    if not place.ledger.exists():
+        return True
+    connection = sqlite3.connect(place.ledger)
+    whole = connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    connection.close()
+    ledger = Ledger.open(place.ledger)
+    try:
+        return whole and all(check(ledger, info.id)["ok"] for info in ledger.sessions(None, 50))
+    finally:
+        ledger.close()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (one that only waits to be collected does not)."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def stopped(place: Stage, number: signal.Signals, *arguments: str, when: Any) -> Done:
+    """A run that gets a signal as soon as `when` holds."""
+    child = place.begin("ask", *arguments)
+    try:
+        assert until(when, 40), "it never got so far"
+        child.send_signal(number)
+        stdout, stderr = child.communicate(timeout=30)
+    finally:
+        end(child)
+    return Done(child.returncode, stdout, stderr)
+
+
+def in_a_command(root: Path) -> dict[signal.Signals, dict[str, Any]]:
+    def one(number: signal.Signals) -> dict[str, Any]:
+        script = {"rules": [{"when": {"contains": "hi"}, "then": calls(("bash", SLEEPER), ("bash", SLEEPER))}]}
+        with stage(root / number.name, script) as place:
+            file = place.folder / "pids"
+
+            def begun() -> bool:
+                return file.exists() and len(file.read_text().split()) == 2
+
+            done = stopped(place, number, "--json", "--allow", "all", "hi", when=begun)
+            pids = [int(pid) for pid in file.read_text().split()]
+            gone = until(lambda: not any(map(alive, pids)), 10)
+            for pid in filter(alive, pids):
+                os.kill(pid, signal.SIGKILL)
+            safe = sound(place)
+            again = place.ask("-c", "go on")
+            messages = place.server.requests[-1].body["messages"]
+            results = [message["content"] for message in messages if message["role"] == "tool"]
+            return {"done": done, "gone": gone, "sound": safe, "again": again, "results": results}
+
+    numbers = (*STATUS, signal.SIGKILL)
+    return dict(zip(numbers, together(one, numbers, 2), strict=True))
+
+
+def in_a_stream(root: Path) -> dict[signal.Signals, dict[str, Any]]:
+    def one(number: signal.Signals) -> dict[str, Any]:
+        slow = {"rules": [{"when": {"contains": "hi"}, "then": {"text": "word ", "repeat": 4000, "pace": 0.02}}]}
+        with stage(root / number.name, slow) as place:
+
+            def streaming() -> bool:
+                return bool(place.server.requests) and place.server.requests[0].sent > 2000
+
+            done = stopped(place, number, "hi", when=streaming)
+            left = place.server.wait_for(lambda server: server.requests[0].closed_early)
+            return {"done": done, "left": left, "sound": sound(place)}
+
+    return dict(zip(STATUS, together(one, STATUS, 2), strict=True))
+
+
+def at_random(root: Path) -> list[tuple[Done, bool]]:
+    """Kills at moments from the first import to the end of a turn of several steps."""
+    moments = random.Random(7).choices(range(20, 2600), k=8)
+    kinds = [signal.SIGKILL, signal.SIGINT, signal.SIGKILL, signal.SIGTERM] * 2
+    step = calls(("bash", {"command": "echo one; echo two"}), ("write_file", {"path": "a.txt", "content": "x\n" * 500}))
+    script = {"rules": [{"when": {"contains": "hi"}, "then": step}, {"when": {"contains": "two"}, "then": step}]}
+
+    def one(item: tuple[int, signal.Signals]) -> tuple[Done, bool]:
+        moment, number = item
+        with stage(root / f"{moment}", script) as place:
+            child = place.begin("ask", "--allow", "all", "hi")
+            try:
+                time.sleep(moment / 1000)
+                child.send_signal(number)
+                stdout, stderr = child.communicate(timeout=30)
+            finally:
+                end(child)
+            halves = [path.name for path in place.folder.iterdir() if path.name != "a.txt"]
+            file = place.folder / "a.txt"
+            whole = not file.exists() or file.read_text() == "x\n" * 500
+            return Done(child.returncode, stdout, stderr), sound(place) and whole and (number == 9 or not halves)
+
+    return together(one, zip(moments, kinds, strict=True), 2)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return play(tmp_path_factory.mktemp, in_a_command, in_a_stream, at_random)
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_a_signal_during_a_command_leaves_nothing_running(seen: Seen, number: signal.Signals) -> None:
+    shown = seen["in_a_command"][number]
+    done: Done = shown["done"]
+    assert done.status == STATUS[number] and clean(done), done
+    assert (done.kind, done.result["exit"]) == ("aborted", STATUS[number])
+    assert len(done.told) == 2 and done.told[-1] == f"Resume with: nexus ask -r {done.result['session']}"
+    assert shown["gone"], "a process was left running"
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_what_was_stopped_is_settled_and_the_session_goes_on(seen: Seen, number: signal.Signals) -> None:
+    shown = seen["in_a_command"][number]
+    assert shown["sound"] and shown["again"].status == 0 and len(shown["results"]) == 2
+    assert "interrupted" in shown["results"][0] and "not run" in shown["results"][1], shown["results"]
+
+
+def test_a_kill_during_a_command_leaves_nothing_running(seen: Seen) -> None:
+    shown = seen["in_a_command"][signal.SIGKILL]
+    assert shown["done"].status == -signal.SIGKILL and shown["gone"], "a process was left running"
+
+
+def test_a_command_that_ran_when_the_process_was_killed_is_never_silently_run_again(seen: Seen) -> None:
+    shown = seen["in_a_command"][signal.SIGKILL]
+    assert shown["sound"] and shown["again"].status == 0
+    assert "outcome unknown" in shown["results"][0] and "not run" in shown["results"][1], shown["results"]
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_a_signal_during_the_answer_closes_the_request_and_prints_nothing(seen: Seen, number: signal.Signals) -> None:
+    shown = seen["in_a_stream"][number]
+    done: Done = shown["done"]
+    assert (done.status, done.stdout) == (STATUS[number], b"") and clean(done), done
+    assert len(done.told) == 2 and done.told[0].startswith("nexus: stopped: ")
+    assert done.told[1].startswith("Resume with: ") and shown["left"] and shown["sound"]
+
+
+def test_a_kill_at_any_moment_leaves_a_sound_ledger_and_no_half_file(seen: Seen) -> None:
+    for done, safe in seen["at_random"]:
+        assert safe and clean(done), done
+        assert done.status in (-signal.SIGKILL, 130, 143, 0), done

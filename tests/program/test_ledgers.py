@@ -1,0 +1,168 @@
+"""Ledgers that are garbage, newer, full or shared: the answer still comes, and nothing that was there is lost."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import PRICED, Done, Seen, Stage, calls, clean, end, play, stage, together
+
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.schema import APPLICATION, STEPS
+from nexus_cli.session.replay import check
+
+NOISE = {"command": "head -c 200000 /dev/urandom | base64 -w 0"}
+"""Output that no compression makes small."""
+
+
+def replays(place: Stage) -> list[bool]:
+    ledger = Ledger.open(place.ledger)
+    try:
+        return [bool(check(ledger, info.id)["ok"]) for info in ledger.sessions(None, 50)]
+    finally:
+        ledger.close()
+
+
+def garbage(root: Path) -> dict[str, Any]:
+    with stage(root) as place:
+        place.ledger.parent.mkdir(parents=True)
+        place.ledger.write_bytes(b"this is no database\n" * 5000)
+        done = place.ask("hi")
+        aside = [path for path in place.ledger.parent.iterdir() if "broken" in path.name]
+        return {"done": done, "aside": [path.read_bytes() for path in aside], "replays": replays(place)}
+
+
+def newer(root: Path) -> dict[str, Any]:
+    with stage(root) as place:
+        place.ledger.parent.mkdir(parents=True)
+        connection = sqlite3.connect(place.ledger)
+        connection.execute("CREATE TABLE tomorrow (what)")
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {len(STEPS) + 7}")
+        connection.close()
+        before = place.ledger.read_bytes()
+        runs = [place.ask("hi"), place.ask("--json", "--require-save", "hi"), place.run("sessions", "list")]
+        failing = place.ask("hi", env={"OPENAI_API_BASE": "http://127.0.0.1:9/v1"})
+        same = place.ledger.read_bytes() == before
+        return {"runs": runs, "same": same, "sent": len(place.server.requests), "failing": failing}
+
+
+def full(root: Path) -> dict[str, Any]:
+    last = {"when": {"last_role": "tool"}, "then": "done all the same"}
+    script = {"rules": [last], "default": calls(("bash", NOISE))}
+    with stage(root, {"default": "before"}) as place:
+        place.ask("first")
+        place.script(script)
+        limit = place.ledger.stat().st_size // 1024 + 40
+        runs = []
+        for option in ("", "--require-save"):
+            sent = len(place.server.requests)
+            done = place.shell(f"ulimit -f {limit}; nexus ask --json --allow all {option} hi")
+            runs.append((done, len(place.server.requests) - sent))
+        connection = sqlite3.connect(place.ledger)
+        sound = connection.execute("PRAGMA integrity_check").fetchone()[0]
+        connection.close()
+        after = place.ask("--allow", "all", "and now?")
+        return {"runs": runs, "sound": sound, "replays": replays(place), "after": after}
+
+
+def one_session(root: Path) -> dict[str, Any]:
+    with stage(root, {"rules": [{"when": {"contains": "slow"}, "then": {"text": "late", "delay": 12}}]}) as place:
+        place.settings(PRICED)
+        place.ask("hi")
+        first = place.begin("ask", "-c", "slow")
+        try:
+            assert place.server.wait_for(lambda server: len(server.requests) == 2, 30)
+            second = place.ask("-c", "me too")
+            session = second.told[-1].split()[-1].rstrip(".")
+            fork = place.run("sessions", "fork", session)
+            forked = place.ask("-r", fork.text.strip(), "me too")
+            deleted = place.run("sessions", "delete", "--yes", session)
+            stdout, stderr = first.communicate(timeout=60)
+        finally:
+            end(first)
+        return {
+            "first": Done(first.returncode, stdout, stderr), "second": second, "fork": fork, "forked": forked,
+            "deleted": deleted, "replays": replays(place),
+        }  # fmt: skip
+
+
+def one_ledger(root: Path) -> dict[str, Any]:
+    steps = {
+        "rules": [{"when": {"last_role": "user"}, "then": calls(*[("bash", NOISE)] * 3)}],
+        "default": {"text": "done"},
+    }
+    with stage(root, steps) as place:
+        runs = together(lambda number: place.ask("--allow", "all", f"task {number}"), range(4), 4)
+        mode = {oct(path.stat().st_mode & 0o777) for path in place.ledger.parent.iterdir() if path.is_file()}
+        folder = oct(place.ledger.parent.stat().st_mode & 0o777)
+        return {"runs": runs, "replays": replays(place), "modes": (folder, mode)}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return play(tmp_path_factory.mktemp, garbage, newer, full, one_session, one_ledger)
+
+
+def test_a_broken_ledger_is_set_aside_and_never_overwritten(seen: Seen) -> None:
+    shown = seen["garbage"]
+    assert (shown["done"].status, shown["done"].stdout) == (0, b"answer (1)\n") and clean(shown["done"])
+    assert len(shown["done"].told) == 1 and "damaged: it was kept as" in shown["done"].told[0]
+    assert shown["aside"] == [b"this is no database\n" * 5000] and shown["replays"] == [True]
+
+
+def test_a_newer_ledger_is_left_alone_and_the_answer_comes_from_memory(seen: Seen) -> None:
+    kept, required, listed = seen["newer"]["runs"]
+    assert (kept.status, kept.stdout) == (0, b"answer (1)\n") and len(kept.told) == 1
+    assert "a newer nexus wrote it" in kept.told[0] and "kept in memory" in kept.told[0]
+    assert (required.status, required.kind, required.result["session"]) == (1, "ledger", None) and clean(required)
+    assert listed.status == 1 and clean(listed) and "Upgrade nexus" in listed.told[0]
+    assert seen["newer"]["same"] and seen["newer"]["sent"] == 1
+
+
+def test_nobody_is_told_to_resume_what_was_never_saved(seen: Seen) -> None:
+    failing = seen["newer"]["failing"]
+    assert failing.status == 1 and not any(line.startswith("Resume") for line in failing.told), failing.told
+
+
+def test_a_full_disk_costs_one_warning_and_the_turn_goes_on(seen: Seen) -> None:
+    done, sent = seen["full"]["runs"][0]
+    assert done.status == 0 and done.result["text"] == "done all the same" and sent == 2, done
+    assert sum("goes on in memory" in line for line in done.told) == 1 and clean(done)
+
+
+def test_a_full_disk_ends_a_run_that_must_be_saved_before_the_next_request(seen: Seen) -> None:
+    done, sent = seen["full"]["runs"][1]
+    assert (done.status, done.kind, sent) == (1, "ledger", 1) and clean(done), done
+    assert done.told[-1].startswith("Resume with: ")
+
+
+def test_the_ledger_is_sound_after_a_full_disk(seen: Seen) -> None:
+    shown = seen["full"]
+    assert shown["sound"] == "ok" and all(shown["replays"]) and len(shown["replays"]) == 3
+    assert shown["after"].status == 0 and shown["after"].text == "done all the same\n"
+
+
+def test_a_session_that_is_open_elsewhere_is_told_and_may_be_forked(seen: Seen) -> None:
+    shown = seen["one_session"]
+    assert shown["second"].status == 2 and len(shown["second"].told) == 1
+    assert "open elsewhere" in shown["second"].told[0] and "nexus sessions fork" in shown["second"].told[0]
+    assert shown["fork"].status == 0 and shown["forked"].status == 0 and shown["forked"].stderr == b""
+    assert shown["deleted"].status == 2 and "open in another process" in shown["deleted"].told[0]
+    assert (shown["first"].status, shown["first"].stdout, shown["first"].stderr) == (0, b"late\n", b"")
+    assert all(shown["replays"]) and len(shown["replays"]) == 2
+
+
+def test_processes_that_share_a_ledger_never_hear_of_locks(seen: Seen) -> None:
+    shown = seen["one_ledger"]
+    assert [(done.status, done.stdout, b"locked" in done.stderr) for done in shown["runs"]] == [
+        (0, b"done\n", False)
+    ] * 4, shown["runs"]
+    assert shown["replays"] == [True] * 4
+
+
+def test_the_ledger_is_the_persons_alone(seen: Seen) -> None:
+    assert os.name == "posix" and seen["one_ledger"]["modes"] == ("0o700", {"0o600"})
