@@ -151,7 +151,8 @@ class Lane:
         if self._wire is None:
             self._wire = Wire(self.epoch)
             lines = self._wire.extend(flatten(arrange(self.epoch.head)))
-            head_lines = () if self._head_sent else tuple(lines)
+            # Also where it was sent before: whether that was under this epoch, a resumed lane cannot tell.
+            head_lines = tuple(lines)
             self._wire.extend(flatten(arrange([*self._split()[0]])))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
         fresh = flatten(arrange(self._split()[1]))

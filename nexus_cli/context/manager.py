@@ -168,7 +168,7 @@ class ContextManager:
 
         Preserved messages are matched to the end of the window; what does not match is appended as new.
         """
-        seen, preserved = self._seen(), list(preserved_messages)
+        seen, preserved = self._seen(), [m for m in preserved_messages if m.role is not Role.SYSTEM]
         matched = next(
             (size for size in range(min(len(seen), len(preserved)), 0, -1) if _same(seen[-size:], preserved[:size])),
             0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from nexus_cli.context.compaction import create_summary_message
 from nexus_cli.context.groups import Group, flatten, is_request, newest, size
@@ -62,8 +63,8 @@ def plan(
     room = target - cap - NOTE_TOKENS
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
     most_words = int(available * OWN_WORDS_SHARE)
-    first = _first_newest(groups, current, min(room, int(available * NEWEST_SHARE)), room)
-    first = _first_turn(groups, requests, current, first, room, lambda gone: min(most_words, _said(gone, count)))
+    said = [_cost(group[0].message.content, count) if is_request(group) else 0 for group in groups]
+    first = _first_kept(list(map(size, groups)), said, requests, current, room, available)
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
     if not any(group[0].form is not Form.MARKER for group in gone):
@@ -74,37 +75,34 @@ def plan(
     return Plan(gone, kept, words, max(SUMMARY_FLOOR, cap + min(0, spare)), sum(map(size, groups)))
 
 
-def _first_newest(groups: Sequence[Group], current: Sequence[int], most: int, room: int) -> int:
-    """Index of the first of the newest groups: at least one, and as many as `most` and the current request allow."""
-    most = min(most, room - sum(size(groups[index]) for index in current))
-    first, total = len(groups) - 1, size(groups[-1])
-    while first > 0 and total + size(groups[first - 1]) <= most:
-        first -= 1
-        total += size(groups[first])
-    return first
-
-
-def _first_turn(
-    groups: Sequence[Group],
+def _first_kept(
+    sizes: Sequence[int],
+    said: Sequence[int],
     requests: Sequence[int],
     current: Sequence[int],
-    first: int,
     room: int,
-    words: Callable[[Sequence[Group]], int],
+    available: int,
 ) -> int:
-    """Index of the first group of the last turns that fit whole, beside the own words that go; else `first`."""
+    """Index of the first group of the kept tail: whole recent turns where they fit, else the newest groups.
+
+    Beside it there has to be room for the current request and for what the person `said` in the part that goes.
+    """
+    upto = [0, *accumulate(sizes)]
+    words = [0, *accumulate(0 if index in current else cost for index, cost in enumerate(said))]
+
+    def fits(start: int) -> bool:
+        before = sum(sizes[index] for index in current if index < start)
+        own = min(int(available * OWN_WORDS_SHARE), words[start])
+        return before + upto[-1] - upto[start] + own <= room
+
+    first = len(sizes) - 1
+    while first > 0 and upto[-1] - upto[first - 1] <= available * NEWEST_SHARE and fits(first - 1):
+        first -= 1
     for start in reversed([index for index in requests[-KEPT_TURNS:] if index < first]):
-        gone = [group for index, group in enumerate(groups[:start]) if index not in current]
-        before = sum(size(groups[index]) for index in current if index < start)
-        if before + sum(map(size, groups[start:])) + words(gone) > room:
+        if not fits(start):
             break
         first = start
     return first
-
-
-def _said(gone: Sequence[Group], count: Callable[[str], int]) -> int:
-    """Tokens of all that the person said in these groups."""
-    return sum(_cost(group[0].message.content, count) for group in gone if is_request(group))
 
 
 def _cost(words: str, count: Callable[[str], int]) -> int:

@@ -105,8 +105,8 @@ def read(db: Database, key: int) -> Epoch:
         system = blobs.get_text(db, row[4])
     return Epoch(
         id=row[0], parent=row[1], cause=row[2], model=row[3], system=system, tools=schemas,
-        rules=blobs.get_text(db, row[5]), head=_head(db, key), base=row[6], system_tokens=row[7], tools_tokens=row[8], tool_choice=row[9],
-        effort=row[10], sections=blobs.get_text(db, row[11]),
+        rules=blobs.get_text(db, row[5]), head=_head(db, key), base=row[6], system_tokens=row[7], tools_tokens=row[8],
+        tool_choice=row[9], effort=row[10], sections=blobs.get_text(db, row[11]),
     )  # fmt: skip
 
 

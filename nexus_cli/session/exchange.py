@@ -6,6 +6,7 @@ What is not a finished answer keeps its text, marked, and is raised as the kind 
 from __future__ import annotations
 
 import asyncio
+from copy import deepcopy
 
 from nexus_cli.core import event
 from nexus_cli.core.clock import stamp
@@ -20,6 +21,8 @@ from nexus_cli.session.engine import Engine
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
+GO_ON = "Go on from where you broke off."
+"""What a resumed session without words asks after one of these."""
 
 
 def arguments(engine: Engine, cap: int) -> dict[str, object]:
@@ -90,7 +93,7 @@ def _send(engine: Engine, cap: int, main: bool) -> Request:
     return Request(
         engine.model.info.name,
         sealed.wire.messages,
-        lane.epoch.tools,
+        deepcopy(lane.epoch.tools),  # adapters for some providers edit the schemas that they are given
         cap,
         lane.epoch.effort,
         lane.epoch.tool_choice,

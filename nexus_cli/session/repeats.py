@@ -36,8 +36,8 @@ def times_in_a_row(slots: Sequence[Slot], call: ToolCall) -> int:
 def notice(call: ToolCall, times: int) -> str:
     """What the model is told."""
     return (
-        f"[{call.name} was called {times} times in a row with the same arguments. Its result will not change: "
-        f"try something else, or say what is missing. The turn ends at {END_AT}.]"
+        f"{call.name} was called {times} times in a row with the same arguments. Its result will not change: "
+        f"try something else, or say what is missing. The turn ends at {END_AT}."
     )
 
 

@@ -13,13 +13,15 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, RequestRow
 
 Answer = dict[str, Any]
+AT_ONCE = 500
+"""Entries that are read together."""
 
 
 def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
     """`ok`, `requests` checked, and `first_difference` in one line or None.
 
-    Without `step` the requests of every lane are checked, with it one of the main lane. `NexusError("usage", ...)` for
-    a request that is not there.
+    Without `step` the requests of every lane are checked, and that the rest of the session is whole; with it one of the
+    main lane. `NexusError("usage", ...)` for a request that is not there.
     """
     info = ledger.session(session)
     lanes = [info.main_lane] if step is not None else ledger.lanes(session)
@@ -35,7 +37,33 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
         if difference:
             where = "" if lane == info.main_lane else f"side lane {lane}, "
             return {"version": 1, "ok": False, "requests": checked, "first_difference": where + difference}
-    return {"version": 1, "ok": True, "requests": checked, "first_difference": None}
+    damage = _unsent(ledger, session, lanes) if step is None else ""
+    return {"version": 1, "ok": not damage, "requests": checked, "first_difference": damage or None}
+
+
+def _unsent(ledger: Ledger, session: str, lanes: list[int]) -> str:
+    """What no request holds has to be whole too: entries and epochs that were never sent, the texts of drops."""
+    try:
+        for number in range(ledger.next_epoch(lanes[0])):
+            _look_at(ledger, lanes[0], number)
+        for lane in lanes:
+            for first in range(1, ledger.last_id(lane) + 1, AT_ONCE):
+                ledger.read(lane, first, first + AT_ONCE - 1)
+        for drop in ledger.drops(session):
+            if drop.entries is None:
+                ledger.drop_text(session, drop.id)
+    except NexusError as error:
+        return f"outside of every request: {error}"
+    return ""
+
+
+def _look_at(ledger: Ledger, lane: int, epoch: int) -> None:
+    """Read an epoch; a forked session has gaps where its source went on by itself."""
+    try:
+        ledger.epoch(lane, epoch)
+    except NexusError as error:
+        if error.kind != "usage":
+            raise
 
 
 def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:

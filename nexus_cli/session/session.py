@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from nexus_cli.context.groups import Dispatch
+from nexus_cli.context.groups import Dispatch, Done
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind
@@ -24,6 +24,8 @@ from nexus_cli.session.admit import admit
 from nexus_cli.session.compact import compact
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Deferred
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
 from nexus_cli.session.parts import Parts, bare_parts
 from nexus_cli.session.reports.result import result
@@ -164,11 +166,22 @@ class Session:
         """Settle what an earlier process left open, then record the person's words."""
         engine = self._parts.engine
         if not trigger.text and not trigger.parts:
+            self._go_on(engine)
             return
         step = engine.lane.next_step()
         if isinstance(step, Dispatch):
             self._parts.dispatcher.settle_open(engine, step.calls)
         admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
+
+    def _go_on(self, engine: Engine) -> None:
+        """Without words: what is open goes on by itself, and a reply that broke off is asked for."""
+        if self._control.steering or not isinstance(engine.lane.next_step(), Done):
+            return
+        slots = engine.lane.slots
+        if not slots or not slots[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
+            why = "there is no prompt, and the last answer of this session is complete"
+            raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
+        admit(engine, Kind.STEER, GO_ON)
 
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":

@@ -1,4 +1,4 @@
-"""What the tests of the context manager share: a counter of letters, hostile operations, and the laws of a built list."""
+"""What the tests of the context manager share: a counter of letters, hostile acts, and the laws of a built list."""
 
 from __future__ import annotations
 

@@ -190,9 +190,11 @@ def test_prose_and_code_are_not_redacted(text: str) -> None:
     assert told(Message(U, text)) == f"USER: {text}"
 
 
-@pytest.mark.parametrize("piece", ["token", "password=", "a", "eyJ-", "sk-", "bearer ", "a://", "-----BEGIN PRIVATE KEY"])
+@pytest.mark.parametrize(
+    "piece", ["token", "password=", "a", "eyJ-", "sk-", "bearer ", "a://", "-----BEGIN PRIVATE KEY"]
+)
 def test_no_text_makes_redaction_slow(piece: str) -> None:
-    assert told(Message(U, piece * 20_000)).startswith("USER: ")
+    assert told(Message(U, piece * 100_000)).startswith("USER: ")
 
 
 # -- the summary ---------------------------------------------------------------------------------------------------
@@ -280,6 +282,16 @@ def test_what_was_selected_from_the_window_is_taken_without_anything_new(
     assert_pairs(made)
 
 
+def test_a_built_list_may_be_given_as_what_was_preserved() -> None:
+    context = manager(10_000, clock=lambda: datetime(2026, 1, 13, 14, 30))
+    context.set_system_prompt("S")
+    context.add_user_message("one")
+    built = context.build_messages()
+    context.apply_compaction(SUMMARY, built)
+    assert context.build_messages() == [built[0], SUMMARY, built[1]]
+    assert context.history == [ONE]
+
+
 def test_an_open_call_that_was_preserved_still_gets_its_real_result() -> None:
     context = talk(ONE, call("a"))
     context.build_messages()
@@ -287,6 +299,15 @@ def test_an_open_call_that_was_preserved_still_gets_its_real_result() -> None:
     context.add_tool_result("a", "f", "at last")
     assert context.messages == [SUMMARY, call("a"), result("a", "at last")]
     assert context.build_messages() == context.messages
+
+
+def test_a_placeholder_that_is_handed_back_is_not_taken_for_a_result() -> None:
+    context = talk(ONE, call("a"))
+    context.build_messages()
+    context.apply_compaction(SUMMARY, [TWO, *context.messages[1:]])
+    assert texts(context.history) == ["one", "", "two", ""]
+    context.add_tool_result("a", "f", "at last")
+    assert context.build_messages() == [SUMMARY, TWO, call("a"), result("a", "at last")]
 
 
 def test_a_result_without_its_call_is_not_shown_after_compaction() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import nexus_cli.core
 import nexus_cli.session
 from nexus_cli.context import ContextConfig, ContextManager, SimpleTokenCounter, TiktokenCounter, get_token_counter
 from nexus_cli.core import Message, Role, ToolCall, ToolResult
+from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
 from nexus_cli.session import LogConfig, Session, SessionLogger
 
 MOMENT = datetime(2026, 1, 13, 14, 30)
@@ -147,6 +150,7 @@ def test_lone_surrogates_become_storable_text() -> None:
     context.set_tool_definitions([{"name": "t\ud800"}])
     context.add_user_message("u\udfff")
     assert texts(context.build_messages()) == ["s\ufffd", "u\ufffd"]
+    assert context.system_prompt == "s\ufffd"
     assert context.get_token_usage()["tools"] > 0
 
 
@@ -374,4 +378,28 @@ def test_a_manager_over_a_log_that_has_entries_begins_with_an_empty_window(tmp_p
     context.config.max_tokens = 1000
     assert texts(context.build_messages()) == ["x" * 200]
     assert len(context.history) == 2
+    logger.close()
+
+
+def test_a_session_over_a_bare_manager_records_every_request_under_its_epoch(tmp_path: Path) -> None:
+    class Parrot:
+        async def stream(self, request: Request) -> AsyncIterator[Delta]:
+            yield TextDelta(f"heard {request.messages[-1]['content']} under {request.messages[0]['content']}")
+            yield FinishDelta("stop")
+
+    logger = SessionLogger(LogConfig(path=tmp_path / "ledger.db", folder=tmp_path))
+    context = ContextManager(logger=logger, token_counter=Letters())
+    context.set_system_prompt("S")
+    session = Session(Parrot(), context=context, logger=logger)
+
+    async def run(text: str) -> None:
+        async for _ in session.run(text):
+            pass
+
+    asyncio.run(run("one"))
+    context.set_system_prompt("T")
+    asyncio.run(run("two"))
+    assert texts(context.messages) == ["one", "heard one under S", "two", "heard two under T"]
+    assert [(row.manifest.step, row.manifest.epoch) for row in logger.request_rows()] == [(1, 0), (2, 1)]
+    assert [logger.epoch(number).system for number in (0, 1)] == ["S", "T"]
     logger.close()

@@ -47,9 +47,7 @@ def test_nothing_can_be_chosen_of_nothing(strategy: Strategy) -> None:
 
 
 @given(CHOICE)
-def test_oldest_first_leaves_out_only_what_is_older_than_all_it_added(
-    choice: tuple[list[int], int, set[int]]
-) -> None:
+def test_oldest_first_leaves_out_only_what_is_older_than_all_it_added(choice: tuple[list[int], int, set[int]]) -> None:
     sizes, budget, required = choice
     chosen = ALL["oldest_first"].choose(sizes, budget, required)
     added, missing = chosen - required, set(range(len(sizes))) - chosen

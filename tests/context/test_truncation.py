@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,9 @@ from context.conversation import MARK, Letters, assert_pairs, manager, texts, to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.context import ContextManager
+from nexus_cli.context import ContextManager, SimpleTokenCounter, TiktokenCounter
 from nexus_cli.core import Message, Role, ToolCall
+from nexus_cli.core.entry import Drop, Form
 
 STRATEGIES = ["oldest_first", "middle_out"]
 both = pytest.mark.parametrize("strategy", STRATEGIES)
@@ -236,6 +238,21 @@ def test_an_oversized_user_message_keeps_its_beginning_its_end_and_one_marker(st
     assert texts(context.history) == ["BEGIN" + "x" * size + "END"]
 
 
+@pytest.mark.parametrize(
+    ("counter", "least"),
+    [(Letters(), 45), (SimpleTokenCounter(), 14), (TiktokenCounter(), 20)],
+    ids=["letters", "simple", "tiktoken"],
+)
+def test_one_oversized_message_fits_every_budget_that_can_hold_a_marker(counter: Any, least: int) -> None:
+    for budget in [*range(least, least + 40), 100, 333]:
+        for text in ("word " * 4000, "x" * 9000, "漢字" * 2000, "line\n" * 3000):
+            context = manager(budget, token_counter=counter)
+            context.add_user_message(text)
+            built = context.build_messages()
+            assert tokens(context, built) <= budget
+            assert built[0].content.count(MARK) == 1
+
+
 def test_an_oversized_request_leaves_room_for_the_steps_of_its_run_and_is_cut_the_same_each_time() -> None:
     context = manager(1000)
     context.add_user_message("BEGIN" + "x" * 5000 + "END")
@@ -246,6 +263,19 @@ def test_an_oversized_request_leaves_room_for_the_steps_of_its_run_and_is_cut_th
         assert built[0] == first[0]
         assert built[-1].content.startswith(f"step {number}")
         assert len(built) >= min(number + 2, 4)
+
+
+def test_what_is_cut_again_is_cut_from_the_original() -> None:
+    context = manager(1000)
+    original = "BEGIN" + "x" * 5000 + "END"
+    context.add_user_message(original)
+    for window in (1000, 500, 250, 600):
+        context.config.max_tokens = window
+        context.add_assistant_message("y" * 200)
+        text = context.build_messages()[0].content
+        line = next(line for line in text.splitlines() if MARK in line)
+        left_out = int(re.sub(r"\D", "", line))
+        assert left_out + sum(map(len, text.splitlines())) - len(line) == len(original)
 
 
 def test_an_elided_message_is_whole_again_when_it_fits() -> None:
@@ -332,14 +362,23 @@ def test_a_system_prompt_above_the_budget_is_returned_with_the_newest_group() ->
     assert texts(context.build_messages()) == ["s" * 1000, "three", "", "r"]
 
 
+def test_a_system_prompt_just_below_the_budget_leaves_the_request_what_is_left() -> None:
+    context = manager(1000)
+    context.set_system_prompt("s" * 850)
+    context.add_user_message("BEGIN" + "u" * 500)
+    built = context.build_messages()
+    assert tokens(context, built) <= 1000
+    assert built[1].content.startswith("BEGIN")
+
+
 @pytest.mark.parametrize(("window", "reserve"), [(0, 0), (0, 100), (100, 100), (100, 5000), (-5, 0)])
 def test_without_any_room_only_the_newest_is_kept(window: int, reserve: int) -> None:
     context = manager(window)
     context.config.reserve_tokens = reserve
     context.add_user_message("one")
     context.add_assistant_message("two")
-    context.add_user_message("three")
-    assert texts(context.build_messages()) == ["three"]
+    context.add_user_message("three" * 200)
+    assert texts(context.build_messages()) == ["three" * 200], "whole: nothing would make it fit"
     assert context.is_over_budget()
 
 
@@ -349,3 +388,74 @@ def test_the_strategy_of_a_changed_configuration_is_used() -> None:
     for text in ("A" * 10, "B" * 26, "C" * 16):
         context.add_user_message(text)
     assert texts(context.build_messages()) == ["A" * 10, "C" * 16]
+
+
+# -- in a session: markers, drops, and the floor of the request ----------------------------------------------------
+
+
+def in_session(budget: int) -> ContextManager:
+    return manager(budget, markers=True, low_water=0.5)
+
+
+def truncate(context: ContextManager) -> list[Drop]:
+    return context.rewriter.truncate(context.lane, context.available)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(1, 900), min_size=8, max_size=30), st.integers(4000, 8000))
+def test_one_cut_goes_down_to_the_low_water_mark_and_leaves_a_line_in_each_hole(sizes: list[int], budget: int) -> None:
+    context = in_session(budget)
+    for number, size in enumerate(sizes):
+        (context.add_user_message if number % 5 == 0 else context.add_assistant_message)("x" * size)
+    before = context.lane.slots
+    drops = truncate(context)
+    after = context.lane.slots
+    whole = sum(slot.tokens for slot in before)
+    markers = [slot for slot in after if slot.form is Form.MARKER]
+    assert len(markers) == len(drops)
+    assert all(drop.id in slot.message.content for drop, slot in zip(drops, markers, strict=True))
+    assert next(slot for slot in after if slot not in markers).message.role is Role.USER
+    assert sum(slot.tokens for slot in after if slot not in markers) <= max(budget // 2, 904 * 2)
+    assert sum(drop.tokens for drop in drops) + sum(s.tokens for s in after if s not in markers) == whole
+    gone = {e for drop in drops if drop.entries for e in range(drop.entries[0], drop.entries[1] + 1)}
+    assert gone == {slot.entry for slot in before} - {slot.entry for slot in after if slot not in markers}
+
+
+def test_a_request_in_a_session_keeps_a_quarter_of_the_budget_whatever_else_is_there() -> None:
+    context = in_session(4000)
+    context.set_system_prompt("s" * 3500)
+    context.add_user_message("u" * 3000)
+    drops = truncate(context)
+    assert 900 <= context.lane.slots[0].tokens <= 1000
+    assert [drop.text for drop in drops] == ["u" * 3000]
+
+
+def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> None:
+    context = in_session(4000)
+    context.add_user_message("go")
+    context.add_assistant_message("", [ToolCall("c1", "write", {"text": "t" * 4000})])
+    context.add_tool_result("c1", "write", "".join(map(str, range(2000))))
+    call, result = truncate(context)
+    window = context.lane.slots
+    shown = window[2].message.content
+    found = re.search(r'recall\("(d\d+)", "(\d+):(\d+)"\)', shown)
+    assert found is not None
+    assert found[1] == result.id
+    assert result.text is not None
+    start, end = int(found[2]), int(found[3])
+    line = next(line for line in shown.splitlines() if "recall(" in line)
+    head, _, tail = shown.partition(line)
+    assert head.removesuffix("\n") + result.text[start:end] + tail.removeprefix("\n") == result.text
+    inside = window[1].message.tool_calls[0].arguments["text"]
+    assert f'recall("{call.id}")' in inside
+    assert call.text is not None
+    assert "t" * 4000 in call.text
+
+
+def test_a_summary_that_had_to_be_cut_is_still_a_summary() -> None:
+    context = in_session(3000)
+    context.apply_compaction(Message(Role.USER, "[CONTEXT SUMMARY] " + "s" * 5000), [])
+    truncate(context)
+    slot = context.lane.slots[0]
+    assert (slot.form, slot.tokens <= 3000) == (Form.SUMMARY, True)
+    assert MARK not in slot.message.content or slot.message.content.startswith("[CONTEXT SUMMARY]")

@@ -16,7 +16,7 @@ from server.blocks import content
 FORK = "about to be replaced by your summary"
 TRANSCRIPT = "Sum up the conversation below"
 MARKER = re.compile(r'recall\(\\?"(d\d+)\\?"')
-ODD = [
+ODD: list[dict[str, Any]] = [
     {"name": "no_such_tool", "arguments": {"x": 1}},
     {"name": "read_file", "arguments": "[1]"},
     {"name": "read_file", "arguments": '{"path": "a'},
@@ -78,6 +78,9 @@ class Model:
             count = rng.choice([1, 1, 2, 3, 4])
             known = MARKER.findall("\n".join(block.text for block in said))
             calls = [self._call(known) for _ in range(count)]
+            if self.form == "gemini":
+                # litellm leaves out a call that is equal to another one of its message, but not its result.
+                calls = [call for place, call in enumerate(calls) if call not in calls[:place]]
             return {"text": text if rng.random() < 0.5 else "", "calls": calls, "interleave": rng.random() < 0.3}
         return {"text": text}
 
@@ -93,7 +96,8 @@ class Model:
         kind = rng.choice(["seq", "seq", "read", "glob", "grep"])
         if kind == "seq":
             first = rng.randint(1, 99)
-            return {"name": "bash", "arguments": {"command": f"seq {first} {first + rng.randint(1, self.habits.lines)}"}}
+            last = first + rng.randint(1, self.habits.lines)
+            return {"name": "bash", "arguments": {"command": f"seq {first} {last}"}}
         if kind == "read":
             return {"name": "read_file", "arguments": {"path": f"{rng.choice('abc')}.txt"}}
         if kind == "glob":
@@ -102,9 +106,9 @@ class Model:
 
     def _summary(self) -> dict[str, Any]:
         rng = self._rng
-        good = {"text": f"SUMMARY {rng.randint(0, 999)}: the goal is x. " + "a detail that matters " * rng.randint(3, 20)}
         if rng.random() >= self.habits.bad_summary:
-            return good
+            details = "a detail that matters " * rng.randint(3, 20)
+            return {"text": f"SUMMARY {rng.randint(0, 999)}: the goal is x. {details}"}
         return rng.choice(
             [
                 {"text": ""},

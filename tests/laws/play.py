@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from laws.model import Habits, Model
-from laws.world import World, outcome, say
+from laws.world import Act, World, outcome, say
 
 from nexus_cli.core.event import Called, Event, Notice, Retried, Text
 from nexus_cli.core.trigger import Trigger
@@ -19,7 +20,8 @@ from nexus_cli.session.session import Session
 
 FORMS = ("chat",) * 8 + ("anthropic", "gemini")
 WINDOWS = (7000, 9000, 12_000, 16_000)
-Elsewhere = "Callable[[World, str, list[str]], None]"
+Elsewhere = Callable[[World, str, list[str]], None]
+"""Runs turns with these words in another process."""
 
 
 @dataclass
@@ -75,14 +77,14 @@ class Person:
         self.played = Played()
         furnish(world.folder)
 
-    async def live(self, elsewhere: object = None) -> Played:
-        """A few turns; `elsewhere(world, session, words)` runs turns in another process."""
+    async def live(self, elsewhere: Elsewhere | None = None) -> Played:
+        """A few turns; with `elsewhere` some of them in another process."""
         session = self.world.open()
         self.played.session = session.id
         try:
             for number in range(self.rng.randint(2, 4)):
                 session = await self._between(session, number)
-                if callable(elsewhere) and number == 1:
+                if elsewhere is not None and number == 1:
                     await session.aclose()
                     words = [self._words(), self._words()]
                     await asyncio.to_thread(elsewhere, self.world, session.id, words)
@@ -119,7 +121,7 @@ class Person:
         size = self.rng.randint(self.world.window // 2, self.world.window) if self.rng.random() < share else 12
         return f"{token} please do this " + " ".join(f"word{n}" for n in range(size))
 
-    def _acting(self, session: Session) -> object:
+    def _acting(self, session: Session) -> Act:
         rng = self.rng
         steer_at = rng.randint(1, 25) if rng.random() < 0.4 else -1
         stop_at = rng.randint(2, 30) if rng.random() < 0.3 else -1

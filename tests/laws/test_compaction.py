@@ -24,12 +24,13 @@ from nexus_cli.session.session import Session
 
 WINDOW = 12_000
 GOOD = {"text": "SUMMARY: the person wants lists. " + "what was done " * 20}
+NEVER = {"name": "bash", "arguments": {"command": "touch called.txt"}}
 BAD: dict[str, dict[str, Any]] = {
     "empty": {"text": ""},
     "blank": {"text": " \n\t "},
     "longer than what it sums up": {"text": "far too long " * 4000, "chunk": 4096},
-    "a tool call": {"text": "", "calls": [{"name": "bash", "arguments": {"command": "echo no > called.txt"}}]},
-    "words and a tool call": {"text": "SUMMARY", "calls": [{"name": "bash", "arguments": {"command": "echo no > called.txt"}}]},
+    "a tool call": {"text": "", "calls": [NEVER]},
+    "words and a tool call": {"text": "SUMMARY", "calls": [NEVER]},
     "refused": {"fault": {"status": 400, "message": "no"}},
     "filtered": {"text": "half", "finish": "content_filter"},
     "cut off": {"text": "half", "finish": "length"},

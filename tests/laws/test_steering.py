@@ -135,7 +135,7 @@ def test_steering_between_turns_waits_for_the_next_one(place: Path) -> None:
 def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         async def stop() -> None:
-            while not (around.folder / "begun").exists():
+            while not (around.folder / "begun").exists():  # noqa: ASYNC110  (made by another process)
                 await asyncio.sleep(0.01)
             session.cancel()
             session.cancel()

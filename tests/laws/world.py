@@ -69,10 +69,9 @@ class World:
     window: int = 16_000
     steps: int = 8
     clock: Ticking = field(default_factory=Ticking)
-    compact: Compact = Compact()
-    provider: ProviderSettings = ProviderSettings()
-    options: dict[str, Any] = field(default_factory=dict)
-    limits: Limits = Limits()
+    compact: Compact = field(default_factory=Compact)
+    provider: ProviderSettings = field(default_factory=ProviderSettings)
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def model(self) -> str:
@@ -89,8 +88,8 @@ class World:
     def open(self, session: str = "", **options: Any) -> Session:
         """A new session, or the one of this id."""
         limits = replace(self.limits, max_steps=self.limits.max_steps or self.steps)
-        given = {"cwd": self.folder, "model": self.model, "allow": "all", "resume": session, "limits": limits}
-        return open_session(Options(**given | self.options | options), self.settings, approver=None, clock=self.clock)
+        asked = Options(self.folder, self.model, resume=session, allow="all", limits=limits)
+        return open_session(replace(asked, **options), self.settings, approver=None, clock=self.clock)
 
     def environment(self) -> dict[str, str]:
         """The variables that lead litellm to the server."""

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def main() -> None:
                 os.close(read)
                 os.dup2(2, 1)
                 os.environ.update(work.environment)
-                asyncio.run(live(work, lambda text: os.write(write, text.encode() + b"\n") and None))
+                asyncio.run(live(work, partial(tell, write)))
                 status = 0
             finally:
                 os._exit(status)
@@ -111,6 +112,11 @@ def main() -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         sys.stdout.write(json.dumps({"status": status, "confirmed": confirmed}) + "\n")
         sys.stdout.flush()
+
+
+def tell(pipe: int, text: str) -> None:
+    """Confirm one line to whoever started the job; it has left this process when it returns."""
+    os.write(pipe, text.encode() + b"\n")
 
 
 async def live(work: Job, confirm: Callable[[str], None]) -> None:

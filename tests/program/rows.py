@@ -47,7 +47,6 @@ ROWS = (
     Row("network", 1, "network", env=NOWHERE, requests=0, says="connection was refused"),
     Row("provider", 1, "provider", fault({"status": 400, "message": "strange parameter"}), says="strange parameter"),
     Row("empty", 1, "provider", {"default": {"text": ""}}, says="neither text nor calls"),
-    Row("no_bytes", 1, "provider", fault("empty"), requests=None),
     Row("broke_off", 1, "provider", fault("no_finish")),
     Row("opening_bug", 1, "internal", bug=BROKEN_AT_OPENING, session=False, requests=0),
     Row("turn_bug", 1, "internal", FOREVER, bug=BROKEN_IN_THE_TURN),

@@ -173,7 +173,6 @@ def stage(root: Path, source: Source = None, **options: Any) -> Iterator[Stage]:
             "NO_PROXY": "127.0.0.1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         made = Stage(home, folder, server, environment)
         made.settings(QUICK + PRICED)

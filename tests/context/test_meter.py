@@ -1,0 +1,97 @@
+"""The meter: estimates anchored on reports, one learned factor per model, a known error."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.context.meter import LEAST, MOST, Meter
+from nexus_cli.core.services import Calibration
+
+TOKENS = st.integers(0, 200_000)
+REPORTS = st.lists(st.tuples(st.integers(1, 200_000), st.integers(0, 400_000)), max_size=12)
+
+
+def taught(reports: list[tuple[int, int]]) -> Meter:
+    meter = Meter()
+    for number, (counted, reported) in enumerate(reports):
+        meter.report(number, counted, reported)
+    return meter
+
+
+@given(REPORTS, TOKENS, TOKENS)
+def test_more_counted_is_never_estimated_as_less(reports: list[tuple[int, int]], one: int, two: int) -> None:
+    meter = taught(reports)
+    low, high = sorted((one, two))
+    assert meter.estimate(low) <= meter.estimate(high)
+    assert meter.upper(low) <= meter.upper(high)
+    assert meter.countable(low) <= meter.countable(high)
+    assert meter.estimate(low) <= meter.upper(low)
+
+
+@given(REPORTS, st.one_of(st.none(), TOKENS), st.one_of(st.none(), TOKENS))
+def test_the_factor_stays_within_its_bounds(
+    reports: list[tuple[int, int]], reported: int | None, limit: int | None
+) -> None:
+    meter = taught(reports)
+    assert LEAST == 0.5 <= meter.calibration.factor <= MOST == 2.5
+    meter.overflowed(1000, reported, limit)
+    assert LEAST <= meter.calibration.factor <= MOST
+    assert meter.anchor is None
+
+
+@given(REPORTS, st.integers(1, 200_000), st.integers(1, 400_000))
+def test_a_report_anchors_the_estimate_of_what_was_sent(
+    reports: list[tuple[int, int]], counted: int, reported: int
+) -> None:
+    meter = taught(reports)
+    meter.report(99, counted, reported)
+    assert meter.estimate(counted) == meter.upper(counted) == reported
+    assert meter.basis == "reported+estimate"
+    meter.forget()
+    assert meter.basis == "estimate"
+    assert meter.estimate(counted) == round(meter.calibration.factor * counted)
+
+
+@given(TOKENS, REPORTS)
+def test_what_is_countable_fits_with_the_known_error(tokens: int, reports: list[tuple[int, int]]) -> None:
+    meter = taught(reports)
+    meter.forget()
+    assert meter.upper(meter.countable(tokens)) <= tokens + 1
+
+
+def test_the_error_is_ten_per_cent_until_five_reports_then_the_largest_seen() -> None:
+    meter = Meter()
+    for number in range(4):
+        meter.report(number, 1000 * (number + 1), 1030 * (number + 1))
+    assert meter.error == 0.10
+    meter.report(5, 5000, 5300)
+    assert 0.02 < meter.error < 0.10
+    meter.report(6, 6000, 9000)
+    assert meter.error > 0.10
+
+
+def test_small_and_empty_reports_teach_nothing() -> None:
+    meter = Meter()
+    assert meter.report(1, 100, 180) is None
+    assert meter.report(2, 1000, 0) is None
+    assert meter.calibration == Calibration()
+
+
+@pytest.mark.parametrize(
+    ("reported", "limit", "low", "high"), [(15_000, None, 1.5, 1.5), (None, 12_000, 1.2, 1.4), (None, None, 1.2, 1.4)]
+)
+def test_an_overflow_raises_the_factor(reported: int | None, limit: int | None, low: float, high: float) -> None:
+    meter = Meter()
+    meter.overflowed(10_000, reported, limit)
+    assert low <= meter.calibration.factor <= high
+
+
+def test_a_fork_knows_what_its_parent_knows_and_learns_apart() -> None:
+    meter = taught([(1000, 1500)])
+    other = meter.fork()
+    assert other.estimate(2000) == meter.estimate(2000)
+    other.report(2, 2000, 2000)
+    assert meter.calibration.factor == 1.5
+    assert other.calibration.factor == 1.0

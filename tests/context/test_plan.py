@@ -1,0 +1,197 @@
+"""Law 6: what a compaction keeps, within which shares, and what yields first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pytest
+from context.conversation import MARK, Letters
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from nexus_cli.context.groups import Group, flatten, size
+from nexus_cli.context.plan import NOTE_TOKENS, SUMMARY_FLOOR, Plan, head, plan
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Message, Role, ToolCall
+
+COUNT = Letters().count
+AVAILABLE = 20_000
+
+
+def measure(message: Message, preamble: str) -> int:
+    return Letters().count_messages([message]) + len(preamble)
+
+
+def slot(entry: int, message: Message, form: Form = Form.FULL) -> Slot:
+    return Slot(entry, form, message, tokens=measure(message, ""))
+
+
+def said(*turns: Sequence[int]) -> list[Group]:
+    """Turns: the length of the person's words, then one call with a result of each length, then a reply."""
+    groups: list[Group] = []
+    entry = 0
+    for number, (words, *steps) in enumerate(turns):
+        entry += 1
+        groups.append((slot(entry, Message(Role.USER, f"{number}" * words)),))
+        for length in steps:
+            call = ToolCall(f"c{entry}", "f")
+            groups.append(
+                (
+                    slot(entry + 1, Message(Role.ASSISTANT, "", (call,))),
+                    slot(entry + 2, Message(Role.TOOL, "r" * length, tool_call_id=call.id)),
+                )
+            )
+            entry += 2
+        entry += 1
+        groups.append((slot(entry, Message(Role.ASSISTANT, "done")),))
+    return groups
+
+
+def total(chosen: Plan) -> int:
+    return sum(s.tokens for s in chosen.kept)
+
+
+def room(target: int) -> int:
+    return target - max(SUMMARY_FLOOR, min(int(AVAILABLE * 0.08), target // 2)) - NOTE_TOKENS
+
+
+def planned(groups: Sequence[Group], target: int = 7000, run: int = 0) -> Plan:
+    chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT, run=run)
+    assert chosen is not None
+    return chosen
+
+
+TURNS = st.lists(st.lists(st.integers(1, 1500), min_size=1, max_size=5), min_size=2, max_size=10)
+
+
+@settings(max_examples=150)
+@given(TURNS, st.integers(2000, 9000))
+def test_every_group_either_goes_or_stays_whole_and_in_order(turns: list[list[int]], target: int) -> None:
+    groups = said(*turns)
+    chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT)
+    assume(chosen is not None)
+    assert chosen is not None
+    kept = [group for group in groups if group[0] in chosen.kept]
+    assert flatten(kept) == list(chosen.kept)
+    assert [group for group in groups if group not in kept] == list(chosen.gone)
+    assert groups[-1] in kept
+    newest_words = [group for group in groups if group[0].message.role is Role.USER][-1]
+    assert newest_words in kept, "the current request"
+
+
+@settings(max_examples=150)
+@given(TURNS, st.integers(2000, 9000))
+def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
+    groups = said(*turns)
+    chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT)
+    assume(chosen is not None)
+    assert chosen is not None
+    assert SUMMARY_FLOOR <= chosen.summary_cap <= max(SUMMARY_FLOOR, int(AVAILABLE * 0.08))
+    spoken = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
+    plain = head(
+        Plan(chosen.gone, chosen.kept, (), chosen.summary_cap, 0), "s", "d1",
+        clock=lambda: datetime(2026, 1, 1), measure=measure,
+    )[0].message.content  # fmt: skip
+    assert len(spoken) - len(plain) <= AVAILABLE * 0.05 + 60, "own words, beside their heading"
+    least = measure(chosen.kept[0].message, "") + sum(map(size, groups[-1:]))
+    if total(chosen) > least:
+        assert total(chosen) + sum(map(len, chosen.own_words)) <= max(room(target), least)
+
+
+def test_older_turns_yield_before_the_persons_own_words() -> None:
+    turn = [500, 1500]
+    groups = said(turn, turn, turn, turn, turn, [10, 10])
+    ample, tight = planned(groups, 9000), planned(groups, 4360)
+    users = [s for s in ample.kept if s.message.role is Role.USER]
+    assert len(users) == 3, "the last three turns"
+    assert [s.message.role for s in tight.kept].count(Role.USER) == 1
+    assert len(tight.own_words) >= 2, "the room went to their words, not to whole turns"
+    assert sum(map(len, tight.own_words)) <= AVAILABLE * 0.05
+
+
+def test_own_words_yield_oldest_first_and_before_the_summary() -> None:
+    groups = said([300, 10], [300, 10], [300, 10], [20, 1200])
+    chosen = planned(groups, 1800)
+    assert chosen.own_words
+    assert chosen.own_words[-1] == "2" * 300, "the newest of them is whole"
+    assert "0" * 300 not in chosen.own_words
+    assert chosen.summary_cap == 900
+    assert planned(groups, 500).own_words == ()
+
+
+def test_the_summary_yields_last_down_to_its_floor() -> None:
+    def cap(newest: int) -> int:
+        groups = said([300, 10], [20])
+        return planned([*groups[:-1], (slot(9, Message(Role.ASSISTANT, "x" * newest)),)], 4000).summary_cap
+
+    assert cap(2000) == 1600, "beside what is kept there is room for all of it"
+    assert 1200 < cap(2500) < 1400
+    assert cap(3900) == SUMMARY_FLOOR
+
+
+def test_a_long_turn_is_cut_between_groups_and_keeps_its_request() -> None:
+    groups = said([50, 10], [100, *[300] * 60])
+    chosen = planned(groups)
+    assert chosen.kept[0].message.content == "1" * 100
+    assert chosen.kept[1].message.role is Role.ASSISTANT
+    newest = sum(s.tokens for s in chosen.kept[1:])
+    assert AVAILABLE * 0.2 < newest <= AVAILABLE * 0.25
+
+
+def test_steering_belongs_to_the_current_request() -> None:
+    groups = said([50, 10], [100, *[300] * 30], [7, *[300] * 30])
+    first = next(g[0].entry for g in groups if g[0].message.content == "1" * 100)
+    chosen = planned(groups, run=first)
+    assert [s.message.content for s in chosen.kept if s.message.role is Role.USER] == ["1" * 100, "2" * 7]
+
+
+def test_one_newest_group_stays_however_large_it_is() -> None:
+    groups = said([50, 10], [100, 300])[:-1]
+    groups.append((slot(99, Message(Role.ASSISTANT, "x" * 19_000)),))
+    assert planned(groups).kept[-1].message.content == "x" * 19_000
+
+
+@pytest.mark.parametrize("groups", [[], said([5])[:1], said([5])])
+def test_there_is_no_plan_where_nothing_would_go(groups: list[Group]) -> None:
+    assert plan(groups, available=AVAILABLE, target=7000, count=COUNT) is None
+
+
+def test_a_marker_alone_is_not_worth_a_summary() -> None:
+    marker = (slot(3, Message(Role.USER, "[left out]"), Form.MARKER),)
+    groups = [marker, *said([5])]
+    assert plan(groups, available=AVAILABLE, target=7000, count=COUNT) is None
+
+
+def test_the_head_is_one_summary_that_names_its_drop_and_quotes_the_person() -> None:
+    code = (slot(1, Message(Role.USER, "fix List<List<int>>\n  keep\x0cthis >\n")),)
+    groups = [code, *said([5, *[900] * 30])]
+    chosen = planned(groups)
+    slots = head(chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13, 14, 30), measure=measure)
+    text = slots[0].message.content
+    assert slots[0].form is Form.SUMMARY
+    assert slots[0].message.role is Role.USER
+    assert slots[0].tokens == measure(slots[0].message, "")
+    assert slots[1:] == chosen.kept
+    assert text.startswith("[CONTEXT SUMMARY")
+    assert text.endswith("---\nall is well")
+    assert 'recall("d7")' in text
+    assert "> fix List<List<int>>\n>   keep\x0cthis >\n> " in text, "word for word"
+
+
+def test_an_overlong_word_of_the_person_is_quoted_in_part() -> None:
+    chosen = planned(said([5000, 10], [5, *[900] * 30]))
+    assert len(chosen.own_words) == 1
+    assert MARK in chosen.own_words[0]
+    assert len(chosen.own_words[0]) <= AVAILABLE * 0.05
+
+
+def test_the_entries_that_go_are_named_from_first_to_last() -> None:
+    groups = said([50, 10], [100, *[900] * 30])
+    chosen = planned(groups)
+    first, last = chosen.entries
+    assert first == 1
+    assert last == max(s.entry for group in chosen.gone for s in group)
+    summary = (slot(9, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    again = planned([summary, *groups[4:]])
+    assert again.entries[0] == 1, "a summary stands for everything before it"

@@ -1,0 +1,137 @@
+"""Law 7: limits only restrict, and a project's files widen nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from laws.world import World, outcome, say, world
+
+from nexus_cli.context.recipe import load_recipe
+from nexus_cli.core.limits import LEVELS, Limits, compose
+from nexus_cli.core.paths import defaults
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.options import Options, limit_layers
+
+numbers = st.none() | st.integers(1, 10**6)
+amounts = st.none() | st.floats(0.001, 1e6)
+names = st.frozensets(st.sampled_from(["bash", "read_file", "grep", "glob", "recall"]))
+limits = st.builds(
+    Limits,
+    max_steps=numbers,
+    max_total_tokens=numbers,
+    max_cost=amounts,
+    timeout=amounts,
+    allow=st.none() | st.sampled_from(LEVELS),
+    tools=st.none() | names,
+)
+
+
+def permits(bound: Any, name: str, value: Any) -> bool:
+    """Whether a limit of this name, taken alone, lets `value` pass: the meaning that the algebra has to keep."""
+    if bound is None:
+        return True
+    if name == "tools":
+        return value in bound
+    return LEVELS.index(value) <= LEVELS.index(bound) if name == "allow" else value <= bound
+
+
+TRIALS: dict[str, list[Any]] = {
+    "max_steps": [1, 7, 10**6],
+    "max_total_tokens": [1, 500, 10**6],
+    "max_cost": [0.001, 3.0, 1e6],
+    "timeout": [0.001, 3.0, 1e6],
+    "allow": list(LEVELS),
+    "tools": ["bash", "grep", "recall"],
+}
+
+
+@given(limits, limits, limits)
+def test_limits_form_a_meet(a: Limits, b: Limits, c: Limits) -> None:
+    assert a & b <= a and a & b <= b
+    assert a & b == b & a
+    assert (a & b) & c == a & (b & c)
+    assert a & a == a and a & Limits() == a
+    assert not (c <= a and c <= b) or c <= a & b
+
+
+@given(limits, limits)
+def test_the_meet_permits_exactly_what_both_permit(a: Limits, b: Limits) -> None:
+    for field in fields(Limits):
+        one, two, both = (getattr(each, field.name) for each in (a, b, a & b))
+        for value in TRIALS[field.name]:
+            each = permits(one, field.name, value) and permits(two, field.name, value)
+            assert permits(both, field.name, value) == each
+
+
+@given(st.lists(limits, min_size=1, max_size=4))
+def test_every_limit_in_force_names_a_layer_that_bound_it(layers: list[Limits]) -> None:
+    named = [(f"layer {number}", one) for number, one in enumerate(layers)]
+    effective, bounds = compose(named)
+    assert all(effective <= one for one in layers)
+    in_force = {field.name for field in fields(Limits) if getattr(effective, field.name) is not None}
+    assert {bound.name for bound in bounds} == in_force
+    for bound in bounds:
+        assert bound.value == getattr(effective, bound.name)
+        givers = {name for name, one in named if getattr(one, bound.name) is not None}
+        assert set(bound.bound_by.split(" & ")) <= givers
+        exact = {name for name, one in named if getattr(one, bound.name) == bound.value}
+        assert not exact or bound.bound_by in exact
+
+
+@given(limits, st.sampled_from(LEVELS))
+def test_a_recipe_only_tightens_what_the_person_allowed(recipe: Limits, allow: str) -> None:
+    settings, options = Settings(), Options(Path("."), allow=allow)
+    ask = load_recipe("ask", [defaults() / "recipes"])
+    loose, tight = (
+        compose(limit_layers(settings, replace(ask, limits=one), options, False)) for one in (Limits(), recipe)
+    )
+    assert tight[0] <= loose[0] and tight[0] <= recipe
+    assert LEVELS.index(tight[0].allow or "read") <= LEVELS.index(allow)
+
+
+HOSTILE = """\
+model = "openai/other"
+allow = "all"
+[limits]
+max_steps = 100000
+[models."openai/law"]
+window = 900000
+[provider]
+retries = 0
+[alias]
+law = "openai/other"
+"""
+
+
+def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(place: Path) -> None:
+    steps = [{"calls": [{"name": "bash", "arguments": {"command": "touch widened"}}]}, "done"]
+
+    async def live(around: World) -> dict[str, Any]:
+        session = around.open(allow=None)
+        try:
+            events = await say(session, "do it")
+            assert outcome(events).ok
+            assert [one["tool"] for one in outcome(events).denied] == ["bash"]
+            assert session._parts.engine.budget.window == around.window
+            assert session._parts.limits.max_steps == around.steps
+        finally:
+            await session.aclose()
+        return dict(around.server.requests[0].body)
+
+    sent = []
+    for name in ("clean", "hostile"):
+        with world(place / name, list(steps)) as around:
+            if name == "hostile":
+                (around.folder / ".nexus" / "recipes").mkdir(parents=True)
+                (around.folder / ".nexus" / "config.toml").write_text(HOSTILE)
+                (around.folder / ".nexus" / "recipes" / "ask.toml").write_text('[limits]\nallow = "all"\n')
+                (around.folder / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nNEXUS_MODEL=openai/other\n")
+            body = asyncio.run(live(around))
+            assert not (around.folder / "widened").exists()
+            sent.append({key: body[key] for key in ("model", "tools")})
+    assert sent[0] == sent[1]

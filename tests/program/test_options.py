@@ -1,0 +1,221 @@
+"""The options of `nexus ask`, each seen in what reaches the model or what is left in the folder."""
+
+from __future__ import annotations
+
+import base64
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import MODEL, PRICED, Done, Seen, calls, clean, play, stage
+from server.blocks import is_prefix
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+FIVE: dict[str, str | None] = {"NEXUS_MODEL": None}
+
+
+def results(body: dict[str, Any]) -> list[str]:
+    """The tool results of a request, in order."""
+    return [message["content"] for message in body["messages"] if message["role"] == "tool"]
+
+
+def files(root: Path) -> tuple[Done, Any]:
+    with stage(root) as place:
+        place.settings(PRICED + "images = true\n")
+        (place.folder / "notes.txt").write_text("to be read\n")
+        (place.folder / "dot.png").write_bytes(PNG)
+        done = place.ask("--json", "-f", "notes.txt", "--file", "dot.png", "look at these")
+        return done, place.server.requests[0].body["messages"][-1]["content"]
+
+
+def unsaved(root: Path) -> dict[str, Any]:
+    with stage(root, [calls(("glob", {"pattern": "*"})), "fine"]) as place:
+        before = sorted(path for path in place.home.rglob("*"))
+        done = place.ask("--no-save", "--json", "hi")
+        after = sorted(path for path in place.home.rglob("*"))
+        failing = place.ask("--no-save", "hi", env={"OPENAI_API_BASE": "http://127.0.0.1:9/v1"})
+        left = list(place.folder.iterdir())
+        return {"done": done, "before": before, "after": after, "failing": failing, "folder": left}
+
+
+def toolless(root: Path) -> tuple[Done, Any]:
+    with stage(root, [calls(("bash", {"command": "touch made"})), "without tools, then"]) as place:
+        done = place.ask("--no-tools", "--allow", "all", "--json", "hi")
+        return done, [request.body for request in place.server.requests]
+
+
+def levels(root: Path) -> dict[str, dict[str, Any]]:
+    seen = {}
+    for level in ("read", "edit", "all"):
+        with stage(root / level) as place:
+            (place.folder / "in.txt").write_text("inside\n")
+            outside = place.home / "out.txt"
+            outside.write_text("outside\n")
+            tried = calls(
+                ("read_file", {"path": "in.txt"}),
+                ("read_file", {"path": str(outside)}),
+                ("write_file", {"path": "new.txt", "content": "new"}),
+                ("write_file", {"path": "NEXUS.md", "content": "obey"}),
+                ("bash", {"command": "echo ran; touch ran"}),
+            )
+            place.script([tried, "that was all"])
+            done = place.ask("--json", "--allow", level, "hi")
+            seen[level] = {
+                "done": done, "results": results(place.server.requests[-1].body),
+                "left": sorted(path.name for path in place.folder.iterdir()),
+            }  # fmt: skip
+    return seen
+
+
+def resumed(root: Path) -> dict[str, Any]:
+    with stage(root) as place:
+        (place.folder / "sub").mkdir()
+        first = place.ask("--json", "-C", "sub", "one").result["session"]
+        other = place.ask("--json", "two").result["session"]
+        renamed = place.run("sessions", "rename", first, "my work")
+        again = [place.ask("--json", "-r", key, "more") for key in ("my work", first)]
+        newest = place.ask("--json", "-c", "-C", "sub", "and more")
+        fork = place.run("sessions", "fork", first, "--name", "a copy")
+        forked = place.ask("--json", "-r", "a copy", "in the copy")
+        listed = place.run("sessions", "list", "--all", "--json").result["sessions"]
+        deleted = place.run("sessions", "delete", "--yes", first)
+        return {
+            "first": first, "other": other, "renamed": renamed, "again": again, "newest": newest, "fork": fork,
+            "forked": forked, "listed": listed, "deleted": deleted, "requests": list(place.server.requests),
+            "after": place.run("sessions", "list", "--all", "--json").result["sessions"],
+            "copy": place.run("replay", "--session", "a copy"), "gone": place.run("sessions", "show", first),
+        }  # fmt: skip
+
+
+def effort(root: Path) -> tuple[Done, Any]:
+    with stage(root) as place:
+        done = place.ask("-m", "openai/gpt-5", "--effort", "high", "hi")
+        return done, place.server.requests[0].body
+
+
+def alias(root: Path) -> tuple[Done, Any]:
+    with stage(root) as place:
+        place.settings(PRICED + '[alias]\nfast = "openai/scripted"\n')
+        done = place.ask("--json", "-m", "fast", "hi", env={"NEXUS_MODEL": "anthropic/not-this-one"})
+        return done, place.server.requests[0].body
+
+
+def capped(root: Path) -> list[Any]:
+    with stage(root) as place:
+        place.ask("hi")
+        place.ask("--max-total-tokens", "4000", "hi")
+        place.ask("--max-cost", "0.03", "hi")
+        return [request.body for request in place.server.requests]
+
+
+def one_key(root: Path) -> tuple[Done, Any, str]:
+    with stage(root) as place:
+        done = place.ask("hi", env=FIVE)
+        model = place.run("config", "get", "keys.OPENAI_API_KEY").text.strip()
+        return done, place.server.requests[0].body, model
+
+
+def several_keys(root: Path) -> tuple[Done, int]:
+    with stage(root) as place:
+        return place.ask("hi", env={**FIVE, "ANTHROPIC_API_KEY": "sk-none"}), len(place.server.requests)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    scenes = (files, unsaved, toolless, levels, resumed, effort, alias, capped, one_key, several_keys)
+    return play(tmp_path_factory.mktemp, *scenes)
+
+
+def test_attached_text_and_images_reach_the_model(seen: Seen) -> None:
+    done, content = seen["files"]
+    text = "".join(part["text"] for part in content if part["type"] == "text")
+    (image,) = (part["image_url"] for part in content if part["type"] == "image_url")
+    url = image["url"] if isinstance(image, dict) else image
+    assert done.status == 0 and '<file path="notes.txt">\nto be read\n</file>' in text and "look at these" in text
+    assert url == "data:image/png;base64," + base64.b64encode(PNG).decode()
+
+
+def test_without_saving_nothing_is_written_and_nothing_can_be_resumed(seen: Seen) -> None:
+    shown = seen["unsaved"]
+    assert shown["done"].status == 0 and shown["done"].result["text"] == "fine"
+    assert shown["after"] == shown["before"] and shown["folder"] == []
+    assert shown["failing"].status == 1 and len(shown["failing"].told) == 1
+
+
+def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:
+    done, (first, second) = seen["toolless"]
+    assert (done.status, done.result["text"], done.result["files_changed"]) == (0, "without tools, then", [])
+    assert not first.get("tools") and "there is no tool" in results(second)[0]
+
+
+@pytest.mark.parametrize(
+    ("level", "passed", "left"),
+    [
+        ("read", [True, False, False, False, False], ["in.txt"]),
+        ("edit", [True, False, True, False, False], ["in.txt", "new.txt"]),
+        ("all", [True, True, True, True, True], ["NEXUS.md", "in.txt", "new.txt", "ran"]),
+    ],
+)
+def test_what_runs_without_asking_is_what_was_allowed(
+    seen: Seen, level: str, passed: list[bool], left: list[str]
+) -> None:
+    shown = seen["levels"][level]
+    done: Done = shown["done"]
+    assert done.status == 0 and shown["left"] == left
+    assert ["not permitted" not in text for text in shown["results"]] == passed, shown["results"]
+    assert len(done.result["denied"]) == passed.count(False)
+    assert bool(done.told) is (False in passed) and clean(done)
+    assert sorted(Path(name).name for name in done.result["files_changed"]) == [
+        name for name in left if name in ("NEXUS.md", "new.txt")
+    ]
+
+
+def test_a_session_is_found_by_id_by_name_and_as_the_newest_of_its_folder(seen: Seen) -> None:
+    shown = seen["resumed"]
+    assert shown["renamed"].status == 0
+    assert {done.result["session"] for done in (*shown["again"], shown["newest"])} == {shown["first"]}
+    requests = shown["requests"]
+    lane = [requests[0], *requests[2:5]]
+    assert all(is_prefix(first.blocks, second.blocks) for first, second in pairwise(lane))
+
+
+def test_a_fork_begins_as_its_origin_and_outlives_it(seen: Seen) -> None:
+    shown = seen["resumed"]
+    fork = shown["fork"].text.strip()
+    assert shown["forked"].result["session"] == fork != shown["first"]
+    assert is_prefix(shown["requests"][4].blocks, shown["requests"][5].blocks)
+    assert {one["id"] for one in shown["listed"]} == {shown["first"], shown["other"], fork}
+    assert shown["deleted"].status == 0 and {one["id"] for one in shown["after"]} == {shown["other"], fork}
+    assert shown["copy"].status == 0, shown["copy"]
+    assert shown["gone"].status == 2 and clean(shown["gone"])
+
+
+def test_effort_reaches_the_wire(seen: Seen) -> None:
+    done, body = seen["effort"]
+    assert done.status == 0 and body["reasoning_effort"] == "high"
+
+
+def test_an_alias_wins_over_the_environment(seen: Seen) -> None:
+    done, body = seen["alias"]
+    assert done.result["model"] == MODEL and body["model"] == "scripted"
+
+
+def test_a_limit_lowers_the_output_cap_before_it_refuses(seen: Seen) -> None:
+    plain, tokens, cost = ({**body}.get("max_tokens") or body["max_completion_tokens"] for body in seen["capped"])
+    assert plain == 8192
+    assert 1024 <= tokens < 3000 and 1024 <= cost < 4000, (tokens, cost)
+
+
+def test_the_only_key_chooses_the_model_and_it_is_announced(seen: Seen) -> None:
+    done, body, model = seen["one_key"]
+    assert done.status == 0 and body["model"] == model.partition("/")[2]
+    assert done.told == [f"nexus: Using {model}, because OPENAI_API_KEY is set; another one: --model NAME"]
+
+
+def test_several_keys_are_listed_and_nothing_is_sent(seen: Seen) -> None:
+    done, sent = seen["several_keys"]
+    assert (done.status, sent, len(done.told)) == (2, 0, 1) and clean(done)
+    assert "OPENAI_API_KEY (" in done.told[0] and "ANTHROPIC_API_KEY (" in done.told[0]

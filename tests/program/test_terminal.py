@@ -1,0 +1,100 @@
+"""The program in a real terminal: what is untrusted stays visible, it asks before it acts, Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from program.stage import NEXUS, SECONDS, Seen, Stage, calls, play, stage
+
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt\U000e0041"
+OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[KAG]|\x1b\[\?25[lh]")
+"""Colours, and how a line of progress is rewritten."""
+
+
+@contextmanager
+def terminal(place: Stage, *arguments: str) -> Iterator[Any]:
+    """The program in a pseudo-terminal of 80 columns; ended however it goes."""
+    child = pexpect.spawn(
+        NEXUS, list(arguments), env={**place.environment, "TERM": "xterm-256color"}, cwd=str(place.folder),
+        timeout=SECONDS, encoding="utf-8", dimensions=(24, 80),
+    )  # fmt: skip
+    try:
+        yield child
+    finally:
+        child.close(force=True)
+
+
+def whole(child: Any) -> str:
+    """Everything until it ends."""
+    child.expect(pexpect.EOF)
+    child.wait()
+    return str(child.before)
+
+
+def approved(root: Path) -> dict[str, Any]:
+    script: list[Any] = [
+        calls(("bash", {"command": f"echo '{HOSTILE}' > made"})),
+        calls(("bash", {"command": "touch refused"})),
+        {"text": f"# Done\n\nIt **works** {HOSTILE}\n", "chunk": 1},
+    ]
+    with stage(root, script) as place, terminal(place, "ask", "do it") as child:
+        child.expect(r"\[y\][^\n]*: ?")
+        first = str(child.before)
+        child.send("y\n")
+        child.expect(r"\[y\][^\n]*: ?")
+        child.send("n\n")
+        rest = whole(child)
+        return {
+            "first": first, "rest": rest, "status": child.exitstatus,
+            "left": sorted(path.name for path in place.folder.iterdir()),
+            "sent": str(place.server.requests[-1].body),
+        }  # fmt: skip
+
+
+def interrupted(root: Path) -> dict[str, Any]:
+    script = {"default": {"text": "word ", "repeat": 4000, "pace": 0.02}}
+    with stage(root, script) as place, terminal(place, "ask", "talk") as child:
+        child.expect("word word")
+        child.sendintr()
+        rest = whole(child)
+        return {"rest": rest, "status": child.exitstatus}
+
+
+def alone(root: Path) -> dict[str, Any]:
+    with stage(root) as place, terminal(place) as child:
+        return {"text": whole(child), "status": child.exitstatus}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return play(tmp_path_factory.mktemp, approved, interrupted, alone)
+
+
+def test_it_asks_before_a_command_and_does_what_it_is_told(seen: Seen) -> None:
+    shown = seen["approved"]
+    assert shown["status"] == 0 and shown["left"] == ["made"], shown
+    assert "the person said no" in shown["sent"]
+
+
+def test_nothing_untrusted_reaches_the_terminal_raw(seen: Seen) -> None:
+    shown = seen["approved"]["first"] + seen["approved"]["rest"]
+    plain = OURS.sub("", shown)
+    assert not any(mark in plain for mark in ("\x1b", "\x07", "\x9b", "\u202e", "\U000e0041")), repr(plain)
+    assert "␛" in plain and "works" in plain and "Done" in plain and "**works**" not in plain
+
+
+def test_ctrl_c_ends_the_turn_and_says_how_to_go_on(seen: Seen) -> None:
+    shown = seen["interrupted"]
+    lines = OURS.sub("", shown["rest"]).strip().splitlines()
+    assert shown["status"] == 130 and "Traceback" not in shown["rest"]
+    assert lines[-1].startswith("Resume with: nexus ask -r "), lines
+
+
+def test_plain_nexus_in_a_terminal_prints_the_help(seen: Seen) -> None:
+    assert seen["alone"]["status"] == 2 and "Usage: nexus" in seen["alone"]["text"]
