@@ -110,6 +110,17 @@ class Calls:
             return delta.id != draft.id
         return bool(draft.pieces) and not draft.arguments()[1]
 
+    def merge_equal(self) -> None:
+        """Keep the first of calls that are equal in name and arguments, as an adapter that drops the others wants."""
+        seen: list[tuple[str, tuple[dict[str, Any], str]]] = []
+        kept = []
+        for draft in self.drafts:
+            key = (draft.name, draft.arguments())
+            if key not in seen:
+                seen.append(key)
+                kept.append(draft)
+        self.drafts = kept
+
     def fields(self, keep_id: bool) -> list[Mapping[str, Any]]:
         """Per call what the provider wants back with it; its own id among it with `keep_id`."""
         return [{**({"id": d.id} if keep_id and d.id else {}), **d.fields} for d in self.drafts]

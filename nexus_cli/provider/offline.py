@@ -52,6 +52,8 @@ def offline() -> Iterator[None]:
 def quiet(module: Any) -> None:
     """Sets up the module after its import, and silences what it and pydantic under it would write to stderr."""
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
+    # A request that is cancelled as it begins leaves one of litellm's coroutines behind.
+    warnings.filterwarnings("ignore", message="coroutine .* was never awaited", category=RuntimeWarning)
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     module.suppress_debug_info = True

@@ -86,6 +86,9 @@ class Fold:
         text = "".join(self._text)
         text = text if text.strip() else ""
         outcome = self._outcome(text)
+        if self._provider in KEEPS_CALL_IDS:
+            # litellm's Gemini adapter sends the first of two equal calls alone, and the results of both.
+            self._calls.merge_equal()
         calls = () if outcome == "refused" else self._named()
         message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
         return Reply(message, self._usage, outcome, self._problem(outcome))

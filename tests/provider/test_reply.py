@@ -198,3 +198,13 @@ def test_the_providers_call_ids_are_kept_where_they_carry_a_signature() -> None:
     deltas: list[Delta] = [CallDelta(0, "call_1__thought__SIG", "look", "{}"), FinishDelta("stop")]
     assert opaque(folded(deltas, "gemini"))["calls"] == {"id0": {"id": "call_1__thought__SIG"}}
     assert folded(deltas, "openai").message.opaque is None
+
+
+@pytest.mark.parametrize(("provider", "kept"), [("gemini", ["a", "b"]), ("openai", ["a", "a", "b"])])
+def test_equal_calls_become_one_only_where_the_adapter_would_send_one(provider: str, kept: list[str]) -> None:
+    deltas: list[Delta] = [
+        CallDelta(n, f"x{n}", "read_file", json.dumps({"path": path})) for n, path in enumerate(["a", "a", "b"])
+    ]
+    reply = folded([*deltas, FinishDelta("tool_calls")], provider)
+    assert [call.arguments["path"] for call in reply.message.tool_calls] == kept
+    assert [call.id for call in reply.message.tool_calls] == [f"id{n}" for n in range(len(kept))]
