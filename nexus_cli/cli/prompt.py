@@ -7,8 +7,9 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.cli.stdin import Reader
+from nexus_cli.cli.stdin import KEPT, Reader
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.image import image
 from nexus_cli.core.message import Part
 from nexus_cli.core.trigger import Trigger
 
@@ -69,16 +70,6 @@ class Question:
         return Prompt(Trigger(text, source, tuple(parts), uncounted), tuple(notices))
 
 
-def _image(head: bytes) -> str:
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if head.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""
-
-
 def _attached(name: str) -> Part | tuple[str, str, int]:
     what = f"--file {name}"
     path = os.path.expanduser(name)
@@ -95,9 +86,13 @@ def _attached(name: str) -> Part | tuple[str, str, int]:
     try:
         if stat.S_ISREG(kind):
             head = os.pread(descriptor, 16, 0)
-            if _image(head):
-                with open(descriptor, "rb", closefd=False) as image:
-                    return Part(_image(head), image.read(), os.path.basename(path))
+            if image(head):
+                with open(descriptor, "rb", closefd=False) as file:
+                    data = file.read(KEPT + 1)
+                if len(data) > KEPT:
+                    why = f"the image has more than {KEPT >> 20} MiB"
+                    raise NexusError("usage", what, why, "Attach a smaller one")
+                return Part(image(head), data, os.path.basename(path))
         read = Reader(descriptor, name).read()
         return read.text, read.notice, read.uncounted
     finally:

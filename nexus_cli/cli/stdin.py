@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import stat
 from dataclasses import dataclass
 
+from nexus_cli.core import decode as decoding
 from nexus_cli.core.errors import NexusError
 
 KEPT = 64 * 1024 * 1024
@@ -14,8 +14,6 @@ KEPT = 64 * 1024 * 1024
 COUNTED = 1024 * 1024 * 1024
 """Bytes after which an input counts as endless and is not read on."""
 _CHUNK = 1024 * 1024
-_HEAD = 8192
-_SAMPLE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,37 +76,16 @@ class Reader:
 
 
 def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
-    """`data` as text, and a notice when that took a guess.
+    """`data` as text (see `nexus_cli.core.decode`), and a notice when that was no matter of course.
 
-    A byte order mark, then UTF-8 (which may end in the middle of a character when `cut`), then a guess. Bytes with a
-    NUL near their beginning that are no text raise `NexusError("usage", ...)`.
+    It may end in the middle of a character when `cut`. Binary raises `NexusError("usage", ...)`.
     """
-    for mark, encoding in (
-        (codecs.BOM_UTF8, "utf-8-sig"),
-        (codecs.BOM_UTF32_LE, "utf-32"),
-        (codecs.BOM_UTF32_BE, "utf-32"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if data.startswith(mark):
-            return _told(data.decode(encoding, "replace"), name, "" if encoding == "utf-8-sig" else encoding)
-    try:
-        return _told(codecs.getincrementaldecoder("utf-8")().decode(data, not cut), name, "")
-    except UnicodeDecodeError:
-        pass
-    if b"\0" in data[:_HEAD]:
+    read = decoding.decode(data, cut=cut)
+    if read is None:
         raise NexusError(
             "usage", f"{name} is binary", "it cannot be sent as text", "Convert it first (base64, xxd, strings)"
         )
-    from charset_normalizer import from_bytes  # noqa: PLC0415  (only for what is not UTF-8)
-
-    best = from_bytes(data[:_SAMPLE]).best()
-    encoding = best.encoding if best else "latin-1"
-    return _told(data.decode(encoding, "replace"), name, encoding)
-
-
-def _told(text: str, name: str, encoding: str) -> tuple[str, str]:
-    remarks = [f"it is not UTF-8 and was read as {encoding}"] if encoding else []
+    text, remarks = read.plain, [read.remark] if read.remark else []
     if "\0" in text:
         text = text.replace("\0", "\u2400")
         remarks.append("its NUL characters are shown as \u2400")

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.groups import arrange
-from nexus_cli.context.redaction import redact
 from nexus_cli.context.tokens import TokenCounter, compact
 from nexus_cli.core.clock import Clock, local_now, spoken
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
+from nexus_cli.core.redaction import redact
 
 SUMMARY_PREFIX = "[CONTEXT SUMMARY"
 

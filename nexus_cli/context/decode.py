@@ -5,33 +5,17 @@ Bounded in memory, never waits for a FIFO or a device. What the text means is th
 
 from __future__ import annotations
 
-import codecs
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.core import decode as decoding
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of one file that are read (design law 5)."""
-SAMPLE = 32 * 1024
-"""Bytes on each side of the first byte that is not UTF-8, from which the encoding is guessed."""
-FEW = 8
-"""Below so many bytes outside ASCII a guess is worth nothing."""
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-COMMON = (
-    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "iso8859_2", "koi8_r"),
-    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
-)
-"""What people really save text in; without this bound a short text is taken for the strangest things."""
 CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\b\x1a\x1b")) + b"\x7f"
 
 
@@ -50,8 +34,7 @@ class Decoded:
 def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
     """The text of the file at `path`, of which at most `limit` bytes are read.
 
-    Tried in order: byte-order mark, UTF-8, a guess, Windows-1252, Latin-1. None when nothing readable as a file is
-    there: no file, a dangling link, a folder, a FIFO, a socket, a device. `NexusError("config", ...)` when the file
+    Decoded by `nexus_cli.core.decode`. None when nothing readable as a file is there: no file, a dangling link, a folder, a FIFO, a socket, a device. `NexusError("config", ...)` when the file
     is there and cannot be read, or is binary.
     """
     try:
@@ -74,18 +57,16 @@ def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
 def decode(data: bytes, name: str, *, cut: bool = False) -> Decoded:
     """`data` as text; `name` is what messages call it, `cut` says that a character may be torn at the end.
 
-    Raises `NexusError("config", ...)` when it is binary: a NUL, or many control characters.
+    Raises `NexusError("config", ...)` when it is binary: a NUL, or in what is not UTF-8 many control characters.
     """
-    for mark, encoding in MARKS:
-        if data.startswith(mark):
-            return _marked(data[len(mark) :], encoding, name, cut=cut)
-    if (position := data.find(0)) >= 0:
-        raise _binary(name, f"a NUL at byte {position:,}")
-    try:
-        text = codecs.getincrementaldecoder("utf-8")("strict").decode(data, final=not cut)
-    except UnicodeDecodeError as error:
-        return _guessed(data, error.start, name)
-    return Decoded(text, "utf-8")
+    read = decoding.decode(data, cut=cut)
+    if read is None:
+        raise _binary(name, f"a NUL at byte {data.find(0):,}")
+    if (position := read.text.find("\0")) >= 0:
+        raise _binary(name, f"a NUL at character {position:,}")
+    if not read.bom and read.remark and len(data) - len(data.translate(None, CONTROLS)) > len(data) // 20:
+        raise _binary(name, "many control characters")
+    return Decoded(read.plain, read.encoding, f"{name}: {read.remark}" if read.remark else "")
 
 
 def _bytes(path: Path, limit: int) -> bytes | None:
@@ -96,46 +77,6 @@ def _bytes(path: Path, limit: int) -> bytes | None:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         return file.read(limit + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else None
-
-
-def _marked(body: bytes, encoding: str, name: str, *, cut: bool) -> Decoded:
-    if cut and encoding != "utf-8":
-        body = body[: len(body) // 4 * 4]
-    try:
-        text = codecs.getincrementaldecoder(encoding)("strict").decode(body, final=not cut)
-        notice = ""
-    except UnicodeDecodeError as error:
-        text = body.decode(encoding, "replace")
-        notice = f"{name}: is not sound {encoding}, first at byte {error.start:,}; read with replacements"
-    if (position := text.find("\0")) >= 0:
-        raise _binary(name, f"a NUL at character {position:,}")
-    return Decoded(text, encoding, notice)
-
-
-def _guessed(data: bytes, start: int, name: str) -> Decoded:
-    sample = data[max(0, start - SAMPLE) : start + SAMPLE]
-    if len(sample) - len(sample.translate(None, CONTROLS)) > len(sample) // 20:
-        raise _binary(name, "many control characters")
-    for encoding in (_guess(sample), "cp1252"):
-        try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        return Decoded(text, encoding, f"{name}: is not UTF-8; read as {encoding}")
-    return Decoded(data.decode("latin-1"), "latin-1", f"{name}: is not UTF-8; read as latin-1")
-
-
-def _guess(sample: bytes) -> str:
-    """The likeliest encoding. A Latin alphabet counts as Windows-1252 unless a language speaks for another table."""
-    if len(sample) - len(sample.translate(None, bytes(range(128, 256)))) < FEW:
-        return "cp1252"
-    from charset_normalizer import from_bytes  # noqa: PLC0415  (24 ms, and nearly every file is UTF-8)
-
-    best = from_bytes(sample, cp_isolation=list(COMMON), enable_fallback=False).best()
-    if best is None or "cp1252" in best.could_be_from_charset:
-        return "cp1252"
-    latin = all(ord(char) < 0x250 or 0x2000 <= ord(char) < 0x2100 for char in str(best))
-    return "cp1252" if latin and not best.coherence else best.encoding
 
 
 def _binary(name: str, why: str) -> NexusError:

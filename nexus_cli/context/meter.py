@@ -69,7 +69,7 @@ class Meter:
         if counted < SMALL or reported <= 0:
             return None
         old = self.calibration
-        miss = abs(reported - estimate) / reported if old.reports else 0.0
+        miss = min(1.0, abs(reported - estimate) / reported) if old.reports else 0.0
         self.calibration = replace(
             old, factor=_bounded(reported / counted), reports=old.reports + 1, worst=max(old.worst, miss)
         )

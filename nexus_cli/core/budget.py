@@ -46,8 +46,8 @@ class TokenBudget:
 
     @property
     def output_cap(self) -> int:
-        """The most that one tool result may take."""
-        return self.reserve_tools
+        """The most that one tool result may take; without a reserve for tools what that would be."""
+        return self.reserve_tools or min(MAX_RESERVE, self.window // 8)
 
     @property
     def remaining(self) -> int:

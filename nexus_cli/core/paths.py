@@ -58,7 +58,8 @@ def private_dir(path: Path) -> Path:
 def repository(folder: Path) -> Path | None:
     """The root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing."""
     for candidate in (folder, *folder.parents):
-        if (candidate / ".git").exists():
+        # Not Path.exists: a parent that may not be looked into is no repository of ours.
+        if os.path.exists(candidate / ".git"):
             return candidate
     return None
 
@@ -66,6 +67,7 @@ def repository(folder: Path) -> Path | None:
 def project(folder: Path) -> Path:
     """The repository's root, else `folder`; never the home folder or `/` unless it is `folder`."""
     root = repository(folder)
-    if root is None or (root != folder and root in (Path(root.anchor), Path(os.path.expanduser("~")))):
+    if root is None:
         return folder
-    return root
+    never = (root.anchor, os.path.realpath(os.path.expanduser("~")))
+    return folder if root != folder and os.path.realpath(root) in never else root

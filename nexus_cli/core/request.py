@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from nexus_cli.core.usage import Usage
@@ -102,6 +102,18 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PriceTier:
+    """Prices of a whole request whose input is long, in US dollars per million tokens."""
+
+    least: int
+    """Tokens of input from which on it applies."""
+    input_price: float | None
+    output_price: float | None
+    cache_read_price: float | None = None
+    cache_write_price: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What is known of a model. Prices are US dollars per million tokens; None is unknown, never free."""
 
@@ -119,3 +131,18 @@ class ModelInfo:
     cache: bool = False
     encoding: str = "o200k_base"
     """The tiktoken table that counts best for it."""
+    tiers: tuple[PriceTier, ...] = ()
+    """Other prices for long inputs, by rising `least`."""
+
+    def priced(self, tokens: int) -> ModelInfo:
+        """The same model with the prices of a request of `tokens` of input, all of whose tokens cost as its tier says."""
+        tier = next((tier for tier in reversed(self.tiers) if tokens >= tier.least), None)
+        if tier is None:
+            return self
+        return replace(
+            self,
+            input_price=tier.input_price,
+            output_price=tier.output_price,
+            cache_read_price=tier.cache_read_price,
+            cache_write_price=tier.cache_write_price,
+        )

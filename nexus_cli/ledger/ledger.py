@@ -65,7 +65,10 @@ class Ledger:
         return self.session(session)
 
     def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
-        """A new session that goes on after `entry` of `source` (default: its newest), sharing its rows and epoch."""
+        """A new session that goes on after `entry` of `source` (default: its newest), sharing its rows and epoch.
+
+        An entry inside a group of calls and results stands for the last one before the group.
+        """
         return self.session(forking.fork_session(self._db, source, name, at, entry))
 
     def session(self, session: str) -> SessionInfo:
@@ -244,7 +247,7 @@ class Ledger:
         traces.start(self._db, lane, call_id, name, at)
 
     def was_started(self, lane: int, call_id: str) -> bool:
-        """Whether the tool of a call was started, in this lane or an ancestor."""
+        """Whether the tool of a call was started, in this lane or in an ancestor before the fork."""
         return traces.was_started(self._db, lane, call_id)
 
     def calibration(self, model: str) -> Calibration:

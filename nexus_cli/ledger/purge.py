@@ -51,6 +51,7 @@ def _delete_lanes(db: Database) -> None:
             continue
         db.run("DELETE FROM entries WHERE lane = ? AND id > ?", lane, reached[lane])
         db.run("DELETE FROM fixes WHERE lane = ? AND entry > ?", lane, reached[lane])
+        db.run("DELETE FROM started WHERE lane = ? AND entry > ?", lane, reached[lane])
 
 
 def _size(db: Database) -> int:

@@ -95,7 +95,12 @@ _KNOWLEDGE = (
     ) STRICT, WITHOUT ROWID""",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE),)
+_STARTED_AT = (
+    "ALTER TABLE started ADD COLUMN entry INTEGER NOT NULL DEFAULT 0",
+    "UPDATE started SET entry = CAST(substr(call, 2) AS INTEGER)",  # call ids begin with a letter and their entry
+)
+
+STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT)
 """Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
 
 

@@ -42,12 +42,17 @@ def start(db: Database, lane: int, call: str, name: str, at: str) -> None:
         lanes.session_of(db, lane)
         if was_started(db, lane, call):
             raise NexusError("ledger", f"the call {call} cannot start", "it was started before and may have run")
-        db.run("INSERT INTO started VALUES (?, ?, ?, ?)", lane, call, name, at)
+        entry = lanes.last_id(db, lane)
+        db.run("INSERT INTO started (lane, call, name, at, entry) VALUES (?, ?, ?, ?, ?)", lane, call, name, at, entry)
 
 
 def was_started(db: Database, lane: int, call: str) -> bool:
-    """Whether the tool of `call` was started in this lane or an ancestor of it."""
+    """Whether the tool of `call` was started in this lane, or in an ancestor before the fork.
+
+    What an ancestor did afterwards has the same ids, as both count on from the fork.
+    """
+    statement = "SELECT 1 FROM started WHERE lane = ? AND call = ? AND entry <= ?"
     return any(
-        db.one("SELECT 1 FROM started WHERE lane = ? AND call = ?", segment.lane, call)
+        db.one(statement, segment.lane, call, segment.last)
         for segment in lanes.ancestry(db, lane)
     )

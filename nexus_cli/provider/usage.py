@@ -71,16 +71,16 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
 
 
 def cost(usage: Usage, info: ModelInfo) -> float | None:
-    """Dollars for `usage` at the prices of `info`; None when a price that is needed is unknown.
+    """Dollars for `usage` at the prices of `info` for an input of its length; None when a needed price is unknown.
 
     A cache price that is unknown counts as the input price: caching is never dearer to read than not caching, and only
     Anthropic charges for writes, whose price the table has.
     """
+    info = info.priced(usage.input)
     if info.input_price is None or info.output_price is None:
         return None
     read = info.input_price if info.cache_read_price is None else info.cache_read_price
-    # DeepSeek's table has 0.0 for writes, which are billed as plain input.
-    write = info.cache_write_price or info.input_price
+    write = info.input_price if info.cache_write_price is None else info.cache_write_price
     plain = max(0, usage.input - usage.cache_read - usage.cache_write)
     dollars = plain * info.input_price + usage.cache_read * read + usage.cache_write * write
     return (dollars + usage.output * info.output_price) / MILLION

@@ -1,6 +1,6 @@
 """Makes one short line of what a provider or a library said, without anything that looks like a key.
 
-Owns cleaning and redaction. Leaves the meaning of the words to `failures` and `overflow`.
+Owns cleaning. Leaves what counts as a key to `core.redaction`, the meaning of the words to `failures` and `overflow`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from nexus_cli.core.redaction import redact
+
 LINE = 240
-SHOWN = "[key]"
-KEYS = re.compile(
-    r"\b(?:sk|pk|rk|xai|gsk|r8|hf|key|api|org|sess)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[\w\-]{10,}|"
-    r"(?<=[Bb]earer )\S+|(?<=[?&]key=)[^&\s]+|\b(?=[\w\-]*\d)[A-Za-z0-9_\-]{32,}\b"
-)
 WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception))(?::| -)\s*")
 STATE = re.compile(r"^[A-Z]{4,}(?:_[A-Z]+)* - ")
 LONGEST = 100_000
 """Characters of an error that are looked through for a body."""
+SEARCHED = 4_000
+"""Characters of a message that are looked through for keys before it is cut to a line."""
+TRACE = re.compile(r"\s*Traceback \(most recent call last\):")
 CODE = re.compile(r"^Error code: (\d{3}) - ")
-
-
-def redact(text: str) -> str:
-    """`text` with everything that looks like a key replaced by `[key]`."""
-    return KEYS.sub(SHOWN, text)
 
 
 def unwrap(text: str) -> str:
@@ -75,8 +70,10 @@ def error_in(body: object) -> Mapping[str, Any]:
 
 
 def clean(text: str) -> str:
-    """`text` on one line of at most 240 characters: no class names of libraries, no JSON around it, no keys."""
-    text = unwrap(text)
+    """`text` on one line of at most 240 characters: no class names of libraries, no JSON around it, no traceback, no
+    keys."""
+    text = TRACE.split(unwrap(text), maxsplit=1)[0]
     message = error_in(body_of(text)).get("message")
-    line = redact(" ".join((message if isinstance(message, str) and message else text).split()))
+    words = " ".join((message if isinstance(message, str) and message else text).split())
+    line = redact(words[:SEARCHED], opaque=True)
     return line if len(line) <= LINE else line[: LINE - 1] + "…"

@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from nexus_cli.core import event
-from nexus_cli.core.clip import clip, drop_marker
+from nexus_cli.core.clip import Clipped, Count, clip, drop_marker
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.core.message import Message, Part, Role
+from nexus_cli.core.services import Log
 from nexus_cli.session.engine import Engine
 
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 
 
-def admit(
-    engine: Engine, kind: Kind, text: str, *, parts: tuple[Part, ...] = (), uncounted: int = 0
+LARGE = 200_000
+"""Characters from which on a text is counted and cut in a thread: the event loop has to hear a Ctrl-C meanwhile."""
+
+
+async def fitted(text: str, cap: int, count: Count, name_drop: Callable[[], str], *, over: bool) -> tuple[Clipped, str]:
+    """`text` in at most `cap` tokens, and the id of its drop, "" when it is whole (unless `over`)."""
+
+    def work() -> tuple[Clipped, str]:
+        if not over and count(text) <= cap:
+            return Clipped(text), ""
+        drop_id = name_drop()
+        return clip(text, cap, count, drop_marker(drop_id)), drop_id
+
+    return await asyncio.to_thread(work) if len(text) > LARGE else work()
+
+
+async def kept(log: Log, drop: Drop) -> None:
+    """Record a drop; a large original is compressed in a thread."""
+    if len(drop.text or "") > LARGE:
+        await asyncio.to_thread(log.drop, drop)
+    else:
+        log.drop(drop)
+
+
+async def admit(
+    engine: Engine,
+    kind: Kind,
+    text: str,
+    *,
+    parts: tuple[Part, ...] = (),
+    uncounted: int = 0,
+    actor: str = "person",
 ) -> Entry:
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`."""
     lane, count = engine.lane, engine.context.counter.count
     epoch = lane.epoch
     room = engine.meter.countable(engine.budget.available) - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
-    over = bool(uncounted) or count(text) > cap
-    drop_id = lane.timeline.log.next_drop() if over else ""
-    clipped = clip(text, cap, count, drop_marker(drop_id))
+    clipped, drop_id = await fitted(text, cap, count, lane.timeline.log.next_drop, over=bool(uncounted))
     content = clipped.text
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
-    if over:
+    if drop_id:
         drop = Drop(
             drop_id, "part of the input", clipped.tokens, Cause.INPUT_CAP, lane.timeline.now(), None, text, uncounted
         )
-        lane.timeline.log.drop(drop)
+        await kept(lane.timeline.log, drop)
         engine.emit(event.Dropped(replace(drop, text=None)))
-    return lane.append(kind, Message(Role.USER, content, parts=parts), "person")
+    return lane.append(kind, Message(Role.USER, content, parts=parts), actor)

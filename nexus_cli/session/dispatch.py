@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
-from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.session.admit import fitted, kept
 from nexus_cli.session.engine import Engine
 from nexus_cli.tools.permission import Ask, decide
 from nexus_cli.tools.registry import ToolRegistry
@@ -27,8 +27,10 @@ from nexus_cli.tools.schema import check
 
 UNKNOWN_OUTCOME = "outcome unknown: the process ended while this ran. Look before you run it again."
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
-INTERRUPTED = "interrupted by the person while it ran"
-CANCELLED = "not run: the person stopped the turn"
+INTERRUPTED = "interrupted while it ran: {who}"
+CANCELLED = "not run: {who}"
+PERSON = "the person stopped the turn"
+TIMEOUT = "the time limit was reached"
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 NO_OUTPUT = "(no output)"
 
@@ -90,7 +92,7 @@ class Dispatcher:
         """Answer calls that an earlier process left open, without running any."""
         for call in calls:
             text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
-            self._record(engine, call, ToolResult(error=text, ran=False), 0.0)
+            self._not_run(engine, call, text)
 
     def refused_before(self, call: ToolCall) -> bool:
         """Whether this same call was refused in this turn."""
@@ -100,15 +102,15 @@ class Dispatcher:
     def stop_repeating(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that are not run because one of them came too often."""
         for call in calls:
-            self._record(engine, call, ToolResult(error=REPEATED, ran=False), 0.0)
+            self._not_run(engine, call, REPEATED)
 
     def _settle(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
-        """The person stopped the turn: every call without a result gets one."""
+        """The turn was stopped: every call without a result gets one."""
         answered = {slot.message.tool_call_id for slot in engine.lane.tail}
+        who = TIMEOUT if engine.control.stopped == "timeout" else PERSON
         for call in calls:
             if call.id not in answered:
-                text = INTERRUPTED if call.id in self.here else CANCELLED
-                self._record(engine, call, ToolResult(error=text, ran=False), 0.0)
+                self._not_run(engine, call, (INTERRUPTED if call.id in self.here else CANCELLED).format(who=who))
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
@@ -119,7 +121,7 @@ class Dispatcher:
         tool = self.registry.get(call.name)
         engine.emit(event.Called(call, self._subject(tool, call)))
         result = await self._result(engine, call, tool)
-        self._record(engine, call, result, time.monotonic() - began)
+        await self._record(engine, call, result, time.monotonic() - began)
 
     async def _result(self, engine: Engine, call: ToolCall, tool: Tool | None) -> ToolResult:
         if self.starts.was_started(call.id) and call.id not in self.here:
@@ -188,35 +190,39 @@ class Dispatcher:
         self.denied.append({"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why})
         return ToolResult(error=why, denied=True, ran=False)
 
-    def _record(self, engine: Engine, call: ToolCall, result: ToolResult, seconds: float) -> None:
+    async def _record(self, engine: Engine, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
         self.changed.update(dict.fromkeys(result.changed))
-        text = result.text or NO_OUTPUT
         log = engine.lane.timeline.log
-        count = engine.context.counter.count
-        whole = result.full if result.full is not None else text
-        cap = engine.budget.output_cap
-        over = bool(result.uncounted) or (len(text) > cap and count(text) > cap)
-        drop_id = log.next_drop() if over and not result.cites else result.cites
-        clipped = clip(text, cap, count, drop_marker(drop_id))
-        if over and not result.cites:
+        clipped, drop_id = await fitted(
+            result.text or NO_OUTPUT,
+            engine.budget.output_cap,
+            engine.context.counter.count,
+            lambda: result.cites or log.next_drop(),
+            over=bool(result.uncounted),
+        )
+        if drop_id and not result.cites:
             drop = Drop(
                 drop_id,
                 f"tool result of {call.id} ({call.name})",
                 clipped.tokens,
                 Cause.OUTPUT_CAP,
                 engine.lane.timeline.now(),
-                text=whole,
+                text=result.full if result.full is not None else result.text,
                 uncounted=result.uncounted,
             )
-            log.drop(drop)
+            await kept(log, drop)
             engine.emit(event.Dropped(replace(drop, text=None)))
-        entry = engine.lane.append(
-            Kind.TOOL, Message(Role.TOOL, clipped.text, tool_call_id=call.id), f"tool:{call.name}"
-        )
+        self._append(engine, call, replace(result, full=None), clipped.text, seconds)
+
+    def _append(self, engine: Engine, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
+        entry = engine.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")
         if result.cites:
             engine.emit(event.Recalled(result.cites, entry.tokens))
-        engine.emit(event.Resulted(call, replace(result, full=None), entry.tokens, seconds))
+        engine.emit(event.Resulted(call, result, entry.tokens, seconds))
+
+    def _not_run(self, engine: Engine, call: ToolCall, why: str) -> None:
+        self._append(engine, call, ToolResult(error=why, ran=False), why, 0.0)
 
     def _unknown(self, name: str) -> str:
         near = self.registry.nearest(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from copy import deepcopy
+from dataclasses import replace
 
 from nexus_cli.core import event
 from nexus_cli.core.clock import stamp
@@ -16,6 +17,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Fold, Reply
+from nexus_cli.provider.usage import cost
 from nexus_cli.session.engine import Engine
 
 INTERRUPTED = "[interrupted]"
@@ -47,9 +49,11 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
     first = engine.lane.timeline.last + 1
     fold = Fold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
     stream = engine.model.provider.stream(request)
+    began = False
     try:
         async for delta in stream:
             fold.feed(delta)
+            began = began or not isinstance(delta, RetryDelta)
             match delta:
                 case TextDelta(text) if main:
                     engine.emit(event.Text(text))
@@ -60,10 +64,10 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
                 case _:
                     pass
     except asyncio.CancelledError:
-        _keep_partial(engine, fold, INTERRUPTED, "interrupted")
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted", began)
         raise
     except ProviderError as error:
-        _keep_partial(engine, fold, BROKEN_OFF, error.kind)
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind, began)
         raise
     finally:
         close = getattr(stream, "aclose", None)
@@ -107,7 +111,7 @@ def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
-    usage = reply.usage or Usage(engine.meter.estimate(counted), cost_usd=None)
+    usage = reply.usage or _estimated(engine, reply.message)
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
         engine.learn(counted, reply.usage.input)
@@ -143,14 +147,18 @@ def _judge(reply: Reply) -> None:
             )
 
 
-def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str) -> Entry | None:
-    """Record the text that had come, without half calls."""
+def _estimated(engine: Engine, message: Message) -> Usage:
+    """What a request used of which the provider reported nothing: by our count, at the known prices."""
+    said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
+    usage = Usage(engine.meter.estimate(engine.lane.counted), said)
+    return replace(usage, cost_usd=cost(usage, engine.model.info))
+
+
+def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str, began: bool) -> Entry | None:
+    """Record the text that had come, without half calls; once anything came the request is paid for."""
     message = fold.partial()
-    usage = Usage()
-    if message.content:
-        said = engine.context.counter.count(message.content)
-        usage = Usage(engine.meter.estimate(engine.lane.counted), said, cost_usd=None)
-        engine.spending.add(usage)
+    usage = _estimated(engine, message) if began else Usage()
+    engine.spending.add(usage)
     engine.lane.timeline.log.received(engine.step, usage, why, False)
     if not message.content:
         return None

@@ -7,7 +7,8 @@ time limit reach it at any moment; what was done by then is settled and kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import aclosing
 from typing import Any
 
 from nexus_cli.context.groups import Dispatch, Done
@@ -30,7 +31,7 @@ from nexus_cli.session.faults import internal
 from nexus_cli.session.parts import Parts, bare_parts
 from nexus_cli.session.reports.result import result
 from nexus_cli.session.spending import Spending
-from nexus_cli.session.turn import steered, turn
+from nexus_cli.session.turn import renew, steered, turn
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -49,9 +50,8 @@ class Session:
         """Seed A's form takes a provider, a context, a logger and a registry; `parts` is what the wiring makes."""
         self._parts = parts or bare_parts(provider, context, logger, registry)
         self._control = Control()
-        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._opened = False
-        self._dropped = 0
+        self._began = ""
 
     @property
     def id(self) -> str:
@@ -81,16 +81,32 @@ class Session:
     async def run(self, trigger: Trigger | str) -> AsyncIterator[Event]:
         """One turn. Without text it goes on from where the window ends. Always ends with `TurnEnd`."""
         trigger = Trigger(trigger) if isinstance(trigger, str) else trigger
-        self._events = asyncio.Queue()
+        first = self._parts.engine.lane.timeline.last
+        self._began = self._parts.engine.lane.timeline.now()
+        ended = False
+        async with aclosing(self._stream(self._work(trigger))) as events:
+            async for event_ in events:
+                ended = ended or isinstance(event_, event.TurnEnd)
+                yield event_
+        if not ended:  # stopped before its first step, or while it settled
+            yield event.TurnEnd(self._outcome(first, self._stopped()))
+
+    async def _stream(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[Event, None]:
+        """The events of `work`, which runs in a task that `cancel` and the time limit reach."""
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        engine = self._parts.engine
         self._control.stopped = ""
-        task = asyncio.create_task(self._work(trigger))
+        engine.emit, engine.shown, engine.control = events.put_nowait, events.join, self._control
+        engine.spending = Spending(self._parts.limits)
+        task = asyncio.create_task(work)
+        task.add_done_callback(lambda done: events.put_nowait(None))
         self._control.task = task
         limit = self._parts.limits.timeout
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
         try:
-            while (event_ := await self._events.get()) is not None:
+            while (event_ := await events.get()) is not None:
                 yield event_
-                self._events.task_done()
+                events.task_done()
         finally:
             if timer:
                 timer.cancel()
@@ -108,17 +124,30 @@ class Session:
         self._control.stop("cancel")
 
     async def compact(self, instructions: str = "") -> list[Event]:
-        """Compact on command; the events say how it went."""
-        events: list[Event] = []
+        """Compact on command; the events say how it went. `cancel` stops it and leaves the window as it was."""
+        return [event_ async for event_ in self._stream(self._compact(instructions))]
+
+    async def _compact(self, instructions: str) -> None:
         engine = self._parts.engine
-        engine.emit, engine.spending = events.append, Spending(self._parts.limits)
-        await self._open(engine)
-        await compact(engine, "command", engine.compact.to, instructions)
-        return events
+        counted = engine.lane.counted
+        why = "interrupted"
+        try:
+            await self._open(engine)
+            if isinstance(engine.lane.next_step(), Dispatch):
+                why = "a call waits for its result: go on first"
+            else:
+                await renew(engine)
+                await compact(engine, "command", engine.compact.to, instructions)
+                return
+        except NexusError as error:
+            why = error.message
+        except asyncio.CancelledError:
+            pass
+        engine.emit(event.CompactionDone(False, counted, counted, why))
 
     def result(self, outcome: Outcome) -> dict[str, Any]:
         """The object of interface.md section 6."""
-        return result(self._parts, outcome, self._parts.drops()[self._dropped :])
+        return result(self._parts, outcome, [drop for drop in self._parts.drops() if drop.at >= self._began])
 
     async def aclose(self) -> None:
         """Release what the session holds. Safe to call twice."""
@@ -131,20 +160,17 @@ class Session:
 
     async def _work(self, trigger: Trigger) -> None:
         parts = self._parts
-        self._dropped = len(parts.drops())
         parts.dispatcher.denied.clear()
         parts.dispatcher.changed.clear()
-        emit = self._events.put_nowait
         engine = parts.engine
-        engine.emit, engine.control, engine.spending = emit, self._control, Spending(parts.limits)
-        engine.shown = self._events.join
+        emit = engine.emit
         error: NexusError | None = None
         first = engine.lane.timeline.last
         try:
             await self._open(engine)
             first = engine.lane.timeline.last
             emit(event.SessionStart(self.id, self.model, parts.recipe, parts.resumed))
-            self._admit(trigger)
+            await self._admit(trigger)
             emit(event.TurnStart(trigger.text))
             await turn(engine, parts.dispatcher)
         except NexusError as problem:
@@ -156,24 +182,23 @@ class Session:
         except Exception as bug:  # the last seam: a traceback never reaches a person
             error = internal(bug)
         try:
-            steered(engine)
+            await steered(engine)
         except NexusError as problem:
             error = error or problem
         emit(event.TurnEnd(self._outcome(first, error)))
-        self._events.put_nowait(None)
 
-    def _admit(self, trigger: Trigger) -> None:
+    async def _admit(self, trigger: Trigger) -> None:
         """Settle what an earlier process left open, then record the person's words."""
         engine = self._parts.engine
         if not trigger.text and not trigger.parts:
-            self._go_on(engine)
+            await self._go_on(engine)
             return
         step = engine.lane.next_step()
         if isinstance(step, Dispatch):
             self._parts.dispatcher.settle_open(engine, step.calls)
-        admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
+        await admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
 
-    def _go_on(self, engine: Engine) -> None:
+    async def _go_on(self, engine: Engine) -> None:
         """Without words: what is open goes on by itself, and a reply that broke off is asked for."""
         if self._control.steering or not isinstance(engine.lane.next_step(), Done):
             return
@@ -181,7 +206,7 @@ class Session:
         if not slots or not slots[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
             why = "there is no prompt, and the last answer of this session is complete"
             raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
-        admit(engine, Kind.STEER, GO_ON)
+        await admit(engine, Kind.STEER, GO_ON, actor="nexus")
 
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":

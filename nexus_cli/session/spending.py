@@ -62,7 +62,8 @@ class Spending:
             caps.append(self._affordable(model, limits.max_cost, expected))
         return max(1, min(caps))
 
-    def _affordable(self, prices: ModelInfo, limit: float, expected: int) -> int:
+    def _affordable(self, model: ModelInfo, limit: float, expected: int) -> int:
+        prices = model.priced(expected)
         if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
             raise unknown_price(prices.name)
         per_input = max(prices.input_price, prices.cache_write_price or 0.0)

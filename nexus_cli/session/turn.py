@@ -30,10 +30,10 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 _stop_repetition(engine, dispatcher, calls)
                 await dispatcher.run(engine, calls)
             case Ask():
-                steered(engine)
+                await steered(engine)
                 await request(engine)
             case Done():
-                if not steered(engine):
+                if not await steered(engine):
                     return
             case never:
                 assert_never(never)
@@ -52,6 +52,7 @@ async def request(engine: Engine) -> None:
         if error.kind != "overflow":
             raise
         engine.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
+        engine.spending.steps -= 1
         await after_overflow(engine, error)
         await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected()))
 
@@ -72,13 +73,13 @@ async def dress(engine: Engine) -> None:
         engine.notices.clear()
 
 
-def steered(engine: Engine) -> bool:
+async def steered(engine: Engine) -> bool:
     """Deliver the person's words that came meanwhile; False when there were none."""
     waiting = engine.control.steering
     if not waiting:
         return False
     while waiting:
-        admit(engine, Kind.STEER, waiting.popleft())
+        await admit(engine, Kind.STEER, waiting.popleft())
     return True
 
 

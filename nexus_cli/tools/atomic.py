@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
+import time
 from pathlib import Path
 
 from nexus_cli.tools.files import Refused, read
 from nexus_cli.tools.threads import Stop
+
+_DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
+_STALE = 60.0
+"""Seconds after which a draft has nobody left who writes it."""
+
+
+def is_draft(name: str) -> bool:
+    """Whether a file of this name is a temporary one of ours: in the making, or left by a process that was killed."""
+    return _DRAFT.fullmatch(name) is not None
 
 
 def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -> None:
     """Write `data` to `path` (links already resolved) through a synced temporary file in the same folder.
 
     `expected` is the digest of the content that is replaced, None for a file that must not exist yet; anything else
-    found there at the last moment raises `Refused`. An existing file keeps mode and, where we may, owner. Raises
-    `OSError`, and `Stopped` when cancelled before the rename; then nothing has changed.
+    found there at the last moment raises `Refused`. An existing file keeps mode and, where we may, owner. What killed
+    processes left of such temporary files in the folder is removed. Raises `OSError`, and `Stopped` when cancelled
+    before the rename; then nothing has changed.
     """
     try:
         old = os.stat(path)
@@ -26,6 +38,7 @@ def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -
         raise Refused("is no regular file")
     if old is not None and not os.access(path, os.W_OK):
         raise PermissionError(13, "is read-only")
+    _remove_stale(path.parent)
     draft = path.parent / f".nexus-{secrets.token_hex(8)}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
@@ -45,6 +58,24 @@ def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def _remove_stale(folder: Path) -> None:
+    """Removes the drafts that killed processes of this user left in `folder`."""
+    try:
+        with os.scandir(folder) as entries:
+            drafts = [entry for entry in entries if is_draft(entry.name)]
+    except OSError:
+        # A folder may be written to and not be readable.
+        return
+    for entry in drafts:
+        try:
+            status = entry.stat(follow_symlinks=False)
+            ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+            if ours and time.time() - status.st_mtime > _STALE:
+                os.unlink(entry.path)
+        except OSError:
+            continue
 
 
 def _same_owner(descriptor: int, old: os.stat_result) -> None:

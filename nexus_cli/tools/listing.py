@@ -1,6 +1,6 @@
 """The files below a folder that are worth looking at: what git would track, else what `.gitignore` files leave.
 
-Symbolic links are listed, never followed. What is done with the files is the tool's.
+Symbolic links are listed, never followed: also not where git still knows files below a name that became one. What is done with the files is the tool's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.tools import process
+from nexus_cli.tools.atomic import is_draft
 from nexus_cli.tools.files import Refused, read
 from nexus_cli.tools.threads import Stop
 
@@ -35,11 +36,12 @@ def files(root: Path, project: Path, stop: Stop) -> list[str]:
 
     A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it.
     """
+    root = Path(os.path.realpath(root))
     found = _by_git(root, stop, 0)
     if not found:
         rules = [*_inherited(root, project)]
-        found = list(_walk(root, "", rules, stop)) or (list(_walk(root, "", [], stop)) if rules else [])
-    return sorted(found)
+        found = list(_walk(root, rules, stop)) or (list(_walk(root, [], stop)) if rules else [])
+    return sorted({name for name in found if not is_draft(name.rpartition("/")[2])})
 
 
 def regular(root: Path, path: str) -> bool:
@@ -71,15 +73,21 @@ def _by_git(root: Path, stop: Stop, depth: int) -> list[str]:
     if done.status != 0 or done.timed_out or done.uncounted:
         return []
     found = []
+    direct: dict[str, bool] = {}
     for name in {os.fsdecode(part) for part in done.output.split(b"\0") if part}:
         bare = name.rstrip("/")
+        parent = bare.rpartition("/")[0]
+        if parent not in direct:
+            direct[parent] = not parent or os.path.realpath(root / parent) == os.path.join(root, parent)
+        if not direct[parent]:
+            continue
         try:
             mode = os.lstat(root / bare).st_mode
         except OSError:
             continue
         if stat.S_ISDIR(mode):
             found += [f"{bare}/{inner}" for inner in _by_git(root / bare, stop, depth + 1)]
-        elif not bare.startswith("../"):
+        else:
             found.append(bare)
     return found
 
@@ -100,23 +108,27 @@ def _inherited(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]
             yield "/".join(steps[i:]) + "/", spec
 
 
-def _walk(root: Path, prefix: str, rules: Rules, stop: Stop) -> Iterator[str]:
-    stop.check()
-    folder = root / prefix
-    own = _spec(folder)
-    rules = rules if own is None else [*rules, (f"\0{prefix}", own)]
-    try:
-        with os.scandir(folder) as entries:
-            found = list(entries)
-    except OSError:
-        return
-    for entry in found:
-        path = prefix + entry.name
-        if entry.is_dir(follow_symlinks=False):
-            if entry.name != ".git" and not _ignored(path + "/", rules):
-                yield from _walk(root, path + "/", rules, stop)
-        elif not _ignored(path, rules):
-            yield path
+def _walk(root: Path, inherited: Rules, stop: Stop) -> Iterator[str]:
+    waiting = [("", inherited)]
+    while waiting:
+        stop.check()
+        prefix, rules = waiting.pop()
+        folder = root / prefix
+        own = _spec(folder)
+        if own is not None:
+            rules = [*rules, (f"\0{prefix}", own)]
+        try:
+            with os.scandir(folder) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        for entry in found:
+            path = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != ".git" and not _ignored(path + "/", rules):
+                    waiting.append((path + "/", rules))
+            elif not _ignored(path, rules):
+                yield path
 
 
 def _ignored(path: str, rules: Rules) -> bool:

@@ -11,24 +11,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.tools.files import Refused
+from nexus_cli.tools.threads import Stop
 
 _MOST_LINES = 20_000
 _MOST_NAMED = 8
 _CANDIDATES = 3
+_COMPARED = 400
+"""Characters of a place or a line that are compared: how long that takes grows with the square or more."""
 _CONTEXT = 2
 _DIFF_LINES = 5_000
 
 
-def apply_edits(text: str, edits: Sequence[Mapping[str, Any]]) -> str:
+def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> str:
     """`text` after all edits in order, each on what the one before left.
 
     An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once. A newline in
     `old` also matches `\\r\\n`; one in `new` becomes the line end of the place it comes to stand in. Everything
-    outside the matches stays as it is. Raises `Refused` with the nearest candidates; then no edit counts.
+    outside the matches stays as it is. Raises `Refused` with the nearest candidates, then no edit counts; and `Stopped`.
     """
     for number, edit in enumerate(edits, 1):
         try:
-            text = _one(text, edit["old"], edit["new"], bool(edit.get("all", False)))
+            text = _one(text, edit["old"], edit["new"], bool(edit.get("all", False)), stop)
         except Refused as refused:
             which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise Refused(f"{which}{refused}") from None
@@ -60,7 +63,7 @@ def _moved(line: str, offset: int) -> str:
     return re.sub(r"([-+])(\d+)", lambda m: f"{m[1]}{int(m[2]) + offset}", line)
 
 
-def _one(text: str, old: str, new: str, every: bool) -> str:
+def _one(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
     if not old:
         raise Refused("`old` is empty")
     if old == new:
@@ -69,11 +72,12 @@ def _one(text: str, old: str, new: str, every: bool) -> str:
     starts: list[re.Match[str]] = []
     found = lenient.search(text)
     while found is not None and len(starts) < 100_000:
+        stop.check()
         starts.append(found)
         # For one replacement overlapping places count: each of them could have been meant.
         found = lenient.search(text, found.end() if every else found.start() + 1)
     if not starts:
-        raise Refused(f"`old` does not occur{_candidates(text, old)}")
+        raise Refused(f"`old` does not occur{_candidates(text, old, stop)}")
     if len(starts) > 1 and not every:
         lines = _line_numbers(text, [match.start() for match in starts[:_MOST_NAMED]])
         more = ", ..." if len(starts) > _MOST_NAMED else ""
@@ -140,20 +144,22 @@ def _line_end(text: str, start: int, end: int, region: str) -> str:
     return "\r\n" if near > 0 and text[near - 1] == "\r" else "\n"
 
 
-def _candidates(text: str, old: str) -> str:
+def _candidates(text: str, old: str, stop: Stop) -> str:
     """The places that `old` most likely means, with line numbers and their text; "" when nothing is near."""
     wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
-    lines = text.replace("\r\n", "\n").split("\n")[:_MOST_LINES]
+    lines = text.replace("\r\n", "\n").split("\n", _MOST_LINES)[:_MOST_LINES]
     anchor = max(range(len(wanted)), key=lambda i: len(wanted[i].strip()))
     key = wanted[anchor].strip()
     if not key:
         return ""
-    places = sorted(_near(lines, key), reverse=True)[: _CANDIDATES * 4]
+    places = sorted(_near(lines, key, stop), reverse=True)[: _CANDIDATES * 4]
     scored = []
     for _, negative in places:
         first = max(0, -negative - anchor)
         block = lines[first : first + len(wanted)]
-        ratio = difflib.SequenceMatcher(None, "\n".join(block)[:4000], "\n".join(wanted)[:4000], False).ratio()
+        stop.check()
+        seen, meant = "\n".join(block)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
+        ratio = difflib.SequenceMatcher(None, seen, meant, False).ratio()
         scored.append((ratio, -first, block))
     scored.sort(key=lambda found: found[:2], reverse=True)
     best = [found for found in scored if found[0] > 0.5 and found[0] > scored[0][0] - 0.15][:_CANDIDATES]
@@ -164,12 +170,13 @@ def _candidates(text: str, old: str) -> str:
     return f"{' (only white space differs)' if same else ''}. Nearest:\n{told}"
 
 
-def _near(lines: Sequence[str], key: str) -> list[tuple[float, int]]:
+def _near(lines: Sequence[str], key: str, stop: Stop) -> list[tuple[float, int]]:
     """Likeness and negative index of the lines that resemble `key`, cheaply bounded before it is measured."""
-    matcher = difflib.SequenceMatcher(None, "", key[:400], False)
+    matcher = difflib.SequenceMatcher(None, "", key[:_COMPARED], False)
     found = []
     for index, line in enumerate(lines):
-        bare = line.strip()[:400]
+        stop.check()
+        bare = line.strip()[:_COMPARED]
         if not bare:
             continue
         if bare == key:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.cli import stdin as reading
+from nexus_cli.cli.prompt import _attached
 from nexus_cli.cli.stdin import Reader, decode
 from nexus_cli.core.errors import NexusError
 
@@ -143,6 +144,22 @@ def test_a_file_is_a_block_with_its_path(engine: Run, tmp_path: Path) -> None:
 def test_an_image_is_attached_as_it_is(engine: Run, tmp_path: Path) -> None:
     (tmp_path / "x.dat").write_bytes(PNG)
     assert engine("echo", "ask", "-f", "x.dat", "see").stdout == b"person|0|image/png 28 x.dat|see\n"
+
+
+def test_utf_8_with_a_stray_byte_is_piped_in_as_utf_8() -> None:
+    text = "+ménage à trois, 日本語, Größe\n" * 20
+    read, notice = decode(text.encode() + b"\x81\xa1\n", "stdin")
+    assert read == text + "\ufffd\ufffd\n" and notice.startswith("stdin: 2 bytes are not UTF-8")
+
+
+def test_an_image_beyond_the_hard_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.png"
+    with open(path, "wb") as file:
+        file.write(PNG)
+        file.truncate(reading.KEPT + 1)
+    with pytest.raises(NexusError, match="more than 64 MiB") as caught:
+        _attached(str(path))
+    assert caught.value.kind == "usage"
 
 
 @pytest.mark.parametrize("name", ["missing", "folder", "binary", "/dev/zero"])

@@ -74,8 +74,9 @@ def test_other_encodings_are_guessed_from_the_language(text: str, encoding: str)
     assert decode(text.encode(encoding), "f").text == text
 
 
-def test_bytes_that_windows_1252_does_not_have_are_read_as_latin1() -> None:
-    assert decode(b"caf\xe9 \x81", "f") == Decoded("caf\xe9 \x81", "latin-1", "f: is not UTF-8; read as latin-1")
+def test_bytes_that_fit_no_encoding_are_shown_as_lost_and_counted() -> None:
+    notice = "f: 2 bytes are not UTF-8 and are shown as \ufffd"
+    assert decode(b"caf\xe9 \x81", "f") == Decoded("caf\ufffd \ufffd", "utf-8", notice)
 
 
 def test_one_odd_byte_deep_in_a_long_file_does_not_hide_the_rest() -> None:

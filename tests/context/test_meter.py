@@ -58,7 +58,14 @@ def test_a_report_anchors_the_estimate_of_what_was_sent(
 def test_what_is_countable_fits_with_the_known_error(tokens: int, reports: list[tuple[int, int]]) -> None:
     meter = taught(reports)
     meter.forget()
-    assert meter.upper(meter.countable(tokens)) <= tokens + 1
+    assert meter.upper(meter.countable(tokens)) <= tokens + 1 + meter.error
+
+
+@given(REPORTS)
+def test_one_absurd_report_never_makes_the_error_more_than_the_whole(reports: list[tuple[int, int]]) -> None:
+    meter = taught([*reports, *[(1000, 1000)] * 5])
+    meter.report(99, 200_000, 1)
+    assert meter.error == 1.0
 
 
 def test_the_error_is_ten_per_cent_until_five_reports_then_the_largest_seen() -> None:

@@ -16,7 +16,7 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.event import Called, Event, Resulted, Retried, StepStart, Text, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Role
-from nexus_cli.session.dispatch import CANCELLED, INTERRUPTED
+from nexus_cli.session.dispatch import CANCELLED, INTERRUPTED, PERSON, TIMEOUT
 from nexus_cli.session.session import Session
 
 THREE = {"calls": [{"name": "bash", "arguments": {"command": f"echo {n}"}} for n in range(3)]}
@@ -148,9 +148,32 @@ def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
 
     around, entries = lived(place, [SLEEPS, "done"], live)
     results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
-    assert len(results) == 2 and INTERRUPTED in results[0] and results[1] == CANCELLED
+    assert results == [INTERRUPTED.format(who=PERSON), CANCELLED.format(who=PERSON)]
     assert not (around.folder / "never").exists()
     assert len(around.server.requests) == 2
+
+
+def test_a_time_limit_is_not_told_as_the_persons_act(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        assert outcome(await say(session, "FIRST do it")).finish == "limit"
+
+    _, entries = lived(place, [SLEEPS, "done"], live, limits=Limits(timeout=1.5))
+    results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
+    assert results == [INTERRUPTED.format(who=TIMEOUT), CANCELLED.format(who=TIMEOUT)]
+
+
+def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:
+    async def live(around: World, session: Session) -> None:
+        assert outcome(await say(session, "FIRST do it")).ok
+        running = session.run("SECOND and this")
+        first = asyncio.ensure_future(anext(aiter(running)))
+        await asyncio.sleep(0)
+        session.cancel()
+        events = [await first, *[event async for event in running]]
+        assert outcome(events).finish == "aborted"
+
+    around, _ = lived(place, ["done"], live)
+    assert len(around.server.requests) == 1
 
 
 @pytest.mark.parametrize("kind", [StepStart, Text, Called])

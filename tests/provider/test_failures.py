@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.core.errors import EXIT_STATUS, ProviderError
+from nexus_cli.core.redaction import redact
 from nexus_cli.provider.endpoint import endpoint, is_loopback
 from nexus_cli.provider.failures import failure, retry_after
 from nexus_cli.provider.local import local_servers
 from nexus_cli.provider.overflow import is_overflow, numbers
-from nexus_cli.provider.wording import LINE, clean, redact
+from nexus_cli.provider.wording import LINE, clean
 
 OVERFLOWS: list[tuple[str, int | None, int | None]] = [
     (
@@ -144,7 +145,7 @@ KEYS = [
 def test_nothing_like_a_key_gets_into_a_line(key: str) -> None:
     places = ("Incorrect API key provided: {}.", "Bearer {}", "https://x/y?key={}&z=1", '"k": "{}"')
     for text in (place.format(key) for place in places):
-        assert key not in redact(text)
+        assert key not in redact(text, opaque=True)
         assert key not in failure(Said(text, 401), model="openai/gpt-4o").line
 
 

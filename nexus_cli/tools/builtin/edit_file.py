@@ -50,7 +50,7 @@ def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, s
     text = decode(content.data)
     if text is None:
         raise Refused("is binary")
-    after = apply_edits(text.text, edits)
+    after = apply_edits(text.text, edits, stop)
     if after == text.text:
         raise Refused("the edits together change nothing")
     try:

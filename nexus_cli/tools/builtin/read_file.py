@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.image import NAMES, image
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.files import HARD_LIMIT, Content, Refused, problem, read, real
-from nexus_cli.tools.text import decode, image
+from nexus_cli.tools.text import decode
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -40,7 +41,7 @@ def _shown(content: Content, arguments: Mapping[str, Any]) -> ToolResult:
     kind = image(data)
     text = None if kind else decode(data)
     if text is None:
-        what = f"a {kind} image" if kind else "binary"
+        what = f"a {NAMES[kind]} image" if kind else "binary"
         raise Refused(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
     shown = text.shown
     notes = []

@@ -1,0 +1,142 @@
+"""From bytes of unknown encoding to text, and back byte for byte: a mark, UTF-8, else a guess.
+
+The one decoder of the product. Reading the bytes, and what counts as binary beyond a NUL, is the callers' business.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+HEAD = 8192
+"""Bytes in which a NUL tells binary from text that is not UTF-8."""
+_SAMPLE = 32 * 1024
+"""Bytes on each side of the first byte that is not UTF-8, from which the encoding is guessed."""
+_FEW = 8
+"""Below so many bytes outside ASCII a guess is worth nothing."""
+_COMMON = [
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "iso8859_2", "koi8_r"),
+    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
+]
+"""What people save text in; without this bound a short text is taken for the strangest things. None has a state."""
+_CONTROLS = range(7)
+"""No text has these: with one of them nothing is guessed."""
+_HIGH = bytes(range(128, 256))
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Decoded text."""
+
+    text: str
+    """Without the byte order mark, line ends as they are. Stray bytes in UTF-8 are lone surrogates."""
+    encoding: str = "utf-8"
+    bom: bytes = b""
+    errors: str = "strict"
+    """`surrogateescape`: UTF-8 with stray bytes; `replace`: what stands behind a mark is unsound, no way back."""
+
+    def encoded(self, text: str) -> bytes:
+        """Another text in the form of this one. Raises `UnicodeEncodeError` where the encoding has no such letter."""
+        return self.bom + text.encode(self.encoding, self.errors)
+
+    @property
+    def plain(self) -> str:
+        """The text with U+FFFD for stray bytes."""
+        if self.errors != "surrogateescape":
+            return self.text
+        return self.text.encode("utf-8", self.errors).decode("utf-8", "replace")
+
+    @property
+    def shown(self) -> str:
+        """The text for the model: `plain` with `\\r\\n` as `\\n`."""
+        return self.plain.replace("\r\n", "\n")
+
+    @property
+    def crlf(self) -> bool:
+        """Every line ends in `\\r\\n`, and there is one."""
+        return "\r\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
+
+    @property
+    def stray(self) -> int:
+        """How many bytes are not UTF-8 where the rest is."""
+        if self.errors != "surrogateescape":
+            return 0
+        return len(self.text) - len(self.text.encode("utf-8", "ignore").decode())
+
+    @property
+    def remark(self) -> str:
+        """How the text was read where that is no matter of course, for "NAME: ..."; else ""."""
+        if self.errors == "replace":
+            return f"is not sound {self.encoding}; read with replacements"
+        if self.errors == "surrogateescape":
+            are = "1 byte is not UTF-8 and is" if self.stray == 1 else f"{self.stray:,} bytes are not UTF-8 and are"
+            return f"{are} shown as \ufffd"
+        return "" if self.bom or self.encoding == "utf-8" else f"is not UTF-8; read as {self.encoding}"
+
+
+def decode(data: bytes, *, cut: bool = False) -> Text | None:
+    """The text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
+
+    A byte order mark decides, then UTF-8. With as many characters in UTF-8 as bytes that are not, it is UTF-8 with
+    stray bytes; else the letters decide (charset-normalizer), and where they fit nothing, or control characters stand
+    among them, it is UTF-8 after all. With `cut` a character that is torn at the end is left away.
+    """
+    for bom, encoding in MARKS:
+        if data.startswith(bom):
+            return _marked(data[len(bom) :], encoding, bom, cut)
+    try:
+        return Text(_read(data, "utf-8", "strict", cut))
+    except UnicodeDecodeError as error:
+        start, torn = error.start, error.end == len(data) > error.start + 1
+    if b"\0" in data[:HEAD]:
+        return None
+    broken = Text(_read(data, "utf-8", "surrogateescape", cut), errors="surrogateescape")
+    letters = len(broken.text) - len(broken.text.encode("ascii", "ignore"))
+    if torn or broken.stray * 2 <= letters or any(control in data for control in _CONTROLS):
+        return broken
+    sample = data[data.rfind(b"\n", max(0, start - _SAMPLE), start) + 1 or max(0, start - _SAMPLE) : start + _SAMPLE]
+    for encoding in (_guess(sample), "cp1252"):
+        text = _exact(data, encoding)
+        if text is not None:
+            return Text(text, encoding)
+    return broken
+
+
+def _read(data: bytes, encoding: str, errors: str, cut: bool) -> str:
+    return codecs.getincrementaldecoder(encoding)(errors).decode(data, not cut)
+
+
+def _marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> Text:
+    try:
+        return Text(_read(body, encoding, "strict", cut), encoding, bom)
+    except UnicodeDecodeError:
+        errors = "surrogateescape" if encoding == "utf-8" else "replace"
+        return Text(_read(body, encoding, errors, cut), encoding, bom, errors)
+
+
+def _exact(data: bytes, encoding: str) -> str | None:
+    try:
+        text = data.decode(encoding)
+        return text if text.encode(encoding) == data else None
+    except (UnicodeError, LookupError):
+        return None
+
+
+def _guess(sample: bytes) -> str:
+    """The likeliest encoding. A Latin alphabet counts as Windows-1252 unless a language speaks for another table."""
+    if len(sample) - len(sample.translate(None, _HIGH)) < _FEW:
+        return "cp1252"
+    from charset_normalizer import from_bytes  # noqa: PLC0415  (slow to load, and nearly everything is UTF-8)
+
+    best = from_bytes(sample, cp_isolation=_COMMON, enable_fallback=False).best()
+    if best is None or "cp1252" in best.could_be_from_charset:
+        return "cp1252"
+    latin = all(ord(char) < 0x250 or 0x2000 <= ord(char) < 0x2100 for char in str(best))
+    return "cp1252" if latin and not best.coherence else best.encoding

@@ -1,0 +1,85 @@
+"""A session over a model that is a function: the real engine, tools and ledger, without a socket.
+
+For what the provider's room has no part in. Bytes on the wire, and processes that die, are `laws`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.paths import places
+from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.settings import Settings
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+
+MODEL = "openai/played"
+Answer = str | list[tuple[str, dict[str, Any]]]
+"""Text, or calls by name and arguments."""
+
+
+@dataclass
+class Played:
+    """A provider that answers as `script` says."""
+
+    script: Callable[[Request], Answer]
+    seen: list[list[Any]] = field(default_factory=list)
+    """The messages of every request."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """One reply."""
+        self.seen.append(json.loads(json.dumps(list(request.messages))))
+        answer = self.script(request)
+        if isinstance(answer, str):
+            yield TextDelta(answer)
+        else:
+            for place, (name, arguments) in enumerate(answer):
+                yield CallDelta(place, f"call_{len(self.seen)}_{place}", name, json.dumps(arguments))
+        yield UsageDelta(Usage(100, 10, cost_usd=0.25))
+        yield FinishDelta("stop" if isinstance(answer, str) else "tool_calls")
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+def opened(provider: Played, folder: Path, session: str = "", **options: Any) -> Session:
+    """A new session in `folder`, or the one of this id."""
+    asked = Options(folder, MODEL, resume=session, allow="all", limits=Limits(max_steps=9), **options)
+    settings = Settings(models={MODEL: {"window": 16_000}})
+    return open_session(asked, settings, approver=None, provider=provider)
+
+
+def say(session: Session, words: str) -> tuple[list[Event], Outcome]:
+    """One turn, and the session's end."""
+
+    async def turn() -> list[Event]:
+        try:
+            return [event async for event in session.run(words)]
+        finally:
+            await session.aclose()
+
+    events = asyncio.run(turn())
+    end = events[-1]
+    assert isinstance(end, TurnEnd)
+    return events, end.outcome
+
+
+@contextmanager
+def the_ledger() -> Iterator[Ledger]:
+    """The person's ledger, as another process opens it."""
+    ledger = Ledger.open(places().ledger)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
