@@ -6,6 +6,7 @@ its closing line ends the output. Leaves installing to the README's Test line.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 STEPS = (
     ("ruff", ("-m", "ruff", "check", "--quiet", ".")),
     ("types", ("-m", "mypy", "--strict", "--no-error-summary")),
-    ("suite", ("-m", "pytest")),
+    # A process per core; the tests of one file share what they set up.
+    ("suite", ("-m", "pytest", "-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile")),
 )
 
 

@@ -87,12 +87,11 @@ def _attached(name: str) -> Part | tuple[str, str, int]:
         if stat.S_ISREG(kind):
             head = os.pread(descriptor, 16, 0)
             if image(head):
-                with open(descriptor, "rb", closefd=False) as file:
-                    data = file.read(KEPT + 1)
-                if len(data) > KEPT:
+                if os.fstat(descriptor).st_size > KEPT:
                     why = f"the image has more than {KEPT >> 20} MiB"
                     raise NexusError("usage", what, why, "Attach a smaller one")
-                return Part(image(head), data, os.path.basename(path))
+                with open(descriptor, "rb", closefd=False) as file:
+                    return Part(image(head), file.read(KEPT), os.path.basename(path))
         read = Reader(descriptor, name).read()
         return read.text, read.notice, read.uncounted
     finally:

@@ -19,6 +19,8 @@ class Question:
     """One line: why it is asked (outside the project, protected place, level)."""
     detail: str = ""
     """A diff or the whole command, for a person."""
+    always: str = ""
+    """What "always" would allow besides this call: "every bash call this session"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Role
 from nexus_cli.ledger import entries, lanes, sessions
 from nexus_cli.ledger.database import Database
 
@@ -10,6 +11,7 @@ from nexus_cli.ledger.database import Database
 def fork_session(db: Database, source: str, name: str, at: str, entry: int | None) -> str:
     """The id of a new session that shows the main lane of `source` up to `entry` (its newest when None).
 
+    Inside a group of calls and results it ends before the group: a call that was answered is not asked for again.
     Drops and seen files are rows without text, so those known at the fork are copied; entries and epochs are shared.
     Raises `NexusError("usage", ...)` for an unknown session or entry.
     """
@@ -21,6 +23,7 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
         if not 0 <= upto <= last:
             why = f"it has entries 1 to {last}" if last else "it has no entries yet"
             raise NexusError("usage", f"session {source} cannot be forked at entry {upto}", why)
+        upto = _boundary(db, parent.main_lane, upto, last)
         fork, fork_id = sessions.create(
             db, folder=parent.folder, project=parent.project, model=parent.model, recipe=parent.recipe,
             name=name, at=at, parent=source,
@@ -34,6 +37,25 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
         )  # fmt: skip
         _inherit(db, key, fork, lane, last, upto)
     return fork_id
+
+
+def _boundary(db: Database, lane: int, upto: int, last: int) -> int:
+    """`upto`, or the last entry before the group whose calls are answered only after `upto`.
+
+    Calls without any result by `last` stay: whoever goes on from here answers them.
+    """
+    before = (entries.read(db, lane, number, number)[0] for number in range(upto, 0, -1) if upto < last)
+    asked = next((entry for entry in before if entry.message.role is Role.ASSISTANT), None)
+    if asked is None or not asked.message.tool_calls:
+        return upto
+    calls = {call.id for call in asked.message.tool_calls}
+    for number in range(upto + 1, last + 1):
+        message = entries.read(db, lane, number, number)[0].message
+        if message.role is Role.ASSISTANT:
+            break
+        if message.tool_call_id in calls:
+            return asked.id - 1
+    return upto
 
 
 def _inherit(db: Database, source: int, fork: int, lane: int, last: int, upto: int) -> None:

@@ -171,7 +171,8 @@ class Dispatcher:
         if self.approver is None:
             why = f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})"
             return self._refuse(call, tool, why)
-        question = Question(call, f"{tool.name} {self._subject(tool, call)}", verdict.why, _detail(tool, checked))
+        what = f"{tool.name} {self._subject(tool, call)}"
+        question = Question(call, what, verdict.why, _detail(tool, checked), _covered(scope))
         engine.emit(event.Asked(question))
         await engine.shown()
         answer = await self.approver.ask(question)
@@ -238,6 +239,12 @@ def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: Ask) -> tuple[str,
     """How far "always" goes."""
     paths = tool.paths(arguments) if verdict.kind in ("outside", "protected") else ()
     return (tool.name, verdict.kind, *paths)
+
+
+def _covered(scope: tuple[str, ...]) -> str:
+    """What "always" allows, in words."""
+    name, _, *paths = scope
+    return f"{name} of {', '.join(paths)} this session" if paths else f"every such {name} call this session"
 
 
 def _detail(tool: Tool, arguments: Mapping[str, Any]) -> str:

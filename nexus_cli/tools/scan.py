@@ -6,18 +6,23 @@ searched is in `listing`, starting it in `builtin/grep.py`.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 HARD_LIMIT = 64 * 1024 * 1024
 LONGEST_LINE = 400
+MOST_CONTEXT = 1000
+"""Lines around a match that are kept at most."""
 BAD_PATTERN = 3
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True)
@@ -32,37 +37,72 @@ class Job:
     """Stands before every path that is shown."""
 
 
-def lines_of(path: bytes) -> list[str] | None:
-    """The lines of a regular file, without their ends; None for binary. `OSError` when it cannot be read."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
+def _opened(path: bytes) -> int:
+    """A descriptor of the file, reached through no link: somebody could have put one there since it was listed."""
+    *folders, name = path.split(b"/")
+    if not path.startswith(b"/"):
+        folders.insert(0, b".")
+    place: int | None = None
+    try:
+        for folder in folders:
+            inner = os.open(folder or b"/", _FOLDER, dir_fd=place)
+            if place is not None:
+                os.close(place)
+            place = inner
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    finally:
+        if place is not None:
+            os.close(place)
+
+
+def lines_of(path: bytes) -> Iterator[str]:
+    """The lines of a regular file one by one, without their ends; none for binary. `OSError` if it cannot be read."""
+    with open(_opened(path), "rb") as file:
+        status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > HARD_LIMIT:
             raise OSError("not searched")
-        data = file.read(HARD_LIMIT)
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            text = data[len(bom) :].decode(encoding, "replace")
-            break
-    else:
-        if b"\0" in data[:8192]:
-            return None
-        text = data.decode("utf-8", "replace")
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line[:-1] if line.endswith("\r") else line for line in lines]
+        head = file.read(8192)
+        bom, encoding = next((pair for pair in _BOMS if head.startswith(pair[0])), (b"", "utf-8"))
+        if not bom and b"\0" in head:
+            return
+        file.seek(len(bom))
+        for line in io.TextIOWrapper(file, encoding, "replace", newline="\n"):
+            yield line.removesuffix("\n").removesuffix("\r")
 
 
-def block(lines: Sequence[str], found: dict[int, re.Match[str]], context: int) -> Iterator[str]:
-    """The lines to show for one file: `12:` a match, `13-` around it, `--` where lines are passed over."""
-    wanted = sorted({i for hit in found for i in range(max(0, hit - context), min(len(lines), hit + context + 1))})
-    last = None
-    for i in wanted:
-        if context and last is not None and i > last + 1:
-            yield "--"
-        last = i
-        yield f"{i + 1}{':' if i in found else '-'}{_cut(lines[i], found.get(i))}"
+class Hits:
+    """The rows to show of one file: `12:` a match, `13-` around it, `--` where lines are passed over."""
+
+    def __init__(self, context: int, limit: int) -> None:
+        self._limit = limit
+        self._before: deque[tuple[int, str]] = deque(maxlen=min(context, MOST_CONTEXT))
+        self.matches = 0
+        self.more = False
+        """There is a match beyond the limit."""
+
+    def rows(self, lines: Iterable[str], regex: re.Pattern[str]) -> Iterator[str]:
+        """Reads no further than it must, and keeps nothing but the lines that the next match may need."""
+        context = self._before.maxlen or 0
+        after = last = 0
+        for number, line in enumerate(lines, 1):
+            match = None if self.more else regex.search(line)
+            if match is not None and self.matches == self._limit:
+                match, self.more = None, True
+            if match is not None:
+                if context and last and number - len(self._before) > last + 1:
+                    yield "--"
+                yield from (f"{before}-{text}" for before, text in self._before)
+                self._before.clear()
+                yield f"{number}:{_cut(line, match)}"
+                self.matches += 1
+                after, last = context, number
+            elif after:
+                yield f"{number}-{_cut(line, None)}"
+                after, last = after - 1, number
+            elif self.more:
+                return
+            else:
+                self._before.append((number, _cut(line, None)))
 
 
 def _cut(line: str, match: re.Match[str] | None) -> str:
@@ -75,37 +115,35 @@ def _cut(line: str, match: re.Match[str] | None) -> str:
     return f"{before}{line[start : start + LONGEST_LINE]}" + (f"[...{after} characters]" if after else "")
 
 
-def search(job: Job, paths: Sequence[bytes]) -> str:
-    """The whole answer. Raises `re.error`, `RecursionError` or `OverflowError` for a pattern that is none."""
-    regex = re.compile(job.pattern, re.IGNORECASE if job.ignore_case else 0)
-    parts: list[str] = []
+def search(job: Job, paths: Sequence[bytes], regex: re.Pattern[str]) -> Iterator[str]:
+    """The answer, piece by piece."""
     shown = unread = 0
     more = False
     for path in paths:
+        hits = Hits(job.context, job.limit - shown)
+        # The name stands above the first row, once there is one.
+        before = ("\n\n" if shown else "") + job.prefix + os.fsdecode(path).encode("utf-8", "replace").decode()
         try:
-            lines = lines_of(path)
+            for row in hits.rows(lines_of(path), regex):
+                yield f"{before}\n{row}"
+                before = ""
         except OSError:
             unread += 1
-            continue
-        found: dict[int, re.Match[str]] = {}
-        for i, line in enumerate(lines or ()):
-            match = regex.search(line)
-            if match is None:
-                continue
-            if shown == job.limit:
-                more = True
-                break
-            found[i] = match
-            shown += 1
-        if found and lines is not None:
-            name = job.prefix + os.fsdecode(path).encode("utf-8", "replace").decode()
-            parts.append("\n".join([name, *block(lines, found, job.context)]))
+        shown += hits.matches
+        more = hits.more
         if more:
             break
-    notes = [f"[the first {shown} matches; there are more: narrow the search or raise `limit`]"] if more else []
+    if not shown:
+        yield "no matches"
+    if more:
+        yield f"\n[the first {shown} matches; there are more: narrow the search or raise `limit`]"
     if unread:
-        notes.append(f"[{unread} files could not be searched: unreadable, or over 64 MiB]")
-    return "\n\n".join(parts or ["no matches"]) + "".join("\n" + note for note in notes)
+        yield f"\n[{unread} files could not be searched: unreadable, or over 64 MiB]"
+
+
+def compiled(job: Job) -> re.Pattern[str]:
+    """Its pattern. Raises `re.error`, `RecursionError` or `OverflowError` for one that is none."""
+    return re.compile(job.pattern, re.IGNORECASE if job.ignore_case else 0)
 
 
 def main() -> int:
@@ -113,14 +151,16 @@ def main() -> int:
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)
-    status = 0
-    try:
-        answer = search(Job(**values), [path for path in rest.split(b"\0") if path])
-    except (re.error, RecursionError, OverflowError) as error:
-        status, answer = BAD_PATTERN, f"`pattern` is no Python regular expression: {error}"
+    job = Job(**values)
     with open(1, "wb", closefd=False) as sink:
-        sink.write(answer.encode("utf-8", "replace"))
-    return status
+        try:
+            regex = compiled(job)
+        except (re.error, RecursionError, OverflowError) as error:
+            sink.write(f"`pattern` is no Python regular expression: {error}".encode("utf-8", "replace"))
+            return BAD_PATTERN
+        for piece in search(job, [path for path in rest.split(b"\0") if path], regex):
+            sink.write(piece.encode("utf-8", "replace"))
+    return 0
 
 
 if __name__ == "__main__":

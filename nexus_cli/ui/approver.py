@@ -13,9 +13,9 @@ from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.ui.door import through
 from nexus_cli.ui.remarks import Writable
 
-SHOWN_LINES = 60
-"""Lines of a diff or command that are shown before the question."""
-_KEYS = "[y]es once, [a]lways this session, [n]o (words after it are told to the model): "
+HEAD_LINES, TAIL_LINES = 120, 80
+"""Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
+_NO = "[n]o (words after it are told to the model): "
 
 
 def parse(line: str) -> Answer | None:
@@ -45,8 +45,10 @@ class TerminalApprover:
             self._show(question)
             # What stands in the terminal's queue was typed before the question could be read.
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
+            always = " ".join(through(question.always or "this session").split())
+            keys = f"[y]es once, [a]lways ({always}), {_NO}"
             for _ in range(5):
-                self._stream.write(f"Allow {through(question.call.name)}? {_KEYS}")
+                self._stream.write(f"Allow {through(question.call.name)}? {keys}")
                 line = await self._line()
                 if not line:
                     self._stream.write("\n")
@@ -60,8 +62,9 @@ class TerminalApprover:
         lines = through(question.detail).splitlines()
         if len(lines) == 1 and question.detail.strip() in question.what:
             lines = []
-        if len(lines) > SHOWN_LINES:
-            lines[SHOWN_LINES:] = [f"... and {len(lines) - SHOWN_LINES} more lines"]
+        hidden = len(lines) - HEAD_LINES - TAIL_LINES
+        if hidden > 0:
+            lines[HEAD_LINES:-TAIL_LINES] = [f"... {hidden:,} lines are not shown here, the end follows ..."]
         bold, plain = ("\x1b[1m", "\x1b[0m") if self._stream.colour else ("", "")
         head = " ".join(through(question.what).split())
         why = " ".join(through(question.why).split())

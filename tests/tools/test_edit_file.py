@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nexus_cli.tools.files import Refused
 from nexus_cli.tools.substitution import apply_edits, short_diff
 from nexus_cli.tools.text import decode
+from nexus_cli.tools.threads import Stop, Stopped
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
@@ -61,12 +62,12 @@ def test_overlapping_places_are_two_places(desk: Any) -> None:
 def test_the_nearest_candidates_are_named_with_their_lines() -> None:
     text = "import os\n\n\ndef parse(line):\n    return line.split(',')\n\n\ndef other():\n    pass\n"
     with pytest.raises(Refused) as told:
-        apply_edits(text, [_edit("def parse(lines):\n    return line.split(',')\n", "x")])
+        apply_edits(text, [_edit("def parse(lines):\n    return line.split(',')\n", "x")]), Stop())
     assert "line 4:\ndef parse(line):\n    return line.split(',')" in str(told.value)
     with pytest.raises(Refused, match="only white space differs"):
-        apply_edits(text, [_edit("def parse(line):\n\treturn line.split(',')", "x")])
+        apply_edits(text, [_edit("def parse(line):\n\treturn line.split(',')", "x")]), Stop())
     with pytest.raises(Refused) as far:
-        apply_edits(text, [_edit("completely unrelated 123456789", "x")])
+        apply_edits(text, [_edit("completely unrelated 123456789", "x")]), Stop())
     assert "Nearest" not in str(far.value)
 
 
@@ -165,7 +166,7 @@ def test_an_old_text_as_it_was_shown_is_found_whatever_the_line_ends(text: str, 
     if not old or old == "Z":
         return
     try:
-        after = apply_edits(text, [_edit(old, "Z")])
+        after = apply_edits(text, [_edit(old, "Z")], Stop())
     except Refused as refused:
         assert "occurs" in str(refused) and "times" in str(refused)
     else:

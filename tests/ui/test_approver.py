@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from nexus_cli.core.approval import Allow, Deny
-from nexus_cli.ui.approver import parse
+from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.core.message import ToolCall
+from nexus_cli.ui.approver import TerminalApprover, parse
 
 ENGINE = str(Path(__file__).parent.parent / "cli" / "fake_engine.py")
 
@@ -35,6 +37,40 @@ ENGINE = str(Path(__file__).parent.parent / "cli" / "fake_engine.py")
 )
 def test_only_clear_words_are_answers(line: str, answer: object) -> None:
     assert parse(line + "\n") == answer
+
+
+class Screen:
+    """A stream that keeps what is written."""
+
+    terminal, colour, width = True, False, 80
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+@pytest.mark.parametrize("lines", [3, 61, 200, 201, 5000])
+def test_the_end_of_a_long_command_is_always_shown(lines: int) -> None:
+    screen = Screen()
+    command = "\n".join([*(f"echo {number}" for number in range(lines - 1)), "rm -rf ~"])
+    TerminalApprover(screen)._show(Question(ToolCall("c1", "bash", {}), "bash echo 0", "a command", command))
+    assert "  echo 0\n" in screen.text and "  rm -rf ~\n" in screen.text
+    assert ("4,800 lines are not shown" in screen.text) == (lines == 5000)
+    assert screen.text.count("\n") == min(lines, 201) + 1
+
+
+def test_always_says_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("termios.tcflush", lambda *_: None)
+    reader, writer = os.pipe()
+    os.write(writer, b"a\n")
+    screen = Screen()
+    question = Question(ToolCall("c1", "bash", {}), "bash ls", "a command", "ls", "every such bash call this session")
+    assert asyncio.run(TerminalApprover(screen, reader).ask(question)) == Allow(always=True)
+    assert "[a]lways (every such bash call this session)" in screen.text
+    os.close(reader)
+    os.close(writer)
 
 
 def asked(*arguments: str, before: str = "") -> pexpect.spawn:
