@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-TEST_SECONDS = 120
+TEST_SECONDS = 300
 """After so long a test fails with the stacks of all threads."""
 
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)

@@ -1,7 +1,9 @@
 """How many tokens a request will take: our count, anchored on what the provider reported (design pitfalls).
 
 One factor per model turns counted tokens into reported ones; it is learned from reports and from overflow messages,
-and stored. Only what was not sent yet is an estimate.
+and stored. Only what was not sent yet is an estimate. A report that is no believable count of what was sent is passed
+over, and the known error is the largest of the recent misses: it fades with every report that is nearer, so that one
+odd report is outlived (law 2).
 """
 
 from __future__ import annotations
@@ -14,6 +16,10 @@ KNOWN_ERROR = 0.10
 """Assumed until `ENOUGH` reports."""
 ENOUGH = 5
 LEAST, MOST = 0.5, 2.5
+FADING = 0.9
+"""What is left of the known error after one more report: half of it after seven, a tenth after twenty-two."""
+ROUNDING = 2
+"""Tokens that rounding may add to an estimate."""
 SMALL = 200
 """Counts below this teach nothing: fixed overhead drowns the factor."""
 
@@ -60,18 +66,24 @@ class Meter:
 
     def countable(self, tokens: int) -> int:
         """How many counted tokens surely fit into `tokens` reported ones, without an anchor."""
-        return int(tokens / (self.calibration.factor * (1 + self.error)))
+        return int(max(0, tokens - ROUNDING) / (self.calibration.factor * (1 + self.error)))
 
-    def report(self, last: int, counted: int, reported: int) -> Calibration | None:
-        """Learn from a reported input; returns the new calibration, or None when nothing was learned."""
+    def report(self, last: int, counted: int, reported: int, *, teaches: bool = True) -> Calibration | None:
+        """Learn from a reported input; returns the new calibration, or None when nothing was learned.
+
+        A report outside `LEAST` to `MOST` times our count is not believed; without `teaches` (the request held what
+        our count knows only roughly) it anchors this epoch and says nothing of the next.
+        """
+        if reported <= 0 or not LEAST * counted <= reported <= MOST * counted:
+            return None
         estimate = self.estimate(counted)
         self.anchor = Anchor(last, reported, counted)
-        if counted < SMALL or reported <= 0:
+        if counted < SMALL or not teaches:
             return None
         old = self.calibration
         miss = min(1.0, abs(reported - estimate) / reported) if old.reports else 0.0
         self.calibration = replace(
-            old, factor=_bounded(reported / counted), reports=old.reports + 1, worst=max(old.worst, miss)
+            old, factor=_bounded(reported / counted), reports=old.reports + 1, worst=max(old.worst * FADING, miss)
         )
         return self.calibration
 

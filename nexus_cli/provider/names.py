@@ -1,65 +1,51 @@
 """How a model is named: an optional provider before the first slash, then the provider's own name for it.
 
-Owns the providers that may stand there. Leaves bare names to `windows`, which looks them up.
+Owns which providers may stand there: those that the installed litellm knows, read from its files without importing it.
+Leaves bare names to `windows`, which looks them up.
 """
 
 from __future__ import annotations
 
-PREFIXES = frozenset(
-    {
-        "ai21",
-        "anthropic",
-        "azure",
-        "azure_ai",
-        "bedrock",
-        "cerebras",
-        "codestral",
-        "cohere",
-        "cohere_chat",
-        "custom_openai",
-        "dashscope",
-        "databricks",
-        "deepinfra",
-        "deepseek",
-        "fireworks_ai",
-        "gemini",
-        "github",
-        "github_copilot",
-        "groq",
-        "hosted_vllm",
-        "huggingface",
-        "litellm_proxy",
-        "llamafile",
-        "lm_studio",
-        "minimax",
-        "mistral",
-        "moonshot",
-        "nebius",
-        "nvidia_nim",
-        "ollama",
-        "ollama_chat",
-        "openai",
-        "openrouter",
-        "perplexity",
-        "replicate",
-        "sagemaker",
-        "sambanova",
-        "together_ai",
-        "vercel_ai_gateway",
-        "vertex_ai",
-        "volcengine",
-        "watsonx",
-        "xai",
-        "xinference",
-        "zai",
-    }
-)
-"""What may stand before the first slash of a model's name. Anything else there is part of the name."""
+import importlib.util
+import json
+import re
+from functools import lru_cache
+from pathlib import Path
+
+LISTED = ("types/utils.py", "class LlmProviders(")
+"""The file and the class that list litellm's providers, one `NAME = "prefix"` a line."""
+MEMBER = re.compile(r'^    [A-Z][A-Z0-9_]* = "([^"\n]+)"', re.MULTILINE)
+MORE = "llms/openai_like/providers.json"
+"""Providers that litellm serves by configuration alone: the keys of an object."""
 LOCAL = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm"})
 """Servers of one's own: they need no key."""
+WELL_KNOWN = LOCAL | {"anthropic", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"}
+"""What counts where litellm's files are not as they were."""
+
+
+def litellm_folder() -> Path | None:
+    """Where litellm is installed, or None when it is not."""
+    spec = importlib.util.find_spec("litellm")
+    return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
+
+
+@lru_cache(maxsize=1)
+def prefixes() -> frozenset[str]:
+    """What may stand before the first slash of a model's name. Anything else there is part of the name."""
+    folder = litellm_folder()
+    found = set(WELL_KNOWN)
+    if folder is None:
+        return frozenset(found)
+    try:
+        source = (folder / LISTED[0]).read_text(encoding="utf-8").partition(LISTED[1])[2]
+        found.update(MEMBER.findall(re.split(r"\n(?=\S)", source, maxsplit=1)[0]))
+        found.update(json.loads((folder / MORE).read_bytes()))
+    except (OSError, ValueError):
+        return frozenset(found)
+    return frozenset(found)
 
 
 def split(name: str) -> tuple[str, str]:
     """`name` as (provider prefix or "", rest)."""
     prefix, slash, rest = name.partition("/")
-    return (prefix, rest) if slash and prefix in PREFIXES else ("", name)
+    return (prefix, rest) if slash and prefix in prefixes() else ("", name)

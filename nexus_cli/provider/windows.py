@@ -1,39 +1,54 @@
 """Windows, prices and provider names of models, from the table that litellm ships, without importing litellm.
 
-Owns the lookup and the few corrections of the table. Leaves to `usage` what a request cost and to the command line what
-a person may choose. The table is a file of some 3,000 entries: it is parsed once per name asked for, the answer is kept
+Owns the lookup and the few corrections of the table. Leaves reading prices to `prices`, to `usage` what a request cost
+and to the command line what a person may choose. The table is a file of some 3,000 entries: it is parsed once per name asked for, the answer is kept
 and the table is let go.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.provider.names import LOCAL, split
+from nexus_cli.provider.names import LOCAL, litellm_folder, split
+from nexus_cli.provider.prices import FIELDS, prices, tiers
 
 DEFAULT_WINDOW = 128_000
 TABLE = "model_prices_and_context_window_backup.json"
 NARROWER = MappingProxyType({"claude-sonnet-4-20250514": 200_000, "claude-4-sonnet-20250514": 200_000})
 """Windows that the table gives as 1,000,000, which the API grants only for a beta header that is not sent."""
 DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
-FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock", "bedrock"), ("fireworks_ai", "fireworks_ai"))
+FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock_converse", "bedrock"), ("fireworks_ai", "fireworks_ai"))
+"""How the table's word for a provider begins, where that is not the provider's name."""
+SAME_BILL = MappingProxyType(
+    {
+        "ai21_chat": "ai21",
+        "azure_text": "azure",
+        "cohere_chat": "cohere",
+        "ollama_chat": "ollama",
+        "text-completion-codestral": "codestral",
+        "text-completion-openai": "openai",
+        "vertex_ai_beta": "vertex_ai",
+    }
+)
+"""Other names under which a provider charges the same."""
+SAME_PRICE_TAGS = frozenset({"thinking"})
+"""What may stand behind a model's colon without changing its price; a number is a version."""
 OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
 
 
 def table_path() -> Path | None:
     """Where litellm keeps its table, or None when litellm is not installed."""
-    spec = importlib.util.find_spec("litellm")
-    if spec is None or spec.origin is None:
-        return None
-    return Path(spec.origin).parent / TABLE
+    folder = litellm_folder()
+    return folder / TABLE if folder else None
 
 
 def _table() -> dict[str, Any]:
@@ -62,18 +77,36 @@ def _candidates(name: str) -> Iterator[str]:
             yield DATE.sub("", stem)
 
 
+def _house(listed: str) -> str:
+    """The provider's own name for what the table lists as `litellm_provider`."""
+    return next((family for start, family in FAMILIES if listed.startswith(start)), listed)
+
+
+def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
+    """Whether `entry` (at `key` of the table) has the prices of `name`: the same provider, and the same variant."""
+    prefix, tag = split(name)[0], name.rpartition("/")[2].partition(":")[2]
+    house = _house(str(entry.get("litellm_provider", "")))
+    if prefix and SAME_BILL.get(house, house) != SAME_BILL.get(prefix, prefix):
+        return False
+    return prefix in LOCAL or not tag or f":{tag}" in key or tag in SAME_PRICE_TAGS or tag.isdigit()
+
+
 @lru_cache(maxsize=64)
 def _entry(name: str) -> Mapping[str, Any] | None:
+    """The entry for `name`: one with its prices if there is any, else one of the same model elsewhere, without."""
     table = _table()
     prefix = split(name)[0]
+    elsewhere = None
     for key in _candidates(name):
         entry = table.get(key)
         if not isinstance(entry, dict) or entry.get("mode") not in ("chat", "responses", "completion"):
             continue
         if prefix in LOCAL and not key.startswith("ollama/"):
             continue
-        return MappingProxyType({**entry, "_key": key})
-    return None
+        if _bills(entry, key, name):
+            return MappingProxyType({**entry, "_key": key})
+        elsewhere = elsewhere or MappingProxyType({**entry, "_key": key, "_elsewhere": True})
+    return elsewhere
 
 
 def provider_of(name: str) -> str:
@@ -87,8 +120,7 @@ def provider_of(name: str) -> str:
         return "ollama_chat" if prefix == "ollama" else prefix
     entry = _entry(name)
     if entry is not None:
-        listed = str(entry.get("litellm_provider", ""))
-        return next((family for start, family in FAMILIES if listed.startswith(start)), listed)
+        return _house(str(entry.get("litellm_provider", "")))
     if re.match(r"(gpt-|chatgpt-|o\d)", bare):
         return "openai"
     return "anthropic" if bare.startswith("claude") else ""
@@ -105,11 +137,6 @@ def encoding_of(name: str) -> str:
     return "cl100k_base" if OLD_ENCODING.search(name) else "o200k_base"
 
 
-def _million(entry: Mapping[str, Any], key: str) -> float | None:
-    value = entry.get(key)
-    return round(float(value) * 1e6, 6) if isinstance(value, int | float) else None
-
-
 def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
     return next((int(entry[k]) for k in keys if isinstance(entry.get(k), int | float) and entry[k] > 0), None)
 
@@ -122,19 +149,16 @@ def _from_table(name: str) -> ModelInfo:
     # `max_tokens` is the output cap wherever `max_output_tokens` stands too; alone it is the old word for the window.
     window = _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
     output = _number(entry, "max_output_tokens")
-    return ModelInfo(
+    info = ModelInfo(
         name=name,
         provider=provider,
         window=min(window, NARROWER.get(str(entry["_key"]), window)),
         max_output=output,
-        input_price=_million(entry, "input_cost_per_token"),
-        output_price=_million(entry, "output_cost_per_token"),
-        cache_read_price=_million(entry, "cache_read_input_token_cost"),
-        cache_write_price=_million(entry, "cache_creation_input_token_cost"),
         images=bool(entry.get("supports_vision")),
         cache=bool(entry.get("supports_prompt_caching")),
         encoding=encoding_of(name),
     )
+    return info if "_elsewhere" in entry else replace(info, **prices(entry), tiers=tiers(entry))
 
 
 def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = MappingProxyType({})) -> ModelInfo:
@@ -147,14 +171,22 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     info = _from_table(name)
     given = overrides.get(name) or overrides.get(split(name)[1]) or {}
     numbers = {k: int(v) for k in ("window", "max_output") if isinstance(v := given.get(k), int | float)}
-    prices = {
-        k: float(v)
-        for k in ("input_price", "output_price", "cache_read_price", "cache_write_price")
-        if isinstance(v := given.get(k), int | float)
-    }
+    charged = {k: float(v) for k in FIELDS if isinstance(v := given.get(k), int | float)}
     if not given:
         return info
-    fields = {f: getattr(info, f) for f in info.__dataclass_fields__} | numbers | prices
+    fields: dict[str, Any] = {**numbers, **charged}
     fields["known"] = info.known or "window" in numbers
     fields["images"] = bool(given.get("images", info.images))
-    return ModelInfo(**fields)
+    # A price that is given holds for every length.
+    fields["tiers"] = tuple(replace(tier, **charged) for tier in info.tiers)
+    return replace(info, **fields)
+
+
+def check_model(name: str) -> None:
+    """`NexusError` of kind `usage` for a name that cannot be asked: no provider is known for it, or nothing is behind
+    the provider's."""
+    provider, rest = provider_of(name), split(name)[1].strip()
+    if not provider or not rest.strip("/"):
+        why = f"no provider is known for {name!r}" if not provider else f"{name!r} names a provider and no model"
+        hint = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
+        raise NexusError("usage", "this model cannot be asked", why, hint)

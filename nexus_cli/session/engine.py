@@ -119,7 +119,8 @@ class Engine:
         return {"system text": epoch.system_tokens, "tool schemas": epoch.tools_tokens}
 
     def learn(self, counted: int, reported: int) -> None:
-        """Take over what a provider reported for the newest request."""
-        learned = self.meter.report(self.lane.cursor, counted, reported)
+        """Take over what a provider reported for the newest request; one with images says nothing of our count."""
+        images = any(slot.message.parts for slot in self.lane.slots)
+        learned = self.meter.report(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
             self.calibrations.calibrate(self.model.info.name, learned)

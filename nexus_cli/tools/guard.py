@@ -1,7 +1,8 @@
-"""Ends a process group when this process ends first, however it ends: also by SIGKILL, where nothing of ours runs.
+"""Ends a child's processes when this process ends first, however it ends: also by SIGKILL, where nothing of ours runs.
 
-A shell in a session of its own waits for a line on a pipe whose other end only we hold. What is in the group, and its
-ordinary end, is the business of `process`.
+A shell in a session of its own waits for a line on a pipe whose other end only we hold. Without it, it kills the group
+and, where /proc shows environments, who inherited the mark (see `tree`). Their ordinary end is the business of
+`process`.
 """
 
 from __future__ import annotations
@@ -9,18 +10,25 @@ from __future__ import annotations
 import subprocess
 from types import TracebackType
 
-_SCRIPT = 'read -r _ || kill -s KILL -- "-$1"'
+_SCRIPT = """
+read -r _ && exit
+kill -s KILL -- "-$1"
+for found in $(grep -alsF -e "$2" /proc/[0-9]*/environ); do
+    found=${found#/proc/}
+    kill -s KILL "${found%/environ}"
+done
+"""
 
 
 class Guard:
     """A context manager around the life of one process group. Raises `OSError` when no shell can be started."""
 
-    def __init__(self, group: int) -> None:
-        self._group = group
+    def __init__(self, group: int, mark: str) -> None:
+        self._group, self._mark = group, mark
 
     def __enter__(self) -> Guard:
         self._shell = subprocess.Popen(
-            ("/bin/sh", "-c", _SCRIPT, "guard", str(self._group)),
+            ("/bin/sh", "-c", _SCRIPT, "guard", str(self._group), self._mark),
             cwd="/",
             env={},
             stdin=subprocess.PIPE,

@@ -1,13 +1,14 @@
 """Runs one child in a session of its own, bounded in time and memory, and ends its whole tree.
 
-What is run and how the result reads is the tool's. A process that leaves the tree on purpose (a double fork into
-another session) is not followed. When we are killed outright, `guard` ends the child's process group.
+What is run and how the result reads is the tool's. What belongs to it is in `tree`. When we are killed outright,
+`guard` ends it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import selectors
 import signal
 import subprocess
@@ -32,7 +33,10 @@ _TERM = 2.0
 _DRAIN = 1.0
 """Seconds for reading what is still in the pipe, should somebody go on writing."""
 
-_live: set[int] = set()
+_MARK = "NEXUS_CHILD_OF"
+"""Variable that the processes of one run inherit; a run within a run adds its own value to it."""
+
+_live: set[tuple[int, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,8 @@ class Finished:
 
 def end_all() -> None:
     """SIGKILL to the tree of every child that runs now: for a program that must end at once."""
-    for pid in tuple(_live):
-        tree.send(pid, tree.of(pid), signal.SIGKILL)
+    for pid, mark in tuple(_live):
+        tree.send(pid, tree.of(pid, mark), signal.SIGKILL)
 
 
 def run(
@@ -74,30 +78,31 @@ def run(
     nothing waiting. Raises `OSError` or `ValueError` when the child cannot be started.
     """
     stop.check()
+    mark = secrets.token_hex(16)
     with tempfile.TemporaryFile() as source:
         source.write(stdin)
         source.seek(0)
         child = subprocess.Popen(
             argv,
             cwd=cwd,
-            env=env,
+            env={**env, _MARK: " ".join((*env.get(_MARK, "").split(), mark))},
             stdin=source if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge else subprocess.DEVNULL,
             start_new_session=True,
             bufsize=0,
         )
-    _live.add(child.pid)
+    _live.add((child.pid, mark))
     assert child.stdout is not None
     kept = Kept()
     try:
-        with Guard(child.pid), _Pipe(child.stdout, kept, show) as pipe:
-            return _attend(child, pipe, kept, stop, seconds)
+        with Guard(child.pid, mark), _Pipe(child.stdout, kept, show) as pipe:
+            return _attend(child, mark, pipe, kept, stop, seconds)
     finally:
         if child.poll() is None:
-            tree.send(child.pid, tree.of(child.pid), signal.SIGKILL)
+            tree.send(child.pid, tree.of(child.pid, mark), signal.SIGKILL)
             child.wait()
-        _live.discard(child.pid)
+        _live.discard((child.pid, mark))
 
 
 class _Pipe:
@@ -138,7 +143,9 @@ class _Pipe:
         return True
 
 
-def _attend(child: subprocess.Popen[bytes], pipe: _Pipe, kept: Kept, stop: Stop, seconds: float) -> Finished:
+def _attend(
+    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: Kept, stop: Stop, seconds: float
+) -> Finished:
     deadline = time.monotonic() + seconds
     timed_out = False
     while child.poll() is None:
@@ -154,14 +161,14 @@ def _attend(child: subprocess.Popen[bytes], pipe: _Pipe, kept: Kept, stop: Stop,
                 child.wait(patience)
     left = 0
     if child.poll() is None:
-        _end(child, pipe, stop)
+        _end(child, mark, pipe, stop)
     else:
         grace = time.monotonic() + _GRACE
-        while (pipe.open or tree.group(child.pid)) and time.monotonic() < grace and not stop.pressed:
+        while (pipe.open or tree.left(child.pid, mark)) and time.monotonic() < grace and not stop.pressed:
             pipe.pump(_LOOK)
-        left = len(tree.group(child.pid))
+        left = len(tree.left(child.pid, mark))
         if left:
-            _end(child, pipe, stop)
+            _end(child, mark, pipe, stop)
     drained = time.monotonic() + _DRAIN
     while pipe.pump(0) and time.monotonic() < drained:
         continue
@@ -169,15 +176,15 @@ def _attend(child: subprocess.Popen[bytes], pipe: _Pipe, kept: Kept, stop: Stop,
     return Finished(kept.joined(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
 
 
-def _end(child: subprocess.Popen[bytes], pipe: _Pipe, stop: Stop) -> None:
+def _end(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
     """SIGTERM to the tree, SIGKILL to what of it is left after two seconds; returns when the child is gone."""
-    found = tree.of(child.pid)
+    found = tree.of(child.pid, mark)
     tree.send(child.pid, found, signal.SIGTERM)
     limit = time.monotonic() + _TERM
     while time.monotonic() < limit and not stop.hurry:
         child.poll()
-        if not tree.alive(found) and not tree.group(child.pid):
+        if not tree.alive(found) and not tree.left(child.pid, mark):
             break
         pipe.pump(_LOOK)
-    tree.send(child.pid, tree.alive(found) | tree.of(child.pid), signal.SIGKILL)
+    tree.send(child.pid, tree.alive(found) | tree.of(child.pid, mark), signal.SIGKILL)
     child.wait()

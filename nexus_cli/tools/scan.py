@@ -101,7 +101,7 @@ class Hits:
                 after, last = after - 1, number
             elif self.more:
                 return
-            else:
+            elif context:
                 self._before.append((number, _cut(line, None)))
 
 

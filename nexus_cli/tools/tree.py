@@ -1,5 +1,7 @@
-"""Which processes belong to a child: its process group and its descendants, from /proc or `ps`.
+"""Which processes belong to a child: its group, its descendants, and who inherited its mark; from /proc or `ps`.
 
+A mark is an environment variable of a value that occurs nowhere else: a process that left the group and whose parents
+are gone is known by it, where /proc shows environments (Linux), unless it was started with another environment.
 Starting and waiting is in `process`. A zombie does not count as running.
 """
 
@@ -24,17 +26,25 @@ class Process:
     """When it started, in the system's own ticks; "" where that is not known."""
 
 
-def of(pid: int) -> set[Process]:
-    """The running processes of the group that `pid` leads, and all their descendants."""
+def of(pid: int, mark: str = "") -> set[Process]:
+    """The running processes of the group that `pid` leads, those with `mark`, and all their descendants."""
     table = _table()
     members = {number for number, (_, _, group) in table.items() if group == pid}
-    members |= {pid} & table.keys()
+    members |= ({pid} | _marked(mark)) & table.keys()
     grown = True
     while grown:
         more = {number for number, (_, parent, _) in table.items() if parent in members} - members
         members |= more
         grown = bool(more)
     return {table[number][0] for number in members}
+
+
+def left(pid: int, mark: str) -> set[Process]:
+    """What still runs of the group that `pid` led, and those with `mark`. Cheap when there are none."""
+    marked = _marked(mark)
+    if not marked:
+        return group(pid)
+    return {process for number, (process, _, leader) in _table().items() if leader == pid or number in marked}
 
 
 def group(pid: int) -> set[Process]:
@@ -67,6 +77,24 @@ def send(pid: int, processes: Iterable[Process], number: signal.Signals) -> None
             os.kill(process.pid, number)
         except (ProcessLookupError, PermissionError):
             continue
+
+
+def _marked(mark: str) -> set[int]:
+    """Who was started with `mark` in the environment, as far as we may look."""
+    found: set[int] = set()
+    if not mark or not (_PROC / "self/environ").exists():
+        return found
+    wanted = mark.encode()
+    for name in os.listdir(_PROC):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"{_PROC}/{name}/environ", "rb", buffering=0) as file:
+                if wanted in file.read():
+                    found.add(int(name))
+        except OSError:
+            continue
+    return found
 
 
 def _table() -> dict[int, tuple[Process, int, int]]:

@@ -62,12 +62,12 @@ def test_overlapping_places_are_two_places(desk: Any) -> None:
 def test_the_nearest_candidates_are_named_with_their_lines() -> None:
     text = "import os\n\n\ndef parse(line):\n    return line.split(',')\n\n\ndef other():\n    pass\n"
     with pytest.raises(Refused) as told:
-        apply_edits(text, [_edit("def parse(lines):\n    return line.split(',')\n", "x")]), Stop())
+        apply_edits(text, [_edit("def parse(lines):\n    return line.split(',')\n", "x")], Stop())
     assert "line 4:\ndef parse(line):\n    return line.split(',')" in str(told.value)
     with pytest.raises(Refused, match="only white space differs"):
-        apply_edits(text, [_edit("def parse(line):\n\treturn line.split(',')", "x")]), Stop())
+        apply_edits(text, [_edit("def parse(line):\n\treturn line.split(',')", "x")], Stop())
     with pytest.raises(Refused) as far:
-        apply_edits(text, [_edit("completely unrelated 123456789", "x")]), Stop())
+        apply_edits(text, [_edit("completely unrelated 123456789", "x")], Stop())
     assert "Nearest" not in str(far.value)
 
 

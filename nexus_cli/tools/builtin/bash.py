@@ -1,7 +1,7 @@
 """`bash`: one shell command to its end. Starting and ending the process is in `tools/process.py`.
 
 The environment is the person's, keys included: their tests and tools need it, and a command that runs at all could
-read it elsewhere. Only what this program sets for its own libraries is taken out.
+read it elsewhere. What this program sets for its own libraries stands there only while no tool runs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,6 @@ from nexus_cli.tools.threads import finish
 
 DEFAULT_SECONDS = 120
 MOST_SECONDS = 3600
-OURS = (
-    "TIKTOKEN_CACHE_DIR",
-    "LITELLM_MODE",
-    "LITELLM_LOCAL_MODEL_COST_MAP",
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS",
-    "LITELLM_LOG",
-)
-"""Set by this program for its libraries, and nothing to a child."""
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
 
@@ -39,7 +31,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
-    env = {name: value for name, value in os.environ.items() if name not in OURS} | {"TERM": "dumb"}
+    env = {**os.environ, "TERM": "dumb"}
     argv = [_shell(), "-c", arguments["command"]]
     try:
         done = await finish(
@@ -82,7 +74,8 @@ class _Live:
         self._last = 0.0
 
     def feed(self, data: bytes) -> None:
-        self._pending = (self._pending + self._decoder.decode(data))[-_SHOW_MOST:]
+        # What comes before the last letters that can be shown is not worth decoding.
+        self._pending = (self._pending + self._decoder.decode(data[-5 * _SHOW_MOST :]))[-_SHOW_MOST:]
         if time.monotonic() - self._last >= _SHOW_EVERY:
             self.flush()
 
