@@ -30,7 +30,7 @@ from nexus_cli.cli.options import (
     SharedOptions,
     Verbose,
 )
-from nexus_cli.cli.tell import as_bug, nearest, tell
+from nexus_cli.cli.tell import nearest, tell
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.stream import Gone, Stream
 
@@ -159,20 +159,26 @@ def run(arguments: list[str]) -> int:
             tell(NexusError("internal", "stdout cannot be written", why, "Check where it goes").line)
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (what it still holds would fail once more)
         else:
-            tell(as_bug(error).line)
+            tell(_bug(error).line)
         return 1
     except Exception as error:  # the last seam: a bug must not look like anything else
         if "--verbose" in arguments or "-v" in arguments:
             sys.excepthook(type(error), error, error.__traceback__)
-        return _failed(as_bug(error), arguments)
+        return _failed(_bug(error), arguments)
+
+
+def _bug(error: Exception) -> NexusError:
+    from nexus_cli.session.faults import internal  # noqa: PLC0415  (only on the way to an error message)
+
+    return internal(error)
 
 
 def _failed(error: NexusError, arguments: list[str]) -> int:
     """Tell `error`, to who asked for JSON also as the result object; the exit status."""
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    lines = "--stream-json" in options
+    words = _words(arguments)
+    lines = "--stream-json" in words
     try:
-        if "ask" in options and ("--json" in options) != lines:
+        if [word for word in words if word[:1] != "-"][:1] == ["ask"] and ("--json" in words) != lines:
             from nexus_cli.ui import jsonl_renderer as form  # noqa: PLC0415  (only with --json)
 
             (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failed(error))
@@ -180,6 +186,25 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
         pass
     tell(error.line)
     return error.exit_status
+
+
+def _words(arguments: list[str]) -> list[str]:
+    """`arguments` without the values of options and without what stands behind `--`.
+
+    For the way to an error message: click itself may have got no further than the first wrong word.
+    """
+    group = build(completion=False)
+    known = [*group.params, *(group.get_command(None, "ask").params if "ask" in arguments else ())]
+    valued = {name for one in known if one.param_type_name == "option" and not one.is_flag for name in one.opts}
+    words = []
+    rest = iter(arguments)
+    for word in rest:
+        if word == "--":
+            break
+        words.append(word)
+        if word in valued:
+            next(rest, None)
+    return words
 
 
 def _usage(error: Any) -> NexusError:
@@ -191,4 +216,9 @@ def _usage(error: Any) -> NexusError:
         near = nearest(option, [o for p in error.ctx.command.params for o in p.opts] if error.ctx else [])
         hint = f"The nearest is {near}; see {path} --help" if near else hint
         why = f"no such option: {option}"
+    commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
+    if commands and why.startswith("No such command '"):
+        name = why.partition("'")[2].partition("'")[0]
+        why, near = f"no such command '{name}'", nearest(name, commands)
+        hint = f"The nearest is `{path} {near}`" if near else f"There are: {', '.join(commands)}"
     return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)

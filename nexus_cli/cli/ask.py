@@ -14,6 +14,7 @@ import typer
 
 from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.options import (
+    MOST,
     Allow,
     Continue,
     Directory,
@@ -99,9 +100,9 @@ def ask(
     file: Annotated[
         list[str] | None, typer.Option("--file", "-f", metavar="PATH", help="Attach a text file or an image.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Model requests at most.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, max=MOST, metavar="N", help="Model requests at most.")] = None,
     max_total_tokens: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Input and output tokens of the turn at most.")
+        int | None, typer.Option(min=1, max=MOST, metavar="N", help="Input and output tokens of the turn at most.")
     ] = None,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Dollars of the turn at most.")] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds of the turn at most.")] = None,

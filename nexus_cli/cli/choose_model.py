@@ -40,7 +40,8 @@ class Chosen:
 
 def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """The key variables of the settings that are set in the environment, each with its model."""
-    return {name: model for name, model in settings.keys.items() if environ.get(name, "").strip()}
+    keys = settings.keys.items()
+    return {name: settings.alias.get(model, model) for name, model in keys if environ.get(name, "").strip()}
 
 
 def find_local() -> Sequence[Server]:

@@ -64,9 +64,13 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
 @app.command("set")
 def set_setting(
     key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")],
-    value: Annotated[str, typer.Argument(help="The new value; the word none takes the setting out.")],
+    value: Annotated[str | None, typer.Argument(help="The new value.", show_default=False)] = None,
+    unset: Annotated[bool, typer.Option("--unset", help="Take the setting out: its default holds again.")] = False,
 ) -> int:
     """Write one setting into the personal config.toml; its comments stay."""
+    if unset == (value is not None):
+        why = "a value and --unset contradict each other" if unset else "there is no value"
+        raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to take the setting out")
     from nexus_cli.cli.edit_config import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
 
     write_setting(places(), defaults(), key, value)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.choose_model import choose
-from nexus_cli.cli.options import Json, Model, RecipeName, SessionKey, working_folder
+from nexus_cli.cli.options import MOST, Json, Model, RecipeName, SessionKey, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.which_session import open_ledger
 from nexus_cli.core.errors import NexusError
@@ -24,7 +24,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("context")
 def show_context(
     session: SessionKey = "",
-    step: Annotated[int | None, typer.Option(min=1, metavar="N", help="Request N of the main lane, from 1.")] = None,
+    step: Annotated[
+        int | None, typer.Option(min=1, max=MOST, metavar="N", help="Request N of the main lane, from 1.")
+    ] = None,
     model: Model = "",
     recipe: RecipeName = "",
     json: Json = False,

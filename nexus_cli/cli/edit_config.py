@@ -21,9 +21,6 @@ from nexus_cli.core.settings import (
     unknown_key,
 )
 
-UNSET = "none"
-"""The word that takes a setting out of the file."""
-
 
 def scalar(key: str, text: str) -> Scalar:
     """`text` as the value of `key`; `NexusError("config", ...)` for an unknown key or a wrong value."""
@@ -41,8 +38,8 @@ def scalar(key: str, text: str) -> Scalar:
     return check(key, value)
 
 
-def write_setting(places: Places, defaults_dir: Path, key: str, text: str) -> None:
-    """Set `key` to what `text` says, or take it out when `text` is `none`.
+def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None) -> None:
+    """Set `key` to what `text` says, or take it out of the file when `text` is None.
 
     The file is made when it is missing (folder 0700, file 0600). Raises `NexusError("config", ...)` when key or value
     is wrong, when the file is broken, or when it cannot be written; then it is as it was.
@@ -51,7 +48,9 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str) -> No
     import tomlkit.exceptions  # noqa: PLC0415
 
     path = Path(os.path.realpath(places.settings))
-    value = None if text == UNSET and rule_for(split_key(key)) else scalar(key, text)
+    if rule_for(split_key(key)) is None:
+        raise unknown_key(key)
+    value = None if text is None else scalar(key, text)
     try:
         before = path.read_bytes().decode("utf-8-sig") if path.exists() else ""
         document = tomlkit.parse(before)

@@ -12,6 +12,8 @@ import typer
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 
+MOST = 2**53
+"""The largest whole number that an option takes: what every reader of JSON can hold."""
 Model = Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
 Effort = Annotated[str, typer.Option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.")]
 Continue = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session of this folder.")]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, SessionKey
+from nexus_cli.cli.options import MOST, Json, SessionKey
 from nexus_cli.cli.show import show, show_json
 from nexus_cli.cli.which_session import open_ledger, session_id
 from nexus_cli.session.replay import check
@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("replay")
 def replay(
     session: SessionKey = "",
-    step: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only request N, from 1.")] = None,
+    step: Annotated[int | None, typer.Option(min=1, max=MOST, metavar="N", help="Only request N, from 1.")] = None,
     json: Json = False,
 ) -> int:
     """Rebuild the requests of a session and compare them byte for byte; exit 1 names the first line that differs."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.tell import as_bug
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
@@ -31,8 +31,8 @@ from nexus_cli.ui.stream import Gone, Quietly, Stream
 if TYPE_CHECKING:
     from nexus_cli.cli.ask import Run
 
-READER_LEFT = 141
-"""Exit status when the reader of a stream left in mid-turn: what SIGPIPE would have made of it."""
+WIND_UP = 2.0
+"""Seconds that what still runs in the loop at the end has to end."""
 
 
 def run_turn(run: Run) -> int:
@@ -71,10 +71,10 @@ class _Turn:
         except Exception as error:  # the command that resumes must stand below whatever went wrong
             if self._run.options.shared.verbose:
                 sys.excepthook(type(error), error, error.__traceback__)
-            self._remarks.error(as_bug(error).line)
+            self._remarks.error(internal(error).line)
             status = 1
         finally:
-            loop.close()
+            _wind_up(loop)
         if status and self._resume(session):
             self._remarks.last(self._resume(session))
         return status
@@ -128,14 +128,12 @@ class _Turn:
         return outcome
 
     def _outcome(self, outcome: Outcome) -> Outcome:
-        """`outcome` with the status of what cancelled it: a signal, a reader that left, a full disk."""
+        """`outcome` with the status of what cancelled it: a signal, a full disk; a reader that left changes nothing."""
         if outcome.ok:
             return outcome
         if self._broken is not None:
             return replace(outcome, exit=self._broken.exit_status)
-        if self._interrupt.signal:
-            return replace(outcome, exit=self._interrupt.status)
-        return replace(outcome, exit=READER_LEFT) if self._left else outcome
+        return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome
 
     def _show(self, show: Callable[[], None], session: Session) -> None:
         """Call `show` as long as stdout takes something; when it does not, nobody can see the rest of the turn."""
@@ -159,5 +157,29 @@ class _Turn:
         if not session.saved:
             return ""
         folder = self._run.options.shared.directory
-        place = f" -C {shlex.quote(folder)}" if folder else ""
+        place = f" -C {_word(folder)}" if folder else ""
         return f"Resume with: nexus ask{place} -r {session.id}"
+
+
+def _word(text: str) -> str:
+    """`text` as one word of a shell, on one line whatever it holds."""
+    if text.isprintable() and "  " not in text:
+        return shlex.quote(text)
+    plain = (char if char.isprintable() and char not in "\\' " else None for char in text)
+    octal = ("".join(f"\\{byte:03o}" for byte in os.fsencode(char)) for char in text)
+    return f"$'{''.join(as_it_is or escaped for as_it_is, escaped in zip(plain, octal, strict=True))}'"
+
+
+def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    """Close `loop` as `asyncio.run` does, within bounds: nothing of it is heard of afterwards."""
+    try:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=WIND_UP))
+        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), WIND_UP))
+    except TimeoutError:
+        pass
+    finally:
+        loop.close()

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.options import MOST, Json, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.tell import tell
 from nexus_cli.cli.which_session import open_ledger
@@ -26,7 +26,7 @@ Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one
 @app.command("list")
 def list_sessions(
     everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder.")] = False,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="At most so many, newest first.")] = 50,
     json: Json = False,
 ) -> int:
     """List the sessions of this folder, the newest first."""

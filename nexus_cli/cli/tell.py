@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.door import through
 
 
@@ -24,9 +23,3 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
     found = difflib.get_close_matches(name, list(names), 1, 0.5)
     return found[0] if found else ""
-
-
-def as_bug(error: Exception) -> NexusError:
-    """What is told of an exception that nobody expected."""
-    why = f"{type(error).__name__}: {error}"
-    return NexusError("internal", "internal error", why, "This is a bug in nexus; --verbose shows where")

@@ -6,7 +6,7 @@ appends. What was sent is rendered once (`Wire`) and never again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -111,10 +111,12 @@ class Lane:
         """What the loop has to do."""
         return next_step(self.slots)
 
-    def append(self, kind: Kind, message: Message, actor: str) -> Entry:
-        """Record what happened, at the end of log and window."""
+    def append(
+        self, kind: Kind, message: Message, actor: str, record: Callable[[Entry], None] | None = None
+    ) -> Entry:
+        """Record what happened, at the end of log and window; `record` as in `Timeline.append`."""
         tokens = self._measure(message, "")
-        entry = self.timeline.append(kind, message, actor, tokens)
+        entry = self.timeline.append(kind, message, actor, tokens, record)
         self.tail.append(slot_of(entry))
         self._messages_tokens += tokens
         if kind is Kind.USER:

@@ -1,13 +1,14 @@
 """What a compaction keeps (law 6): a pure function from the window to a plan, and from a summary to the new head.
 
-Kept are the current request, the last turns where they fit, the newest groups, the person's own words and a summary,
-each within its share of the budget. What does not fit the target yields in this order: older kept turns, own words
-(oldest first), summary.
+There is a plan only where a summary that keeps to its cap frees something worth its request. Kept are the current
+request, the last turns where they fit, the newest groups, the person's own words and a summary, each within its share
+of the budget. What does not fit the target yields in this order: older kept turns, own words (oldest first), summary
+(down to half its share).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -25,6 +26,8 @@ OWN_WORDS_SHARE = 0.05
 SUMMARY_SHARE = 0.08
 SUMMARY_FLOOR = 256
 """A summary may always take so many tokens."""
+WORTH_SHARE = 0.05
+"""Share of the budget that has to become free: else the next request would ask for the next summary."""
 NOTE_TOKENS = 160
 """Room for the prefix, the introduction and the line that names the drop."""
 
@@ -50,11 +53,18 @@ class Plan:
 
 
 def plan(
-    groups: Sequence[Group], *, available: int, target: int, count: Callable[[str], int], run: int = 0
+    groups: Sequence[Group],
+    *,
+    available: int,
+    target: int,
+    count: Callable[[str], int],
+    run: int = 0,
+    earlier: Iterable[tuple[int, str]] = (),
 ) -> Plan | None:
-    """The plan that brings the messages to about `target` tokens (of `available`), or None when nothing would go.
+    """The plan that brings the messages to about `target` tokens (of `available`), or None when too little would go.
 
-    The current run began with entry `run` (0: with the newest user message).
+    The current run began with entry `run` (0: with the newest user message). `earlier` is what the person said in what
+    an old summary stands for, entry and text, newest first; it is read only as far as there is room for it.
     """
     requests = [index for index, group in enumerate(groups) if is_request(group)]
     if len(groups) < 2:
@@ -63,7 +73,11 @@ def plan(
     room = target - cap - NOTE_TOKENS
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
     most_words = int(available * OWN_WORDS_SHARE)
-    said = [_cost(group[0].message.content, count) if is_request(group) else 0 for group in groups]
+    words = _Words(count)
+    old = words.newest(earlier, most_words)
+    said = [words.cost(group[0].message.content) if is_request(group) else 0 for group in groups]
+    if old:
+        said[0] += sum(words.cost(text) for _, text in old)
     first = _first_kept(list(map(size, groups)), said, requests, current, room, available)
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
@@ -71,8 +85,14 @@ def plan(
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
     spare = room - sum(slot.tokens for slot in kept)
-    words = _own_words(gone, max(0, min(most_words, spare)), count)
-    return Plan(gone, kept, words, max(SUMMARY_FLOOR, cap + min(0, spare)), sum(map(size, groups)))
+    most = sum(map(size, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
+    if most < SUMMARY_FLOOR:
+        return None
+    spoken = [(group[0].entry, group[0].message.content) for group in gone if is_request(group)]
+    said_before = sorted([*old, *spoken], reverse=True)
+    own = words.chosen(said_before, max(0, min(most_words, spare, most - SUMMARY_FLOOR)))
+    cap = max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare))
+    return Plan(gone, kept, own, min(cap, most - sum(map(words.cost, own))), sum(map(size, groups)))
 
 
 def _first_kept(
@@ -105,29 +125,43 @@ def _first_kept(
     return first
 
 
-def _cost(words: str, count: Callable[[str], int]) -> int:
-    return count(_quoted(words)) + 2
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The person's words as they are quoted in a summary."""
+
+    count: Callable[[str], int]
+
+    def cost(self, words: str) -> int:
+        """Tokens of the quotation."""
+        return self.count(_quoted(words)) + 2
+
+    def newest(self, said: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
+        """The first of `said` up to the one that `room` tokens cannot hold whole; the rest is not read."""
+        found = []
+        for entry, text in said:
+            found.append((entry, text))
+            room -= self.cost(text)
+            if room < 0:
+                break
+        return found
+
+    def chosen(self, said: Iterable[tuple[int, str]], room: int) -> tuple[str, ...]:
+        """What fits of `said` (newest first), oldest first; what does not fit whole is cut where that is worth it."""
+        found: list[str] = []
+        for _, text in said:
+            cost = self.cost(text)
+            if cost > room:
+                lines = self.count(_quoted(text)) - self.count(text)
+                if room - lines > 64:
+                    found.append(clip(text, room - lines - 4, self.count, plain_marker).text)
+                break
+            room -= cost
+            found.append(text)
+        return tuple(reversed(found))
 
 
 def _quoted(words: str) -> str:
     return "\n".join(f"> {line}" for line in words.split("\n"))
-
-
-def _own_words(gone: Sequence[Group], room: int, count: Callable[[str], int]) -> tuple[str, ...]:
-    words: list[str] = []
-    for group in reversed(gone):
-        if not is_request(group):
-            continue
-        text = group[0].message.content
-        cost = _cost(text, count)
-        if cost > room:
-            lines = count(_quoted(text)) - count(text)
-            if room - lines > 64:
-                words.append(clip(text, room - lines - 4, count, plain_marker).text)
-            break
-        room -= cost
-        words.append(text)
-    return tuple(reversed(words))
 
 
 def head(

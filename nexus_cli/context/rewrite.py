@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.context.groups import Group
+from nexus_cli.context.groups import Group, is_placeholder
 from nexus_cli.context.lane import Frame, Lane, frame_of
 from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import Strategy
@@ -17,6 +17,8 @@ from nexus_cli.core.wire import canonical
 
 REQUEST_FLOOR = 0.25
 """Share of the budget below which the person's request is never cut."""
+RECALL = "recall"
+"""The tool that reads back what was left out."""
 MARKER_ROOM = 128
 """Tokens kept free for the marker lines of a truncation."""
 
@@ -49,8 +51,10 @@ class Rewriter:
         frame = frame or frame_of(lane.epoch)
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
+        groups = lane.groups() if groups is None else groups
+        cited = cited_by(groups)
         result = cut(
-            lane.groups() if groups is None else groups,
+            groups,
             hard=available - fixed,
             soft=int(available * (self.low_water or 1.0)) - fixed,
             floor=self._floor(available, available - fixed),
@@ -58,13 +62,14 @@ class Rewriter:
             shears=Shears(
                 self.count,
                 self.measure,
-                lambda slot: self._marker(lane, slot, ids, drop_marker),
-                lambda slot: self._marker(lane, slot, ids, inner_marker),
+                lambda slot: self._marker(lane, slot, ids, cited, drop_marker),
+                lambda slot: self._marker(lane, slot, ids, cited, inner_marker),
             ),
             summaries=self.markers,
             run=lane.run,
         )
-        drops = [self._elided(lane, old, new, ids) for old, new in result.elided] if self.markers else []
+        elided = [pair for pair in result.elided if pair[0].entry not in cited] if self.markers else []
+        drops = [self._elided(lane, old, new, ids) for old, new in elided]
         head = self._head(lane, result, drops)
         lane.rewrite(head, cause, drops, frame)
         return drops
@@ -73,9 +78,13 @@ class Rewriter:
         """The least that the request keeps. Without markers the window fits before all, where there is room at all."""
         return 0 if room > 0 and not self.markers else int(available * REQUEST_FLOOR)
 
-    def _marker(self, lane: Lane, slot: Slot, ids: dict[int, str], named: Callable[[str], Marker]) -> Marker:
+    def _marker(
+        self, lane: Lane, slot: Slot, ids: dict[int, str], cited: Mapping[int, str], named: Callable[[str], Marker]
+    ) -> Marker:
         if not self.markers:
             return plain_marker
+        if slot.entry in cited:
+            return inner_marker(cited[slot.entry])
         if slot.entry not in ids:
             ids[slot.entry] = lane.timeline.log.next_drop()
         return named(ids[slot.entry])
@@ -123,8 +132,27 @@ class Rewriter:
         return Slot(hole.last, Form.MARKER, message, tokens=self.measure(message, ""))
 
 
+def cited_by(groups: Sequence[Group]) -> dict[int, str]:
+    """Entry to drop, for results that are a recalled piece: cut short they cite that drop, and make no new one.
+
+    Where `recall` failed its text is an error, which opens no bracket and is no piece of anything.
+    """
+    found = {}
+    for first, *results in groups:
+        for call, slot in zip(first.message.tool_calls, results, strict=True):
+            drop_id = call.arguments.get("id")
+            if call.name != RECALL or not isinstance(drop_id, str) or is_placeholder(slot):
+                continue
+            if slot.message.content.startswith("["):
+                found[slot.entry] = drop_id
+    return found
+
+
 def inner_marker(drop_id: str) -> Marker:
-    """The marker inside call arguments: names the drop, which holds the arguments as JSON, and no range of it."""
+    """The marker inside call arguments and recalled pieces: names the drop, and no range of it.
+
+    That of call arguments holds them as JSON; a piece knows its own offsets, which are not those of the drop.
+    """
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
         return f'[... {tokens:,} tokens left out: recall("{drop_id}") ...]'

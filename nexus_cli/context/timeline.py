@@ -6,13 +6,22 @@ process, for a `ContextManager` without a session.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.core.clock import Clock, stamp
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest
 from nexus_cli.core.message import Message
 from nexus_cli.core.services import Fixed, Log
 from nexus_cli.core.usage import Usage
+
+
+@dataclass
+class _Given:
+    """Numbers that were given out, over all lanes of a session."""
+
+    drops: int
+    epochs: int
 
 
 class MemoryLog:
@@ -22,9 +31,14 @@ class MemoryLog:
         """`start`, `drops` and `epochs` say how many there were before, where it goes on for another log."""
         self._entries: list[Entry] = []
         self._start = start
-        self._epochs = epochs
+        self._given = _Given(drops, epochs)
         self.drops: list[Drop] = []
-        self._last_drop = drops
+
+    def side(self, start: int) -> MemoryLog:
+        """The log of another lane after `start` entries; drops and epochs are numbered over both."""
+        other = MemoryLog(start)
+        other._given = self._given
+        return other
 
     def append(self, entry: Entry) -> None:
         """See `Log`."""
@@ -41,11 +55,11 @@ class MemoryLog:
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
         """See `Log`."""
         self.drops.extend(drops)
-        self._epochs = epoch.id + 1
+        self._given.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
         """See `Log`."""
-        return self._epochs
+        return self._given.epochs
 
     def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
         """See `Log`."""
@@ -53,10 +67,15 @@ class MemoryLog:
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """See `Log`."""
 
+    def replied(self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool) -> None:
+        """See `Log`."""
+        if entry is not None:
+            self.append(entry)
+
     def next_drop(self) -> str:
         """See `Log`."""
-        self._last_drop += 1
-        return f"d{self._last_drop}"
+        self._given.drops += 1
+        return f"d{self._given.drops}"
 
     def drop(self, drop: Drop) -> None:
         """See `Log`."""
@@ -72,10 +91,12 @@ class Timeline:
         self.last = log.last_id()
         """Id of the newest entry, 0 when there is none."""
 
-    def append(self, kind: Kind, message: Message, actor: str, tokens: int) -> Entry:
-        """Record what happened; committed when it returns."""
+    def append(
+        self, kind: Kind, message: Message, actor: str, tokens: int, record: Callable[[Entry], None] | None = None
+    ) -> Entry:
+        """Record what happened; committed when it returns. `record` tells the log where more goes with the entry."""
         entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=tokens)
-        self.log.append(entry)
+        (record or self.log.append)(entry)
         self.last = entry.id
         return entry
 

@@ -148,13 +148,15 @@ def _levelled(group: Group, budget: int, shears: Shears) -> Group:
 
 
 def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
+    """The holes before each kept group. One names all that went: an old request may stand behind what came later."""
     holes = []
     previous = -1
     for position, index in enumerate(kept):
         missing = groups[previous + 1 : index]
         if missing:
             real = [group for group in missing if group[0].form is not Form.MARKER]
-            first = newest([groups[previous]]) + 1 if previous >= 0 else 1
+            reached = newest(groups[: previous + 1]) if previous >= 0 else 0
+            first = min([reached + 1, *(slot.entry for group in real for slot in group)])
             old = None if real else missing[-1][0]
             holes.append(Hole(position, first, newest(missing), len(real), sum(map(size, real)), old))
         previous = index

@@ -135,7 +135,7 @@ class ModelInfo:
     """Other prices for long inputs, by rising `least`."""
 
     def priced(self, tokens: int) -> ModelInfo:
-        """The same model with the prices of a request of `tokens` of input, all of whose tokens cost as its tier says."""
+        """The same model with the prices of a request of `tokens` of input, every token of which costs the same."""
         tier = next((tier for tier in reversed(self.tiers) if tokens >= tier.least), None)
         if tier is None:
             return self

@@ -10,11 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.core.message import ToolResult
-
-S = TypeVar("S")
 
 
 class Effect(StrEnum):
@@ -39,11 +37,6 @@ class ToolContext:
     emit: Callable[[str], None]
     """Shows a piece of live output; not part of the result."""
     services: Mapping[type, Any] = field(default_factory=dict)
-
-    def need(self, service: type[S]) -> S:
-        """The service of this protocol; declared in the tool's `needs`, so it is there."""
-        found: S = self.services[service]
-        return found
 
 
 def _no_paths(arguments: Mapping[str, Any]) -> Sequence[str]:

@@ -19,8 +19,13 @@ def next_id(db: Database, session: int) -> str:
     """A new id, unique in the session over processes and lanes; a forked session goes on after its parent's."""
     with db.write():
         db.run("UPDATE sessions SET drops = drops + 1 WHERE key = ?", session)
-        row = db.one("SELECT drops FROM sessions WHERE key = ?", session)
-    return f"d{row[0] if row else 0}"
+        return f"d{last(db, session)}"
+
+
+def last(db: Database, session: int) -> int:
+    """The number in the newest id that was given out; 0 before the first."""
+    row = db.one("SELECT drops FROM sessions WHERE key = ?", session)
+    return int(row[0]) if row else 0
 
 
 def record(db: Database, lane: int, drop: Drop) -> None:

@@ -130,10 +130,6 @@ class Ledger:
             key = sessions.key_of(self._db, session)
             return lanes.open_lane(self._db, key, agent, recipe, parent_lane, parent_entry)
 
-    def lane_session(self, lane: int) -> SessionInfo:
-        """The session that a lane belongs to."""
-        return sessions.info_of_lane(self._db, lane)
-
     def last_id(self, lane: int) -> int:
         """Id of the newest entry, 0 when there is none."""
         return lanes.last_id(self._db, lane)
@@ -178,7 +174,16 @@ class Ledger:
 
     def received(self, lane: int, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """Record how a request ended."""
-        requests.received(self._db, lane, step, usage, finish, reported)
+        self.replied(lane, None, step, usage, finish, reported)
+
+    def replied(
+        self, lane: int, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool
+    ) -> None:
+        """`append` and `received` in one transaction."""
+        with self._db.write():
+            if entry is not None:
+                entries.append(self._db, lane, entry)
+            requests.received(self._db, lane, step, usage, finish, reported)
 
     def step(self, lane: int) -> int:
         """How many requests the lane has sent."""
@@ -206,6 +211,10 @@ class Ledger:
     def next_drop(self, session: str) -> str:
         """A new drop id."""
         return drops.next_id(self._db, sessions.key_of(self._db, session))
+
+    def last_drop(self, session: str) -> int:
+        """The number in the newest drop id that was given out; 0 before the first."""
+        return drops.last(self._db, sessions.key_of(self._db, session))
 
     def record_drop(self, lane: int, drop: Drop) -> None:
         """Record something left out."""

@@ -48,27 +48,26 @@ def sending(db: Database, lane: int, manifest: Manifest, fixed: Sequence[Fixed],
 
 
 def received(db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool) -> None:
-    """Record how request `step` ended; in one transaction.
+    """Record how request `step` ended; inside a transaction.
 
     `ValueError` when it was not sent or has ended otherwise before.
     """
     value = (finish, int(reported), *_columns(usage))
-    with db.write():
-        row = db.one(
-            "SELECT finish, reported, input, output, cache_read, cache_write, reasoning, cost FROM requests"
-            " WHERE lane = ? AND step = ?",
-            lane, step,
-        )  # fmt: skip
-        if row == value:
-            return
-        if row is None or row[0] is not None:
-            raise ValueError(f"request {step} " + ("was not sent" if row is None else "has ended before"))
-        db.run(
-            "UPDATE requests SET finish = ?, reported = ?, input = ?, output = ?, cache_read = ?, cache_write = ?,"
-            " reasoning = ?, cost = ? WHERE lane = ? AND step = ?",
-            *value, lane, step,
-        )  # fmt: skip
-        sessions.spent(db, lanes.session_of(db, lane), usage)
+    row = db.one(
+        "SELECT finish, reported, input, output, cache_read, cache_write, reasoning, cost FROM requests"
+        " WHERE lane = ? AND step = ?",
+        lane, step,
+    )  # fmt: skip
+    if row == value:
+        return
+    if row is None or row[0] is not None:
+        raise ValueError(f"request {step} " + ("was not sent" if row is None else "has ended before"))
+    db.run(
+        "UPDATE requests SET finish = ?, reported = ?, input = ?, output = ?, cache_read = ?, cache_write = ?,"
+        " reasoning = ?, cost = ? WHERE lane = ? AND step = ?",
+        *value, lane, step,
+    )  # fmt: skip
+    sessions.spent(db, lanes.session_of(db, lane), usage)
 
 
 def _columns(usage: Usage) -> tuple[Any, ...]:

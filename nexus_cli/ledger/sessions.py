@@ -89,13 +89,6 @@ def info(db: Database, session: str) -> SessionInfo:
     return SessionInfo(*row)
 
 
-def info_of_lane(db: Database, lane: int) -> SessionInfo:
-    """The session that owns `lane`; `NexusError("ledger", ...)` when it was deleted."""
-    row = db.one(f"SELECT {_COLUMNS} FROM sessions WHERE key = ?", lanes.session_of(db, lane))
-    assert row is not None, "a lane's session exists: a foreign key"
-    return SessionInfo(*row)
-
-
 def listing(db: Database, folder: str | None, limit: int) -> list[SessionInfo]:
     """The newest first; of one folder or of all."""
     where, values = ("", ()) if folder is None else ("WHERE folder = ?", (sound(folder),))

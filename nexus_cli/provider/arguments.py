@@ -39,11 +39,11 @@ def effort_for(request: Request, provider: str) -> str:
     return request.effort
 
 
-def effort_notice(request: Request) -> str:
-    """One line for the person when `request.effort` means nothing to the model, else ""."""
-    if not request.effort or takes_effort(request.model):
+def effort_notice(model: str, effort: str) -> str:
+    """One line for the person when `effort` means nothing to `model`, else ""."""
+    if not effort or takes_effort(model):
         return ""
-    return f"{request.model} is not known to take an effort: --effort {request.effort} is not sent"
+    return f"{model} is not known to take an effort: {effort} is not sent"
 
 
 def without_nulls(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ one whose arguments are no object is kept with its raw text, so that the model c
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,18 +52,27 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _refuse(number)
+
+
+def _loads(text: str) -> object:
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+
+
 def parse(text: str) -> tuple[dict[str, Any], str]:
     """`text` as an object, and ""; else {} and `text`.
 
     No arguments at all and `null` are the empty object; an object that was encoded twice is read twice. NaN and
-    Infinity are no JSON.
+    Infinity are no JSON, and a number beyond what can be sent back as one (`1e999`) is refused.
     """
     if not text.strip():
         return {}, ""
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = _loads(text)
         if isinstance(value, str):
-            value = json.loads(value, parse_constant=_refuse) if value.strip() else {}
+            value = _loads(value) if value.strip() else {}
     except (ValueError, RecursionError):
         return {}, text
     if value is None:

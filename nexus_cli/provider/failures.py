@@ -18,7 +18,8 @@ from typing import Any
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.hints import hint_for
 from nexus_cli.provider.overflow import is_overflow, numbers
-from nexus_cli.provider.wording import body_of, clean, error_in
+from nexus_cli.provider.windows import provider_of
+from nexus_cli.provider.wording import TRACE, body_of, clean, error_in
 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
@@ -55,8 +56,17 @@ NO_MODEL = re.compile(
     r"(?:invalid|unknown|no such) model|not a valid model",
     re.IGNORECASE,
 )
+PACKAGE = re.compile(r"pip install (?:-\w+ |--\w+ )*[\"']?([\w.-]+(?:\[[\w,-]+\])?)")
+PACKAGE_OF = {"google": "google-auth"}
+"""Where a module that litellm may miss comes from, if the package has another name."""
+NO_CREDENTIALS = re.compile(r"'NoneType' object has no attribute 'access_key'|Unable to locate credentials", re.I)
+"""What comes of a request to Bedrock without any."""
 NO_CREDIT = re.compile(r"insufficient_quota|credit balance|insufficient balance|billing_not_active|spend limit", re.I)
-QUOTA = re.compile(r"exceeded your current quota|PerDay|per day|Request too large .{0,200}Requested", re.I | re.S)
+DAILY = re.compile(r"PerDay|per day", re.I)
+TOO_LARGE = re.compile(r"Request too large .{0,200}Requested", re.I | re.S)
+QUOTA = re.compile(r"exceeded your current quota", re.I)
+PLAN = (NO_CREDIT, DAILY, TOO_LARGE, QUOTA)
+"""What the plan of an account decides."""
 FILTERED = re.compile(
     r"content[_ ](?:policy|filter|management)|ResponsibleAI|flagged|moderation|safety system|prohibited content", re.I
 )
@@ -100,6 +110,8 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 def _is_network(error: BaseException) -> bool:
     kind = type(error)
+    if TRACE.search(str(error)):  # litellm's name for whatever went wrong inside it
+        return False
     if kind.__name__ in NETWORK_NAMES or isinstance(error, OSError):
         return True
     return kind.__module__.partition(".")[0] in NETWORK_PACKAGES and kind.__name__ != "HTTPStatusError"
@@ -191,7 +203,9 @@ def _kind(f: Facts) -> tuple[str, bool]:
         return "network", True
     if (is_overflow(f.text) and f.status not in (401, 403, 404, 429)) or f.status == 413:
         return "overflow", False
-    if f.status == 401 or NO_KEY.search(f.text) or (f.status in (400, 402) and NO_CREDIT.search(f.text)):
+    if f.status == 401 or NO_KEY.search(f.text) or NO_CREDENTIALS.search(f.text):
+        return "auth", False
+    if f.status in (400, 402) and NO_CREDIT.search(f.text):
         return "auth", False
     if _refused(f):
         return "refused", False
@@ -200,14 +214,33 @@ def _kind(f: Facts) -> tuple[str, bool]:
     if f.status == 404 or (f.status in (400, 422, None) and NO_MODEL.search(f.text)):
         return "usage", False
     if f.status == 429:
-        waiting = retry_after(f.headers, f.text) is not None and "PerDay" not in f.text
-        spent = NO_CREDIT.search(f.text) or (QUOTA.search(f.text) and not waiting)
-        return "rate_limit", not spent
+        return _too_many(f)
     if f.status in (503, 529) or OVERLOADED.search(f.text):
         return "overloaded", True
     if f.status == 408:
         return "network", True
-    return "provider", f.status is None or f.status >= 500
+    inside = f.status is None or f.status >= 500
+    return "provider", inside and not TRACE.search(f.text)
+
+
+def _too_many(f: Facts) -> tuple[str, bool]:
+    """Kind and whether another try may help, for a 429: what waiting cannot mend is no limit of the rate."""
+    if DAILY.search(f.text):
+        return "rate_limit", False
+    if NO_CREDIT.search(f.text) or TOO_LARGE.search(f.text):
+        return "provider", False
+    spent = QUOTA.search(f.text) and retry_after(f.headers, f.text) is None
+    return ("provider", False) if spent else ("rate_limit", True)
+
+
+def missing_package(error: BaseException) -> str:
+    """The package whose absence is behind `error`, or ""."""
+    absent = next((link for link in chain(error) if isinstance(link, ImportError)), None)
+    if absent is None:
+        return ""
+    advised = next((found[1] for link in chain(error) if (found := PACKAGE.search(str(link)))), "")
+    module = absent.name or clean(str(absent))
+    return advised or PACKAGE_OF.get(module, module)
 
 
 def _network_line(error: BaseException, line: str) -> str:
@@ -232,8 +265,12 @@ def failure(error: BaseException, *, model: str, started: bool = False) -> Provi
     """
     if isinstance(error, ProviderError):
         return error
-    if isinstance(error, ImportError):
+    package = missing_package(error)
+    if package.partition(".")[0] == "litellm":
         return ProviderError("internal", f"litellm cannot be imported: {clean(str(error))}", "Install nexus again")
+    if package:
+        why = f"{provider_of(model) or model} needs the package {package}, which is not installed"
+        return ProviderError("config", why, f"Install {package} where nexus is installed, or choose another model")
     f = facts(error)
     kind, transient = _kind(f)
     why = _network_line(f.network, f.line) if f.network is not None else f.line
@@ -241,7 +278,7 @@ def failure(error: BaseException, *, model: str, started: bool = False) -> Provi
     return ProviderError(
         kind,
         why or type(error).__name__,
-        hint_for(kind, model, status=f.status, spent=bool(NO_CREDIT.search(f.text) or QUOTA.search(f.text))),
+        hint_for(kind, model, status=f.status, spent=any(words.search(f.text) for words in PLAN)),
         retry_after=retry_after(f.headers, f.text),
         started=started,
         transient=transient and not started,

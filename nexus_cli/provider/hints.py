@@ -5,8 +5,10 @@ Owns the names of the variables. Leaves finding out what failed to `failures`.
 
 from __future__ import annotations
 
+import os
+
 from nexus_cli.provider.names import LOCAL
-from nexus_cli.provider.windows import provider_of
+from nexus_cli.provider.windows import HOW_TO_NAME, provider_of
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -36,19 +38,27 @@ def key_variable(provider: str) -> str:
     return KEY_VARIABLES.get(provider, (f"{provider.upper() or 'PROVIDER'}_API_KEY",))[0]
 
 
+def base_variable(provider: str) -> str:
+    """The variable that gives `provider` its address: the one that is set, else the usual one; "" without any."""
+    names = BASE_VARIABLES.get(provider, ())
+    return next((name for name in names if os.environ.get(name)), names[0] if names else "")
+
+
 def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = False) -> str:
     """What to do about a failure of `kind` with `model`; "" when there is nothing particular."""
     provider = provider_of(model)
-    if spent and kind in ("auth", "rate_limit"):
+    if spent and kind in ("auth", "rate_limit", "provider"):
         return f"Look at the plan and the balance of the {provider} account, or choose another model"
     if kind == "auth":
         if status == 403:
             return f"The key in {key_variable(provider)} may not use {model}"
+        if provider == "bedrock":
+            return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
         return f"Set {key_variable(provider)} to a valid key"
     if kind == "usage":
-        return "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
+        return HOW_TO_NAME
     if kind == "network":
-        where = BASE_VARIABLES.get(provider, ("",))[0]
+        where = base_variable(provider)
         if provider in LOCAL:
             return f"Is the model server running? Its address is set by {where}"
         return "Check the connection" + (f" and {where}, if it is set" if where else "")

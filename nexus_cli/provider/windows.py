@@ -1,8 +1,8 @@
 """Windows, prices and provider names of models, from the table that litellm ships, without importing litellm.
 
 Owns the lookup and the few corrections of the table. Leaves reading prices to `prices`, to `usage` what a request cost
-and to the command line what a person may choose. The table is a file of some 3,000 entries: it is parsed once per name asked for, the answer is kept
-and the table is let go.
+and to the command line what a person may choose. The table is a file of some 3,000 entries: it is parsed once per name
+asked for, the answer is kept and the table is let go.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from nexus_cli.provider.names import LOCAL, litellm_folder, split
 from nexus_cli.provider.prices import FIELDS, prices, tiers
 
 DEFAULT_WINDOW = 128_000
+HOW_TO_NAME = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
 TABLE = "model_prices_and_context_window_backup.json"
 NARROWER = MappingProxyType({"claude-sonnet-4-20250514": 200_000, "claude-4-sonnet-20250514": 200_000})
 """Windows that the table gives as 1,000,000, which the API grants only for a beta header that is not sent."""
@@ -158,7 +159,8 @@ def _from_table(name: str) -> ModelInfo:
         cache=bool(entry.get("supports_prompt_caching")),
         encoding=encoding_of(name),
     )
-    return info if "_elsewhere" in entry else replace(info, **prices(entry), tiers=tiers(entry))
+    fields: dict[str, Any] = {**prices(entry), "tiers": tiers(entry)}
+    return info if "_elsewhere" in entry else replace(info, **fields)
 
 
 def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = MappingProxyType({})) -> ModelInfo:
@@ -171,7 +173,7 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     info = _from_table(name)
     given = overrides.get(name) or overrides.get(split(name)[1]) or {}
     numbers = {k: int(v) for k in ("window", "max_output") if isinstance(v := given.get(k), int | float)}
-    charged = {k: float(v) for k in FIELDS if isinstance(v := given.get(k), int | float)}
+    charged: dict[str, Any] = {k: float(v) for k in FIELDS if isinstance(v := given.get(k), int | float)}
     if not given:
         return info
     fields: dict[str, Any] = {**numbers, **charged}
@@ -188,5 +190,4 @@ def check_model(name: str) -> None:
     provider, rest = provider_of(name), split(name)[1].strip()
     if not provider or not rest.strip("/"):
         why = f"no provider is known for {name!r}" if not provider else f"{name!r} names a provider and no model"
-        hint = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
-        raise NexusError("usage", "this model cannot be asked", why, hint)
+        raise NexusError("usage", "this model cannot be asked", why, HOW_TO_NAME)

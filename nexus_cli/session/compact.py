@@ -12,15 +12,16 @@ from dataclasses import replace
 from nexus_cli.context import plan as planning
 from nexus_cli.context.compaction import build_summarize_prompt, transcript_lines
 from nexus_cli.context.groups import flatten
-from nexus_cli.context.lane import Frame
+from nexus_cli.context.lane import Frame, Lane
 from nexus_cli.context.prompts import prompt
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Cause, Drop, Form, Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
 from nexus_cli.session.side import forked, separate
+from nexus_cli.session.spending import left_over
 
 FORKS = 2
 """Tries as a fork, before a plain transcript."""
@@ -28,6 +29,10 @@ ASKED_SHARE = 0.75
 """Share of the summary's cap that the model is asked to keep to."""
 TRANSCRIPT_SHARE = 0.8
 """Share of the summariser's budget that one piece of a transcript may take."""
+
+
+READ_AT_ONCE = 500
+"""Entries that are read together when the log is searched for what the person said."""
 
 
 class Failed(Exception):
@@ -57,10 +62,11 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         target=target,
         count=engine.context.counter.count,
         run=engine.lane.run,
+        earlier=_said_before(engine.lane),
     )
     try:
         if plan is None:
-            raise Failed("nothing can be summed up")
+            raise Failed("too little can be summed up")
         summary = await _summary(engine, plan, cause, instructions)
         after = _accept(engine, plan, summary, frame, cause)
     except Failed as reason:
@@ -73,6 +79,16 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     engine.last_failed_compaction = None
     engine.emit(event.CompactionDone(True, before, after))
     return True
+
+
+def _said_before(lane: Lane) -> Iterator[tuple[int, str]]:
+    """What the person said in what the window's summary stands for, newest first, from the log."""
+    last = next((slot.entry for slot in reversed(lane.slots) if slot.form is Form.SUMMARY), 0)
+    shown = {slot.entry for slot in lane.slots if slot.form in (Form.FULL, Form.ELIDED)}
+    for end in range(last, 0, -READ_AT_ONCE):
+        for entry in reversed(lane.timeline.read(max(1, end - READ_AT_ONCE + 1), end)):
+            if entry.kind in (Kind.USER, Kind.STEER) and entry.id not in shown:
+                yield entry.id, entry.message.content
 
 
 def _accept(engine: Engine, plan: planning.Plan, summary: str, frame: Frame, cause: str) -> int:
@@ -116,7 +132,7 @@ async def _summary(engine: Engine, plan: planning.Plan, cause: str, instructions
 
 def _fork_fits(engine: Engine, asked: str, cap: int) -> bool:
     counted = engine.lane.counted + engine.context.measure(Message(Role.USER, asked), "")
-    return engine.meter.upper(counted) + cap <= engine.model.info.window
+    return left_over(engine.model.info, engine.meter.upper(counted)) >= max(cap, engine.least_output)
 
 
 async def _answer(side: Engine, cap: int) -> str:

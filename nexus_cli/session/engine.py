@@ -16,7 +16,7 @@ from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.core.settings import Compact
 from nexus_cli.session.control import Control
-from nexus_cli.session.spending import Spending
+from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
 Emit = Callable[[Event], None]
 
@@ -36,6 +36,15 @@ class Model:
     stall_seconds: float = 120.0
 
 
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """What we add to the next request."""
+
+    text: str
+    settle: Callable[[], None]
+    """To be called when it stands in the window: what is in it is not told again."""
+
+
 @dataclass
 class Engine:
     """One lane with everything that its turns need."""
@@ -51,7 +60,7 @@ class Engine:
     control: Control
     side_log: Callable[[str, int | None], Log]
     """`(agent, parent entry or None) -> log` of a side lane: a fork at that entry, or a lane of its own."""
-    gather: Callable[[], Awaitable[str]]
+    gather: Callable[[], Awaitable[Preamble]]
     """The event preamble of the next request: what changed since this epoch last sent it."""
     frame: Callable[[], Awaitable[Frame]]
     """System text and tools as they would be now, for the next epoch."""
@@ -78,9 +87,19 @@ class Engine:
         """Tokens that the next request is expected to take, at most."""
         return self.meter.upper(self.lane.counted)
 
+    @property
+    def least_output(self) -> int:
+        """A request that leaves less for its answer is not sent: `LEAST_OUTPUT`, or all that is ever kept for one."""
+        return min(LEAST_OUTPUT, self.budget.reserve_reply)
+
+    @property
+    def room(self) -> int:
+        """Tokens that a request may take: the budget, and in very large windows what the least answer leaves."""
+        return min(self.budget.available, left_over(self.model.info, self.least_output))
+
     def fits(self) -> bool:
-        """Whether the next request fits the budget by count and known error (law 2)."""
-        return self.expected() <= self.budget.available
+        """Whether the next request fits by count and known error (law 2)."""
+        return self.expected() <= self.room
 
     def used(self) -> Used:
         """What the window holds now, by layer, scaled to the estimate."""

@@ -120,9 +120,8 @@ def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
         message = _marked(message, CUT_OFF)
     elif reply.finish in ("none", "refused"):
         message = _marked(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
-    if message.tool_calls or reply.message.content:
-        lane.append(Kind.ASSISTANT, message, "agent")
-    lane.timeline.log.received(engine.step, usage, reply.finish, reply.usage is not None)
+    kept = message if message.tool_calls or reply.message.content else None
+    _record(engine, kept, usage, reply.finish, reply.usage is not None)
     if main:
         engine.emit(event.StepEnd(engine.step, reply.finish, usage))
     _judge(reply)
@@ -159,10 +158,19 @@ def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str, began: bool) 
     message = fold.partial()
     usage = _estimated(engine, message) if began else Usage()
     engine.spending.add(usage)
-    engine.lane.timeline.log.received(engine.step, usage, why, False)
-    if not message.content:
-        return None
-    return engine.lane.append(Kind.ASSISTANT, _marked(message, mark), "agent")
+    return _record(engine, _marked(message, mark) if message.content else None, usage, why, False)
+
+
+def _record(engine: Engine, message: Message | None, usage: Usage, finish: str, reported: bool) -> Entry | None:
+    """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
+
+    def replied(entry: Entry | None) -> None:
+        engine.lane.timeline.log.replied(entry, engine.step, usage, finish, reported)
+
+    if message is not None:
+        return engine.lane.append(Kind.ASSISTANT, message, "agent", replied)
+    replied(None)
+    return None
 
 
 def _marked(message: Message, mark: str) -> Message:

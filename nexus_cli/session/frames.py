@@ -11,10 +11,9 @@ from nexus_cli.context.lane import Frame
 from nexus_cli.context.section import Section
 from nexus_cli.core.clock import Clock, stamp
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.message import Role
 from nexus_cli.core.services import Log
 from nexus_cli.core.wire import canonical
-from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.engine import Engine, Model, Preamble
 
 
 @dataclass
@@ -47,21 +46,29 @@ class Frames:
             canonical(self.sections).decode(),
         )
 
-    async def gather(self, engine: Engine) -> str:
-        """The preamble of the next request: all that changed on a user message, notices alone on a tool result."""
+    async def gather(self, engine: Engine) -> Preamble:
+        """The preamble of the next request: all that changed on a user message, notices alone on a tool result.
+
+        Where a new epoch begins in the middle of a run, its first tool result tells all.
+        """
         lane = engine.lane
         if lane.epoch.id != self._epoch:
             self._epoch = lane.epoch.id
             self.gatherer.new_epoch()
-        text, fresh = await self.gatherer.preamble(only="" if lane.undressed() else "notices")
-        self.gatherer.settle(fresh)
-        return text
+        everything = lane.undressed() or not self.gatherer.sent
+        text, fresh = await self.gatherer.preamble(only="" if everything else "notices")
+
+        def settle() -> None:
+            self.gatherer.settle(fresh)
+            if "notices" in fresh:
+                engine.notices.clear()
+
+        return Preamble(text, settle)
 
     async def resume(self, engine: Engine) -> None:
         """Learn what the epoch of a resumed lane last sent."""
         self._epoch = engine.lane.epoch.id
-        users = (slot.preamble for slot in engine.lane.tail if slot.message.role is Role.USER)
-        await self.gatherer.resume(users)
+        await self.gatherer.resume(slot.preamble for slot in engine.lane.tail)
 
     _epoch: int = -1
 

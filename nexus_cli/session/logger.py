@@ -117,6 +117,10 @@ class SessionLogger:
         """Record how request `step` ended and what it used."""
         self.ledger.received(self.lane, step, usage, finish, reported)
 
+    def replied(self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool) -> None:
+        """Record a reply, and how its request ended, in one commit."""
+        self.ledger.replied(self.lane, entry, step, usage, finish, reported)
+
     def next_drop(self) -> str:
         """A new drop id, unique in the session."""
         return self.ledger.next_drop(self._id)
@@ -126,6 +130,10 @@ class SessionLogger:
         self.ledger.record_drop(self.lane, drop)
 
     # What a lane goes on from
+
+    def last_drop(self) -> int:
+        """The number in the session's newest drop id, 0 before the first."""
+        return self.ledger.last_drop(self._id)
 
     def cursor(self) -> int:
         """Id of the last entry that this lane's model was sent."""
@@ -171,10 +179,18 @@ class SessionLogger:
 
     def recall(self, drop_id: str) -> str | None:
         """The whole original of a drop, or None if this session has no such drop. Counts the recall."""
-        text = self.ledger.drop_text(self._id, drop_id)
+        text = self.original(drop_id)
         if text is not None:
-            self.ledger.recalled(self._id, drop_id)
+            self.recalled(drop_id)
         return text
+
+    def original(self, drop_id: str) -> str | None:
+        """As `recall`, without counting."""
+        return self.ledger.drop_text(self._id, drop_id)
+
+    def recalled(self, drop_id: str) -> None:
+        """Count that a drop was asked for again."""
+        self.ledger.recalled(self._id, drop_id)
 
     def digest(self, path: str) -> str | None:
         """Hash of a file when it was last read or written here, or None."""

@@ -1,10 +1,16 @@
-"""Which ledger and which session a run works in."""
+"""Which ledger and which session a run works in, and what the ledger knows of the model."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.provider.names import split
+from nexus_cli.provider.windows import model_info
 from nexus_cli.session.options import Options
 
 
@@ -55,3 +61,11 @@ def hold(ledger: Ledger, session: SessionInfo) -> None:
             "another process is working in it",
             f"Wait for it, or make a copy: nexus sessions fork {session.id}",
         )
+
+
+def known_model(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
+    """What is known of a model; a refusal that named a smaller window counts unless the settings name one."""
+    info = model_info(name, settings.models)
+    learned = ledger.calibration(info.name).window
+    told = any("window" in settings.models.get(key, {}) for key in (name, split(name)[1]))
+    return replace(info, window=learned) if learned and learned < info.window and not told else info

@@ -21,7 +21,7 @@ from nexus_cli.core.services import Log
 from nexus_cli.core.settings import Compact
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.engine import Engine, Model, Preamble
 from nexus_cli.session.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -89,8 +89,8 @@ def bare_parts(
     async def frame() -> Frame:
         return context.frame()
 
-    async def gather() -> str:
-        return "\n".join(engine.notices)
+    async def gather() -> Preamble:
+        return Preamble("\n".join(engine.notices), engine.notices.clear)
 
     def side(agent: str, at_entry: int | None) -> Log:
         return MemoryLog(at_entry or 0, epochs=context.lane.epoch.id + 1)

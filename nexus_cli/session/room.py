@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from nexus_cli.context.groups import size
 from nexus_cli.context.lane import Frame
+from nexus_cli.context.tokens import IMAGE_TOKENS
+from nexus_cli.context.truncation import run_requests
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.session.compact import compact
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.spending import left_over
 
 AGAIN_AFTER = 10
 """Steps after which a failed compaction is tried again."""
+NAMED = 3
+"""So many of the largest parts, or of the images, are named in a refusal."""
+FEWER = "Send less at once, or use a model with a larger window"
 
 
 async def make_room(engine: Engine) -> None:
-    """Bring the window to where the next request fits; `NexusError("overflow")` when system and tools alone do not."""
+    """Bring the window to where the next request fits; `NexusError("overflow")` where nothing brings it there."""
     _refuse_if_hopeless(engine)
     expected = engine.meter.estimate(engine.lane.counted)
     fits = engine.fits()
@@ -23,6 +32,7 @@ async def make_room(engine: Engine) -> None:
         await compact(engine, "window", engine.compact.to)
     if not engine.fits():
         truncate(engine)
+    _refuse_if_too_large(engine)
 
 
 async def after_overflow(engine: Engine, error: ProviderError) -> None:
@@ -33,12 +43,13 @@ async def after_overflow(engine: Engine, error: ProviderError) -> None:
         truncate(engine)
     if not engine.fits():
         truncate(engine)
+    _refuse_if_too_large(engine)
 
 
 def truncate(engine: Engine, *, cause: str = "truncation", frame: Frame | None = None) -> None:
     """Cut the window down to the low-water mark and tell what was left out."""
     drops = engine.context.rewriter.truncate(
-        engine.lane, engine.meter.countable(engine.budget.available), cause=cause, frame=frame
+        engine.lane, engine.meter.countable(engine.room), cause=cause, frame=frame
     )
     engine.meter.forget()
     for drop in drops:
@@ -51,15 +62,46 @@ def _may_compact(engine: Engine, fits: bool) -> bool:
 
 
 def _refuse_if_hopeless(engine: Engine) -> None:
-    epoch = engine.lane.epoch
-    fixed = epoch.system_tokens + epoch.tools_tokens
-    available = engine.budget.available
-    if fixed > engine.meter.countable(available):
-        parts = sorted(engine.fixed_parts().items(), key=lambda part: -part[1])[:3]
-        named = ", ".join(f"{name} {tokens}" for name, tokens in parts)
-        raise NexusError(
-            "overflow",
-            "system text and tools alone exceed the budget",
-            f"{fixed} of {available} tokens ({named})",
-            "Shorten the instruction files, use --no-tools, or a model with a larger window",
-        )
+    """`NexusError` where what no rewrite shortens does not fit, before any summary is paid for."""
+    fixed = engine.fixed_parts()
+    most = engine.meter.countable(engine.room)
+    if sum(fixed.values()) > most:
+        hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
+        raise _too_large(engine, "system text and tools alone exceed the budget", fixed, hint)
+    images = _images(engine)
+    if images and sum((fixed | images).values()) > most:
+        raise _too_large(engine, "the images of the request do not fit the budget", fixed | images, FEWER)
+
+
+def _refuse_if_too_large(engine: Engine) -> None:
+    """`NexusError` where the request, cut down as far as the laws allow, leaves no room for an answer: it is not sent.
+
+    Up to there request and pairs go before the budget, whose reserves are for such a case (design section 2).
+    """
+    if left_over(engine.model.info, engine.expected()) >= engine.least_output:
+        return
+    images, groups = _images(engine), engine.lane.groups()
+    requests = run_requests(groups, engine.lane.run)
+    said = sum(size(groups[index]) for index in requests) - sum(images.values())
+    parts = {**engine.fixed_parts(), **images, "the words of the request": said}
+    if requests and requests[-1] != len(groups) - 1:
+        parts["the newest step"] = size(groups[-1])
+    raise _too_large(engine, "the request does not fit the window", parts, FEWER)
+
+
+def _images(engine: Engine) -> dict[str, int]:
+    """The images of the current request, under a name that names them, in tokens."""
+    if not any(slot.message.parts for slot in engine.lane.slots):
+        return {}
+    groups = engine.lane.groups()
+    parts = [part for index in run_requests(groups, engine.lane.run) for part in groups[index][0].message.parts]
+    if not parts:
+        return {}
+    names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
+    return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
+
+
+def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str) -> NexusError:
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
+    named = ", ".join(f"{name} {tokens}" for name, tokens in largest)
+    return NexusError("overflow", what, f"{sum(parts.values())} of {engine.budget.available} tokens ({named})", hint)

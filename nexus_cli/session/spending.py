@@ -49,8 +49,7 @@ class Spending:
         cannot be kept because the price is unknown.
         """
         limits = self.limits
-        left_over = model.window - expected - model.window // SPARE
-        caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over]
+        caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
         if limits.max_total_tokens is not None:
             left = limits.max_total_tokens - self.usage.input - self.usage.output - expected
             if left < LEAST_OUTPUT:
@@ -73,6 +72,11 @@ class Spending:
             why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request would go beyond"
             raise _reached("max_cost", why, "--max-cost")
         return tokens
+
+
+def left_over(model: ModelInfo, expected: int) -> int:
+    """Tokens that `expected` tokens of input leave for the answer."""
+    return model.window - expected - model.window // SPARE
 
 
 def unknown_price(model: str) -> NexusError:

@@ -1,12 +1,14 @@
 """The log of a session that goes on when the ledger does not (interface.md section 4).
 
-The first commit that fails is told once; from then on what happens is kept in memory, and what was recorded before is
-still read from the ledger as far as it answers. With `require_save` the failure is raised instead.
+The first commit that fails in any lane is told once; from then on what happens in all lanes is kept in memory, and what
+was recorded before is still read from the ledger as far as it answers. With `require_save` the failure is raised
+instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from nexus_cli.context.timeline import MemoryLog
@@ -20,42 +22,77 @@ from nexus_cli.session.logger import SessionLogger
 T = TypeVar("T")
 
 
+@dataclass
+class _Shared:
+    """What the lanes of a session have in common."""
+
+    drops: int
+    """Number of the newest drop id."""
+    epochs: int
+    """The id that the next epoch takes."""
+    memory: MemoryLog | None = None
+    """That of the lane that failed first; the others number their drops and epochs with it."""
+
+
 class SteadyLog:
     """Implements `Log`, `Recall`, `Seen`, `Calibrations`, `Counts` and `Starts` over a `SessionLogger`."""
 
-    def __init__(self, logger: SessionLogger, *, require_save: bool, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, logger: SessionLogger, *, require_save: bool, warn: Callable[[str], None], shared: _Shared | None = None
+    ) -> None:
+        """`shared` is given by the lane that this one is a side lane of."""
         self.logger = logger
         self._require_save = require_save
         self._warn = warn
-        self._memory: MemoryLog | None = None
+        self._shared = shared or _Shared(logger.last_drop(), logger.next_epoch())
+        self._own: MemoryLog | None = None
         self._split = logger.last_id()
-        self._epochs = logger.next_epoch()
-        self._drops = 0
         self._started: set[str] = set()
         self._digests: dict[str, str] = {}
 
     @property
     def saving(self) -> bool:
         """False once the ledger has failed."""
-        return self._memory is None
+        return self._shared.memory is None
 
     def side(self, agent: str, at_entry: int | None) -> Log:
         """The log of a side lane: a fork at that entry, or a lane of its own."""
-        if self._memory is not None:
-            return MemoryLog(at_entry or 0, self._drops, self._epochs)
+        return self._try(lambda: self._side(agent, at_entry), lambda memory: memory.side(at_entry or 0))
+
+    def _side(self, agent: str, at_entry: int | None) -> Log:
         logger = self.logger.fork(agent, agent, at_entry) if at_entry is not None else self.logger.separate(agent)
-        return SteadyLog(logger, require_save=self._require_save, warn=self._warn)
+        return SteadyLog(logger, require_save=self._require_save, warn=self._warn, shared=self._shared)
+
+    @property
+    def _memory(self) -> MemoryLog | None:
+        """Where this lane goes on, once the ledger has failed."""
+        if self._own is None and self._shared.memory is not None:
+            self._own = self._shared.memory.side(self._split)
+        return self._own
 
     def _try(self, saved: Callable[[], T], kept: Callable[[MemoryLog], T]) -> T:
         if self._memory is None:
             try:
                 return saved()
             except NexusError as error:
-                if self._require_save or error.kind != "ledger":
-                    raise
-                self._warn(f"{error.message}; the session goes on in memory and is lost when it ends")
-                self._memory = MemoryLog(self._split, self._drops, self._epochs)
+                problem = self._plain(error)
+                if self._require_save or problem.kind != "ledger":
+                    raise problem from error
+                what = "what follows" if problem is not error else "the session"
+                self._warn(f"{problem.message}; {what} goes on in memory and is lost when it ends")
+                self._own = self._shared.memory = MemoryLog(self._split, self._shared.drops, self._shared.epochs)
+        assert self._memory is not None, "the ledger has failed"
         return kept(self._memory)
+
+    def _plain(self, error: NexusError) -> NexusError:
+        """`error`, or that the session is no longer there, which shows in many ways."""
+        try:
+            gone = not self.logger.session
+        except NexusError as missing:
+            gone = missing.kind == "usage"
+        if not gone:
+            return error
+        return NexusError("ledger", "the saved session is gone", "it was deleted by another process", "Start a new one")
 
     # Log
 
@@ -79,7 +116,7 @@ class SteadyLog:
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
         """See `Log`."""
         self._try(lambda: self.logger.begin_epoch(epoch, drops), lambda memory: memory.begin_epoch(epoch, drops))
-        self._epochs = epoch.id + 1
+        self._shared.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
         """See `Log`."""
@@ -99,10 +136,19 @@ class SteadyLog:
             lambda memory: memory.received(step, usage, finish, reported),
         )
 
+    def replied(self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool) -> None:
+        """See `Log`."""
+        self._try(
+            lambda: self.logger.replied(entry, step, usage, finish, reported),
+            lambda memory: memory.replied(entry, step, usage, finish, reported),
+        )
+        if entry is not None and self._memory is None:
+            self._split = entry.id
+
     def next_drop(self) -> str:
         """See `Log`."""
         name = self._try(self.logger.next_drop, lambda memory: memory.next_drop())
-        self._drops = int(name[1:])
+        self._shared.drops = int(name[1:])
         return name
 
     def drop(self, drop: Drop) -> None:
@@ -121,35 +167,39 @@ class SteadyLog:
 
     def recall(self, drop_id: str) -> str | None:
         """See `Recall`."""
-        for drop in self._memory.drops if self._memory else ():
-            if drop.id == drop_id:
-                return drop.text if drop.entries is None else transcript(self.read(*drop.entries))
-        return self._quiet(lambda: self.logger.recall(drop_id), None)
+        kept = next((drop for drop in (self._memory.drops if self._memory else ()) if drop.id == drop_id), None)
+        if kept is not None:
+            span = kept.entries
+            return kept.text if span is None else self._asked(lambda: transcript(self.read(*span)), None)
+        text = self._asked(lambda: self.logger.original(drop_id), None)
+        if text is not None:
+            self._quiet(lambda: self.logger.recalled(drop_id))
+        return text
 
     def digest(self, path: str) -> str | None:
         """See `Seen`."""
-        return self._digests.get(path) or self._quiet(lambda: self.logger.digest(path), None)
+        return self._digests.get(path) or self._asked(lambda: self.logger.digest(path), None)
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `Seen`."""
         self._digests[path] = digest
-        self._quiet(lambda: self.logger.note(path, digest, how), None)
+        self._quiet(lambda: self.logger.note(path, digest, how))
 
     def calibration(self, model: str) -> Calibration:
         """See `Calibrations`."""
-        return self._quiet(lambda: self.logger.calibration(model), Calibration())
+        return self._asked(lambda: self.logger.calibration(model), Calibration())
 
     def calibrate(self, model: str, value: Calibration) -> None:
         """See `Calibrations`."""
-        self._quiet(lambda: self.logger.calibrate(model, value), None)
+        self._quiet(lambda: self.logger.calibrate(model, value))
 
     def known(self, encoding: str, digest: bytes) -> int | None:
         """See `Counts`."""
-        return self._quiet(lambda: self.logger.known(encoding, digest), None)
+        return self._asked(lambda: self.logger.known(encoding, digest), None)
 
     def remember(self, encoding: str, digest: bytes, tokens: int) -> None:
         """See `Counts`."""
-        self._quiet(lambda: self.logger.remember(encoding, digest, tokens), None)
+        self._quiet(lambda: self.logger.remember(encoding, digest, tokens))
 
     def started(self, call_id: str, name: str) -> None:
         """Record that a call begins to run, before it does."""
@@ -158,14 +208,17 @@ class SteadyLog:
 
     def was_started(self, call_id: str) -> bool:
         """Whether the call began to run at some time."""
-        return call_id in self._started or self._quiet(lambda: self.logger.was_started(call_id), False)
+        return call_id in self._started or self._asked(lambda: self.logger.was_started(call_id), False)
 
-    def _quiet(self, saved: Callable[[], T], otherwise: T) -> T:
-        """What is only a convenience: without the ledger there is none."""
-        if self._memory is not None:
-            return otherwise
+    def _quiet(self, note: Callable[[], None]) -> None:
+        """Note what is only a convenience: without the ledger there is none."""
+        if self._memory is None:
+            self._asked(note, None)
+
+    def _asked(self, found: Callable[[], T], otherwise: T) -> T:
+        """What the ledger answers, also after a commit failed; `otherwise` when it does not."""
         try:
-            return saved()
+            return found()
         except NexusError:
             return otherwise
 

@@ -69,8 +69,8 @@ async def renew(engine: Engine) -> None:
 async def dress(engine: Engine) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
     preamble = await engine.gather()
-    if preamble and engine.lane.dress(preamble):
-        engine.notices.clear()
+    if preamble.text and engine.lane.dress(preamble.text):
+        preamble.settle()
 
 
 async def steered(engine: Engine) -> bool:

@@ -31,16 +31,17 @@ from nexus_cli.core.services import Recall, Seen
 from nexus_cli.core.services import TokenCounter as Counting
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.retry import Retrying
-from nexus_cli.provider.windows import model_info, takes_effort
+from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.frames import Frames, drop_of
 from nexus_cli.session.logger import SessionLogger
-from nexus_cli.session.opening import chosen_session, hold, in_memory, needs_ledger, open_ledger
+from nexus_cli.session.opening import chosen_session, hold, in_memory, known_model, needs_ledger, open_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.parts import Parts, ignore
 from nexus_cli.session.session import Session
@@ -87,11 +88,13 @@ def _open(
     name = options.model or (found.model if found else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
+    if provider is None:
+        check_model(name)
     info = known_model(ledger, name, settings)
     if not info.known:
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
-    if options.effort and not takes_effort(info.name):
-        notices.append(f"{info.name} is not known to take an effort: {options.effort} is not sent")
+    if notice := effort_notice(info.name, options.effort):
+        notices.append(notice)
     made = found or ledger.create_session(
         folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
         at=stamp(clock()),
@@ -106,14 +109,6 @@ def _open(
     )
     wiring = _Wiring(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
     return Session(asked, parts=wiring.parts(approver))
-
-
-def known_model(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
-    """What is known of a model; a refusal that named a smaller window counts unless the settings name one."""
-    info = model_info(name, settings.models)
-    learned = ledger.calibration(info.name).window
-    told = "window" in settings.models.get(info.name, {})
-    return replace(info, window=learned) if learned and learned < info.window and not told else info
 
 
 @dataclass
@@ -215,7 +210,7 @@ class _Wiring:
 
     def _summarizer(self, model: Model) -> Model:
         """Who sums up a plain transcript: `compact.model`, else the session's own."""
-        name = self.settings.compact.model
+        name = self.settings.alias.get(self.settings.compact.model, self.settings.compact.model)
         return replace(model, info=model_info(name, self.settings.models), effort="") if name else model
 
     def _root(self) -> str:

@@ -1,6 +1,7 @@
 """The files below a folder that are worth looking at: what git would track, else what `.gitignore` files leave.
 
-Symbolic links are listed, never followed: also not where git still knows files below a name that became one. What is done with the files is the tool's.
+Symbolic links are listed, never followed: also not where git still knows files below a name that became one. What is
+done with the files is the tool's.
 """
 
 from __future__ import annotations

@@ -79,30 +79,32 @@ def run(
     """
     stop.check()
     mark = secrets.token_hex(16)
-    with tempfile.TemporaryFile() as source:
+    marked = {**env, _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
+    with Guard(mark) as guard, tempfile.TemporaryFile() as source:
         source.write(stdin)
         source.seek(0)
         child = subprocess.Popen(
             argv,
             cwd=cwd,
-            env={**env, _MARK: " ".join((*env.get(_MARK, "").split(), mark))},
+            env=marked,
             stdin=source if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge else subprocess.DEVNULL,
             start_new_session=True,
             bufsize=0,
         )
-    _live.add((child.pid, mark))
-    assert child.stdout is not None
-    kept = Kept()
-    try:
-        with Guard(child.pid, mark), _Pipe(child.stdout, kept, show) as pipe:
-            return _attend(child, mark, pipe, kept, stop, seconds)
-    finally:
-        if child.poll() is None:
-            tree.send(child.pid, tree.of(child.pid, mark), signal.SIGKILL)
-            child.wait()
-        _live.discard((child.pid, mark))
+        _live.add((child.pid, mark))
+        assert child.stdout is not None
+        kept = Kept()
+        try:
+            guard.watch(child.pid)
+            with _Pipe(child.stdout, kept, show) as pipe:
+                return _attend(child, mark, pipe, kept, stop, seconds)
+        finally:
+            if child.poll() is None:
+                tree.send(child.pid, tree.of(child.pid, mark), signal.SIGKILL)
+                child.wait()
+            _live.discard((child.pid, mark))
 
 
 class _Pipe:

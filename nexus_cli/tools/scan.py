@@ -115,8 +115,12 @@ def _cut(line: str, match: re.Match[str] | None) -> str:
     return f"{before}{line[start : start + LONGEST_LINE]}" + (f"[...{after} characters]" if after else "")
 
 
-def search(job: Job, paths: Sequence[bytes], regex: re.Pattern[str]) -> Iterator[str]:
-    """The answer, piece by piece."""
+def search(job: Job, paths: Sequence[bytes]) -> Iterator[str]:
+    """The answer, piece by piece. Raises at once what `re.compile` raises for a pattern that is none."""
+    return _searched(job, paths, re.compile(job.pattern, re.IGNORECASE if job.ignore_case else 0))
+
+
+def _searched(job: Job, paths: Sequence[bytes], regex: re.Pattern[str]) -> Iterator[str]:
     shown = unread = 0
     more = False
     for path in paths:
@@ -141,24 +145,18 @@ def search(job: Job, paths: Sequence[bytes], regex: re.Pattern[str]) -> Iterator
         yield f"\n[{unread} files could not be searched: unreadable, or over 64 MiB]"
 
 
-def compiled(job: Job) -> re.Pattern[str]:
-    """Its pattern. Raises `re.error`, `RecursionError` or `OverflowError` for one that is none."""
-    return re.compile(job.pattern, re.IGNORECASE if job.ignore_case else 0)
-
-
 def main() -> int:
     """Reads the job (a JSON line, then paths ended by NUL), writes the answer; 3 for a bad pattern."""
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)
-    job = Job(**values)
     with open(1, "wb", closefd=False) as sink:
         try:
-            regex = compiled(job)
+            answer = search(Job(**values), [path for path in rest.split(b"\0") if path])
         except (re.error, RecursionError, OverflowError) as error:
             sink.write(f"`pattern` is no Python regular expression: {error}".encode("utf-8", "replace"))
             return BAD_PATTERN
-        for piece in search(job, [path for path in rest.split(b"\0") if path], regex):
+        for piece in answer:
             sink.write(piece.encode("utf-8", "replace"))
     return 0
 

@@ -27,7 +27,8 @@ def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> st
 
     An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once. A newline in
     `old` also matches `\\r\\n`; one in `new` becomes the line end of the place it comes to stand in. Everything
-    outside the matches stays as it is. Raises `Refused` with the nearest candidates, then no edit counts; and `Stopped`.
+    outside the matches stays as it is. Raises `Refused` with the nearest candidates, and `Stopped`; then no edit
+    counts.
     """
     for number, edit in enumerate(edits, 1):
         try:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Value = Mapping[str, Any]
+ENOUGH = 16
+"""Characters that the last column of a table needs to say something."""
 
 
 def number(value: Any) -> str:
@@ -24,12 +26,17 @@ def one_line(text: Any, room: int) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = ()) -> list[str]:
-    """`rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`."""
+    """`rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`.
+
+    Where too little is left for it each row becomes a paragraph instead: its first cell, then the others by name.
+    """
     if not rows:
         return []
     columns = list(zip(*rows, strict=True))
     sizes = [max(len(cell) for cell in column) for column in columns[:-1]]
-    room = max(8, width - sum(sizes) - 2 * len(sizes))
+    room = width - sum(sizes) - 2 * len(sizes)
+    if room < min(ENOUGH, max(map(len, columns[-1]))):
+        return [line for row in rows[1:] for line in _paragraph(rows[0], row, width)]
     lines = []
     for row in rows:
         cells = [
@@ -40,6 +47,20 @@ def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (
     return lines
 
 
+def _paragraph(names: Sequence[str], cells: Sequence[str], width: int) -> list[str]:
+    named = [f"{name} {one_line(cell, 2 * width)}".strip() for name, cell in zip(names, cells, strict=True)]
+    first = 0 if names[0] else 1
+    head = " ".join(filter(None, cells[: first + 1]))
+    lines = textwrap.wrap(head, width, subsequent_indent="    ", break_on_hyphens=False)
+    return [*lines, *_filled(", ".join(filter(None, named[first + 1 :])), width, "    ")]
+
+
+def _filled(text: str, width: int, indent: str = "") -> list[str]:
+    """`text` in lines of at most `width`."""
+    wide = max(width, len(indent) + 10)
+    return textwrap.wrap(text, wide, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
 def _when(at: Any) -> str:
     return str(at or "")[:16].replace("T", " ")
 
@@ -48,7 +69,8 @@ def sessions_text(value: Value, width: int) -> str:
     """`nexus sessions list`."""
     sessions = value.get("sessions", [])
     if not sessions:
-        return "No sessions here yet. `nexus sessions list --all` shows those of other folders."
+        text = "No sessions here yet. `nexus sessions list --all` shows those of other folders."
+        return "\n".join(_filled(text, width))
     rows = [("id", "updated (UTC)", "turns", "what")]
     for s in sessions:
         what = s.get("name") or s.get("first_text") or ""
@@ -84,7 +106,7 @@ def drops_text(value: Value, width: int) -> str:
     lines = table(rows, width, right=(1,))
     beyond = sum(int(d.get("uncounted") or 0) for d in drops)
     if beyond:
-        lines.append(f"{beyond:,} bytes beyond the hard limits were counted, not kept.")
+        lines += _filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
     return "\n".join([*lines, "", f"`nexus drops show {drops[0]['id']}` prints one."])
 
 
@@ -116,13 +138,13 @@ def context_text(value: Value, width: int) -> str:
     lines += _block("limits", [("name", "value", "set by"), *bounds], width)
     history = value.get("history")
     if history:
-        lines += [
-            "",
+        text = (
             f"history: {number(history['entries'])} entries in {number(history['groups'])} groups, "
-            f"{number(history.get('hidden_entries', 0))} hidden",
-        ]
-    notices = [f"note: {notice}" for notice in value.get("notices", [])]
-    return "\n".join([*(one_line(line, width) if line else "" for line in lines[:2]), *lines[2:], *notices])
+            f"{number(history.get('hidden_entries', 0))} hidden"
+        )
+        lines += ["", *_filled(text, width)]
+    notices = [line for notice in value.get("notices", []) for line in _filled(f"note: {notice}", width)]
+    return "\n".join([*(part for line in lines[:2] for part in _filled(line, width)), *lines[2:], *notices])
 
 
 def _bound(value: Any) -> str:
@@ -181,7 +203,7 @@ def doctor_text(value: Value, width: int) -> str:
     last = "nexus can work here." if value["ok"] else "Something is broken, see above."
     if value["ok"] and not value["model"]:
         last = "nexus can work here as soon as it has a model, see above."
-    return "\n".join([*lines, "", last])
+    return "\n".join([*lines, "", *_filled(last, width)])
 
 
 def _wrap(text: str, width: int, *, first: str = " " * 8) -> list[str]:

@@ -10,12 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.nursery import born
 
 ENGINE = str(Path(__file__).with_name("fake_engine.py"))
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-def start(command: list[str], stdin: bytes | None, env: dict[str, str] | None, **more: Any) -> Any:
+def start(
+    arguments: list[str], scenario: str, stdin: bytes | None, env: dict[str, str] | None, cwd: Path, **more: Any
+) -> Any:
+    """Run the program, with a scenario over a scripted session; forked (`program.nursery`) where that is the same."""
+    if not more and not any(name.startswith("PYTHON") for name in env or ()):
+        engine = f"import runpy; runpy.run_path({ENGINE!r}, run_name='engine')" if scenario else ""
+        words = [scenario, *arguments] if scenario else arguments
+        pipes = {"stdin": subprocess.DEVNULL if stdin is None else subprocess.PIPE}
+        pipes |= dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        child = born(words, cwd=cwd, env={**os.environ, **(env or {})}, code=engine, kind="light", **pipes)
+        stdout, stderr = child.communicate(stdin, timeout=60)
+        for stream in filter(None, (child.stdout, child.stderr)):
+            stream.close()
+        return subprocess.CompletedProcess(words, child.wait(), stdout, stderr)
+    command = [sys.executable, *([ENGINE, scenario] if scenario else ["-m", "nexus_cli"]), *arguments]
+    more["cwd"] = cwd
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
     return subprocess.run(command, env={**os.environ, **(env or {})}, timeout=60, **given, **streams)
@@ -26,8 +42,7 @@ def nexus(tmp_path: Path) -> Run:
     """`nexus(*arguments, stdin=, env=)`: the installed program, in an empty folder."""
 
     def run(*arguments: str, stdin: bytes | None = None, env: dict[str, str] | None = None, **more: Any) -> Any:
-        more.setdefault("cwd", tmp_path)
-        return start([sys.executable, "-m", "nexus_cli", *arguments], stdin, env, **more)
+        return start(list(arguments), "", stdin, env, **{"cwd": tmp_path, **more})
 
     return run
 
@@ -37,8 +52,7 @@ def engine(tmp_path: Path) -> Run:
     """`engine(scenario, *arguments, stdin=, env=)`: the program over a scripted session."""
 
     def run(scenario: str, *arguments: str, stdin: bytes | None = None, env: Any = None, **more: Any) -> Any:
-        more.setdefault("cwd", tmp_path)
-        return start([sys.executable, ENGINE, scenario, *arguments], stdin, {"NEXUS_MODEL": "m", **(env or {})}, **more)
+        return start(list(arguments), scenario, stdin, {"NEXUS_MODEL": "m", **(env or {})}, **{"cwd": tmp_path, **more})
 
     return run
 

@@ -170,7 +170,7 @@ def test_every_kind_of_key_can_be_set_and_unset(here: Places, key: str, value: s
     name = ".".join(quoted(part) for part in parts)
     assert read_values(here.settings) == {name: scalar(key, value)}
     assert stat.S_IMODE(here.config.stat().st_mode) == 0o700
-    write_setting(here, defaults(), key, "none")
+    write_setting(here, defaults(), key, None)
     assert read_values(here.settings) == {}
 
 
@@ -181,6 +181,17 @@ def test_a_wrong_value_leaves_the_file_alone(here: Places, key: str, value: str)
     with pytest.raises(NexusError):
         write_setting(here, defaults(), key, value)
     assert here.settings.read_bytes() == before and os.listdir(here.config) == ["config.toml"]
+
+
+def test_the_word_none_is_a_value_like_others(here: Places) -> None:
+    write_setting(here, defaults(), "effort", "none")
+    assert read_values(here.settings) == {"effort": "none"}
+
+
+def test_unset_and_a_value_contradict_each_other(nexus: Run) -> None:
+    for arguments in (["limits.max_steps"], ["limits.max_steps", "3", "--unset"]):
+        done = nexus("config", "set", *arguments)
+        assert done.returncode == 2 and b"--unset" in done.stderr
 
 
 def test_setting_writes_through_a_link(here: Places, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ import pytest
 
 ENGINE = str(Path(__file__).with_name("fake_engine.py"))
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-BEGUN = "import os; from nexus_cli.__main__ import main; os.write(1, b'.'); main()"
+BEGUN = (
+    "import os; from nexus_cli.__main__ import main, process; process.take_signals(); os.write(1, b'.'); main()"
+)
 
 
 def begin(*command: str, **more: Any) -> subprocess.Popen[bytes]:
@@ -33,10 +35,15 @@ def wait_for(child: subprocess.Popen[bytes], word: bytes) -> bytes:
     return seen
 
 
+def taken(state: str, number: signal.Signals) -> bool:
+    """Whether the process whose /proc status is `state` has a handler for a signal."""
+    return bool(int(state.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
+
+
 @pytest.mark.parametrize("number", STATUS)
 def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None:
     statuses = set()
-    for moment in random.Random(number).choices(range(1, 60), k=8):
+    for moment in random.Random(number).choices(range(1, 60), k=4):
         child = begin("-c", BEGUN, "ask", "hi")
         assert child.stdout and child.stdout.read(1) == b"."
         time.sleep(moment / 1000)
@@ -101,7 +108,10 @@ def test_an_interrupt_reaches_a_background_job() -> None:
 
 def test_a_signal_ends_a_wait_for_stdin() -> None:
     child = begin(ENGINE, "echo", "ask", "hi", stdin=subprocess.PIPE, stderr=subprocess.STDOUT)
-    time.sleep(0.5)
+    state = Path(f"/proc/{child.pid}/status")
+    while state.exists() and not taken(state.read_text(), signal.SIGTERM):
+        time.sleep(0.01)
+    time.sleep(0.2)
     child.send_signal(signal.SIGINT)
     assert child.stdout
     assert child.stdout.read() == b"nexus: stopped: SIGINT arrived.\n"

@@ -56,12 +56,16 @@ def test_the_command_that_resumes_names_the_folder_and_is_not_told_without_savin
     (tmp_path / "a b").mkdir()
     assert engine("lost", "ask", "-C", "a b", "hi").stderr.endswith(b"nexus ask -C 'a b' -r 01FAKE\n")
     assert b"Resume" not in engine("lost", "ask", "--no-save", "hi").stderr
+    (tmp_path / "a\n  'b").mkdir()
+    resume = engine("lost", "ask", "-C", "a\n  'b", "hi").stderr.decode().splitlines()[-1]
+    assert resume == r"Resume with: nexus ask -C $'a\012\040\040\047b' -r 01FAKE"
 
 
 @pytest.mark.parametrize("scenario", ["crash", "fail"])
 def test_an_exception_in_the_engine_is_one_line_and_still_resumable(engine: Run, scenario: str) -> None:
     done = engine(scenario, "ask", "-q", "hi")
     error, resume = done.stderr.splitlines()
+    assert b"RuntimeError at " in error if scenario == "crash" else b"disk full" in error
     assert done.returncode == 1 and b"Traceback" not in error and resume.startswith(b"Resume with:")
 
 
@@ -99,7 +103,7 @@ def test_a_reader_that_leaves_is_quiet(tmp_path: Path) -> None:
 def test_a_reader_of_the_stream_that_leaves_stops_the_turn(tmp_path: Path) -> None:
     command = f"{sys.executable} {ENGINE} flood ask -q --stream-json hi | head -1 | wc -l; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, env={**os.environ, "NEXUS_MODEL": "m"})
-    assert done.stdout == b"1\n141\n" and done.stderr == b"Resume with: nexus ask -r 01FAKE\n"
+    assert done.stdout == b"1\n130\n" and done.stderr == b"Resume with: nexus ask -r 01FAKE\n"
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

@@ -37,6 +37,9 @@ WRONG = [
     (["config", "get", "limits.max_step"], b"limits.max_step", b"limits.max_steps"),
     (["config", "set", "limits.max_steps", "many"], b"limits.max_steps", b"whole number"),
     (["config"], b"", b""),
+    (["sessions", "lsit"], b"no such command 'lsit'", b"`nexus sessions list`"),
+    (["sessions", "list", "--limit", "1" + "0" * 40], b"--limit", b"--help"),
+    (["replay", "--step", "1" + "0" * 40], b"--step", b"--help"),
 ]
 
 
@@ -50,6 +53,14 @@ def test_wrong_usage_is_one_line_and_exit_2(nexus: Run, arguments: list[str], wh
     assert done.stderr.startswith(b"nexus: ")
     assert done.stderr.count(b"\n") == 1
     assert what in done.stderr and hint in done.stderr
+
+
+def test_json_is_given_to_who_asked_ask_for_it_and_to_nobody_else(nexus: Run) -> None:
+    for arguments in (["sessions", "show", "ask", "--json"], ["ask", "-f", "--json", "hi"], ["ask", "--", "--json"]):
+        done = nexus(*arguments)
+        assert (done.returncode, done.stdout) == (2, b"") and done.stderr.count(b"\n") == 1, arguments
+    for arguments in (["-m", "ask", "ask", "--json", "-c", "-r", "x"], ["ask", "--json", "--modle"]):
+        assert nexus(*arguments).stdout.startswith(b'{"type": "result"'), arguments
 
 
 def test_control_characters_in_a_wrong_argument_are_shown_not_sent(nexus: Run) -> None:

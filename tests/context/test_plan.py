@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.context.groups import Group, flatten, size
-from nexus_cli.context.plan import NOTE_TOKENS, SUMMARY_FLOOR, Plan, head, plan
+from nexus_cli.context.plan import NOTE_TOKENS, SUMMARY_FLOOR, WORTH_SHARE, Plan, head, plan
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 
@@ -111,7 +112,7 @@ def test_older_turns_yield_before_the_persons_own_words() -> None:
 
 
 def test_own_words_yield_oldest_first_and_before_the_summary() -> None:
-    groups = said([300, 10], [300, 10], [300, 10], [20, 1200])
+    groups = said([300, 800], [300, 800], [300, 800], [20, 1200])
     chosen = planned(groups, 1800)
     assert chosen.own_words
     assert chosen.own_words[-1] == "2" * 300, "the newest of them is whole"
@@ -120,14 +121,71 @@ def test_own_words_yield_oldest_first_and_before_the_summary() -> None:
     assert planned(groups, 500).own_words == ()
 
 
-def test_the_summary_yields_last_down_to_its_floor() -> None:
+def test_the_summary_yields_last_down_to_half_its_share() -> None:
     def cap(newest: int) -> int:
-        groups = said([300, 10], [20])
+        groups = said([300, 4000], [20])
         return planned([*groups[:-1], (slot(9, Message(Role.ASSISTANT, "x" * newest)),)], 4000).summary_cap
 
     assert cap(2000) == 1600, "beside what is kept there is room for all of it"
     assert 1200 < cap(2500) < 1400
-    assert cap(3900) == SUMMARY_FLOOR
+    assert cap(3900) == 800, "no further than to half"
+
+
+@settings(max_examples=100)
+@given(TURNS, st.integers(1000, 9000), st.integers(1, 12_000))
+def test_a_summary_within_its_cap_always_frees_what_a_compaction_is_worth(
+    turns: list[list[int]], target: int, request: int
+) -> None:
+    groups = said(*turns, [request, 500])
+    chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT)
+    assume(chosen is not None)
+    assert chosen is not None
+    made = head(chosen, "s" * chosen.summary_cap, "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)
+    notes = 500 - NOTE_TOKENS  # in letters they take more than in tokens
+    assert sum(s.tokens for s in made) <= sum(map(size, groups)) - AVAILABLE * WORTH_SHARE + notes
+
+
+def test_the_summary_has_its_half_beside_a_large_request() -> None:
+    groups = said([50, *[900] * 8], [9000, *[900] * 3])
+    chosen = planned(groups)
+    assert chosen.summary_cap >= AVAILABLE * 0.08 / 2
+    assert "1" * 9000 in [s.message.content for s in chosen.kept]
+
+
+def test_there_is_no_plan_where_too_little_would_be_freed() -> None:
+    groups = said([50, 300], [15_000, 900])
+    assert plan(groups, available=AVAILABLE, target=7000, count=COUNT) is None
+
+
+def summed_up(*earlier: tuple[int, str]) -> Plan:
+    """The plan of a window that begins with a summary of entries 1 to 40, in which the person said this."""
+    summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    turns = [tuple(replace(s, entry=s.entry + 40) for s in group) for group in said([50, *[900] * 8], [5, *[900] * 30])]
+    chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=iter(earlier))
+    assert chosen is not None
+    return chosen
+
+
+def test_the_persons_own_words_outlive_the_next_compaction() -> None:
+    chosen = summed_up((30, "and no tabs"), (1, "RULE: never touch legacy.py"))
+    assert chosen.own_words == ("RULE: never touch legacy.py", "and no tabs", "0" * 50)
+
+
+def test_of_the_words_behind_a_summary_the_oldest_yield_first_and_are_not_even_read() -> None:
+    asked: list[int] = []
+
+    def earlier() -> Iterator[tuple[int, str]]:
+        for entry in reversed(range(1, 40)):
+            asked.append(entry)
+            yield entry, f"{entry:02}" * 100
+
+    summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    turns = [tuple(replace(s, entry=s.entry + 40) for s in group) for group in said([50, *[900] * 8], [5, *[900] * 30])]
+    chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=earlier())
+    assert chosen is not None
+    assert chosen.own_words[-2:] == ("39" * 100, "0" * 50)
+    assert sum(map(len, chosen.own_words)) <= AVAILABLE * 0.05
+    assert len(asked) < 8
 
 
 def test_a_long_turn_is_cut_between_groups_and_keeps_its_request() -> None:
@@ -147,7 +205,7 @@ def test_steering_belongs_to_the_current_request() -> None:
 
 
 def test_one_newest_group_stays_however_large_it_is() -> None:
-    groups = said([50, 10], [100, 300])[:-1]
+    groups = said([50, 2000], [100, 300])[:-1]
     groups.append((slot(99, Message(Role.ASSISTANT, "x" * 19_000)),))
     assert planned(groups).kept[-1].message.content == "x" * 19_000
 

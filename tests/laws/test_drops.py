@@ -55,7 +55,9 @@ class Reader:
         if piece is None:
             return self._from(text) or {"text": "nothing is missing"}
         name, start, end, total, following, until, shown = piece.groups()
+        shown, told = shown[: int(end) - int(start)], shown[int(end) - int(start) :]
         assert int(end) - int(start) == len(shown) and int(end) <= int(total)
+        assert told == "" or told.startswith("\n\n"), "what we add stands behind the piece"
         self.pieces.setdefault(name, []).append(shown)
         if following is None:
             return {"text": f"read {name} whole"}
@@ -126,7 +128,7 @@ def test_what_a_truncation_or_compaction_left_out_is_the_entries_themselves(plac
         listing = {"name": "bash", "arguments": {"command": "seq 1 450"}}
         return {"text": "listed"} if last.role == "tool" else {"calls": [listing]}
 
-    turns = [f"TURN{n} list" for n in range(9)]
+    turns = [f"TURN{n} list" for n in range(14)]
     around, session = lived(place, model, [*turns, "NOW list", COMPACT, "NOW2 list"])
     with the_ledger(place) as ledger:
         assert_laws(ledger, session, around.server.requests)

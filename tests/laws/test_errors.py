@@ -26,7 +26,7 @@ PATIENCE = ProviderSettings(stall_seconds=0.4, retries=0)
 CALL = {"calls": [{"name": "bash", "arguments": {"command": "true"}}]}
 FAILURES: dict[str, tuple[Any, str]] = {
     "too many requests": ({"fault": 429}, "rate_limit"),
-    "quota used up": ({"fault": "quota"}, "rate_limit"),
+    "quota used up": ({"fault": "quota"}, "provider"),
     "overloaded": ({"fault": 529}, "overloaded"),
     "out of service": ({"fault": 503}, "overloaded"),
     "wrong key": ({"fault": 401}, "auth"),

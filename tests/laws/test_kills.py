@@ -29,15 +29,13 @@ WINDOW = 9000
 KILLS = [
     ("append user", 1),
     ("append user", 2),
-    ("append assistant", 1),
-    ("append assistant", 3),
     ("append tool", 1),
     ("append tool", 3),
     ("append instruction", 1),
     ("sending", 1),
     ("sending", 3),
-    ("received", 1),
-    ("received", 3),
+    ("replied", 1),
+    ("replied", 3),
     ("started", 1),
     ("started", 3),
     ("drop", 1),
@@ -89,14 +87,14 @@ def assert_confirmed(ledger: Ledger, confirmed: list[str]) -> None:
                 assert entries and entries[0].kind == name, said
             case ["sending"]:
                 assert any(row.manifest.step == int(key) for row in ledger.manifests(where)), said
-            case ["received"]:
+            case ["replied"]:
                 assert any(row.manifest.step == int(key) and row.finish for row in ledger.manifests(where)), said
             case ["begin_epoch"]:
                 assert ledger.epoch(where, int(key)).id == int(key)
             case ["started"]:
                 assert ledger.was_started(where, key), said
             case ["drop"]:
-                assert ledger.drop_text(ledger.lane_session(where).id, key), said
+                assert any(ledger.drop_text(info.id, key) for info in ledger.sessions(None, 9)), said
             case other:
                 raise AssertionError(f"an unknown kind: {other}")
 
@@ -106,6 +104,11 @@ def assert_sound(ledger: Ledger, confirmed: list[str]) -> None:
     assert ledger._db.all("PRAGMA integrity_check") == [("ok",)]
     assert ledger._db.all("PRAGMA foreign_key_check") == []
     assert_confirmed(ledger, confirmed[1:])
+    for info in ledger.sessions(None, 9):
+        for row in (row for lane in ledger.lanes(info.id) for row in ledger.manifests(lane)):
+            after = ledger.read(row.lane, row.manifest.last + 1, row.manifest.last + 1)
+            answered = [entry.id for entry in after if entry.kind is Kind.ASSISTANT]
+            assert bool(answered) == (row.usage is not None), "a reply without what it used, or the reverse"
 
 
 def results(ledger: Ledger, session: str) -> dict[str, Entry]:

@@ -45,16 +45,25 @@ def steps(log: SessionLogger, make: SimpleNamespace) -> list[tuple[str, Callable
             lambda: log.sending(make.manifest(1, 1), [make.fixed(1)], [b"l" * 32]),
             lambda of, _: (
                 of.cursor(lane) >= 1
-                and of.step(lane) == 1
+                and of.step(lane) >= 1
                 and of.line_hashes(lane, 0, 1) == ([b"l" * 32], [(1, make.fixed(1).line)])
             ),
         ),
         (
             "received",
             lambda: log.received(1, USED, "stop", True),
-            lambda of, _: of.manifests(lane)[0].usage == USED and of.session(me).cost_usd == 0.5,
+            lambda of, _: of.manifests(lane)[0].usage == USED and of.session(me).cost_usd in (0.5, 1.0),
         ),
-        ("answer", lambda: log.append(make.calling(2)), lambda of, _: of.read(lane, 2, 2) == [make.calling(2)]),
+        ("next", lambda: log.sending(make.manifest(2, 1), [], []), lambda of, _: of.step(lane) == 2),
+        (
+            "replied",
+            lambda: log.replied(make.calling(2), 2, USED, "tool_calls", True),
+            lambda of, _: (
+                of.read(lane, 2, 2) == [make.calling(2)]
+                and of.manifests(lane)[1].usage == USED
+                and of.session(me).cost_usd == 1.0
+            ),
+        ),
         ("started", lambda: log.started("c1", "bash"), lambda of, _: of.was_started(lane, "c1")),
         ("note", lambda: log.note("/p/a", "aa", "read"), lambda of, _: of.seen(me, "/p/a") == "aa"),
         ("id", log.next_drop, lambda of, _: of.next_drop(me) not in ("d1", "d2")),
@@ -111,7 +120,7 @@ def test_a_kill_around_any_commit_loses_nothing_that_was_confirmed(
             break
         assert status == -9
         kills += 1
-    assert kills == 21  # two steps of the schema, the session, seventeen steps and one more session to delete
+    assert kills == 22  # two steps of the schema, the session, eighteen steps and one more session to delete
 
 
 def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:
@@ -126,6 +135,8 @@ def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:
         checks = {name: check for name, _, check in steps(log, make)}
         assert [name for name in said[1:] if not checks[name](ledger, session)] == []
         assert log.read(1, 9) == ledger.read(log.lane, 1, 9)
+        replied = [row.usage is not None for row in ledger.manifests(log.lane)[1:]]
+        assert replied in ([], [log.last_id() >= 2]), "a reply without what it used, or the reverse"
         log.append(make.user(log.last_id() + 1, "goes on"))
     ledger.close()
 

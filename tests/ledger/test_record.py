@@ -169,6 +169,9 @@ def test_requests_come_back_with_what_they_used(ledger: Ledger, make: SimpleName
         ledger.received(info.main_lane, 2, used, "stop", True)
     with pytest.raises(ValueError, match="was not sent"):
         ledger.received(info.main_lane, 3, used, "stop", True)
+    with pytest.raises(ValueError, match="was not sent"):
+        ledger.replied(info.main_lane, make.calling(2), 3, used, "stop", True)
+    assert ledger.last_id(info.main_lane) == 1
 
 
 def test_a_request_row_takes_at_most_a_kilobyte(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:

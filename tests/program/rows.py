@@ -30,6 +30,8 @@ class Row:
     """A session exists when it ends."""
     requests: int | None = 1
     """How many the model sees; None: not looked at."""
+    installed: bool = False
+    """Through the script itself, from the start of the interpreter on."""
     says: str = ""
     """Stands in the line on stderr."""
 
@@ -43,7 +45,7 @@ NOWHERE: dict[str, str | None] = {"OPENAI_API_BASE": "http://127.0.0.1:9/v1"}
 KEYLESS: dict[str, str | None] = {"OPENAI_API_KEY": None, "OPENAI_API_BASE": None, "NEXUS_MODEL": None}
 
 ROWS = (
-    Row("done", 0, ""),
+    Row("done", 0, "", installed=True),
     Row("network", 1, "network", env=NOWHERE, requests=0, says="connection was refused"),
     Row("provider", 1, "provider", fault({"status": 400, "message": "strange parameter"}), says="strange parameter"),
     Row("empty", 1, "provider", {"default": {"text": ""}}, says="neither text nor calls"),
@@ -58,15 +60,16 @@ ROWS = (
     Row("no_session", 2, "usage", arguments=("-c", "hi"), session=False, requests=0, says="there is no session"),
     Row("no_such_session", 2, "usage", arguments=("-r", "x9", "hi"), session=False, requests=0),
     Row("unknown_model", 2, "usage", fault({"status": 404, "message": "The model `scripted` does not exist"})),
-    Row("no_provider", 2, "usage", arguments=("-m", "nonsense", "hi"), requests=0, says="nonsense"),
+    Row("no_provider", 2, "usage", arguments=("-m", "nonsense", "hi"), session=False, requests=0, says="nonsense"),
     Row("price", 2, "usage", arguments=("--max-cost", "1", "hi"), settings=QUICK, session=False, requests=0,
         says="config set"),
     Row("config", 2, "config", settings="allow = 3\n", session=False, requests=0, says="config.toml, line 1"),
-    Row("no_model", 2, "config", env=KEYLESS, session=False, requests=0, says="export ANTHROPIC_API_KEY="),
+    Row("no_model", 2, "config", env=KEYLESS, installed=True, session=False, requests=0,
+        says="export ANTHROPIC_API_KEY="),
     Row("no_key", 2, "auth", arguments=("-m", "anthropic/claude-sonnet-4-5", "hi"), requests=0,
         says="ANTHROPIC_API_KEY"),
     Row("wrong_key", 2, "auth", fault({"status": 401, "message": "Incorrect API key provided: sk-***"}),
-        says="OPENAI_API_KEY"),
+        installed=True, says="OPENAI_API_KEY"),
     Row("max_steps", 3, "limit", FOREVER, ("--max-steps", "2", "hi"), requests=2, says="--max-steps"),
     Row("max_total_tokens", 3, "limit", arguments=("--max-total-tokens", "1500", "hi"), requests=0,
         says="max_total_tokens"),

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from program.nursery import Child, born
 from server.play import ScriptedServer
 from server.script import Source
 
@@ -101,17 +102,23 @@ class Stage:
         return {name: value for name, value in merged.items() if value is not None}
 
     def begin(
-        self, *arguments: str, bug: str = "", env: dict[str, str | None] | None = None, **more: Any
-    ) -> subprocess.Popen[bytes]:
-        """The program, started; whoever starts it ends it (`end`). `bug` is Python that breaks it before it starts."""
+        self,
+        *arguments: str,
+        bug: str = "",
+        env: dict[str, str | None] | None = None,
+        installed: bool = False,
+        **more: Any,
+    ) -> subprocess.Popen[bytes] | Child:
+        """The program, started; whoever starts it ends it (`end`). `bug` is Python that breaks it before it starts.
+
+        It is forked from an interpreter that has imported it (`nursery`), or with `installed` the installed script.
+        """
         streams: dict[str, Any] = {
             "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder,
         }  # fmt: skip
-        command = [NEXUS, *arguments]
-        if bug:
-            start = f"import sys; sys.argv = {['nexus', *arguments]!r}; import nexus_cli.__main__ as program"
-            command = [sys.executable, "-c", f"{start}; {bug}; program.main()"]
-        return subprocess.Popen(command, env=self.env(env), **{**streams, **more})
+        if installed:
+            return subprocess.Popen([NEXUS, *arguments], env=self.env(env), **{**streams, **more})
+        return born(list(arguments), env=self.env(env), code=bug, **{**streams, **more})
 
     def run(self, *arguments: str, stdin: bytes | None = None, **more: Any) -> Done:
         """`nexus ARGUMENTS` to its end."""
@@ -142,7 +149,7 @@ class Stage:
         return Done(child.returncode, stdout, stderr)
 
 
-def end(child: subprocess.Popen[bytes], *, group: bool = False) -> None:
+def end(child: subprocess.Popen[bytes] | Child, *, group: bool = False) -> None:
     """Ends a child that still runs, with its group where it leads one."""
     if child.poll() is None:
         if group:

@@ -104,7 +104,7 @@ def at_random(root: Path) -> list[tuple[Done, bool]]:
     def one(item: tuple[int, signal.Signals]) -> tuple[Done, bool]:
         moment, number = item
         with stage(root / f"{moment}", script) as place:
-            child = place.begin("ask", "--allow", "all", "hi")
+            child = place.begin("ask", "--allow", "all", "hi", installed=True)
             try:
                 time.sleep(moment / 1000)
                 child.send_signal(number)

@@ -1,4 +1,4 @@
-"""Every row of the exit-status table, reached through the installed script, and what must hold for all of them."""
+"""Every row of the exit-status table, some through the installed script, and what must hold for all of them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Table:
     def _reach(self, row: Row) -> Ended:
         with stage(self._folder_for(row.name), row.script) as place:
             place.settings(row.settings)
-            done = place.ask("--json", *row.arguments, bug=row.bug, env=row.env)
+            done = place.ask("--json", *row.arguments, bug=row.bug, env=row.env, installed=row.installed)
             left = sorted(path.name for path in place.folder.iterdir())
             return Ended(row, done, len(place.server.requests), replays(place), left)
 

@@ -83,7 +83,7 @@ SORTED: list[tuple[Said, str, bool]] = [
     (Said("The model `x` does not exist", 404), "usage", False),
     (Said("mistral: Invalid model: x", 400), "usage", False),
     (Said("slow down", 429), "rate_limit", True),
-    (Said("x", 429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}), "rate_limit", False),
+    (Said("x", 429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}), "provider", False),
     (Said('You exceeded your current quota. {"retryDelay": "34s"}', 429), "rate_limit", True),
     (Said('You exceeded your current quota. PerDay {"retryDelay": "34s"}', 429), "rate_limit", False),
     (Said("Overloaded", 500), "overloaded", True),
@@ -93,7 +93,9 @@ SORTED: list[tuple[Said, str, bool]] = [
     (Said("temperature is not supported", 400), "provider", False),
     (Said("The response was filtered by content_filter", 400), "refused", False),
     (Said("prompt is too long: 9 tokens > 8 maximum", 400), "overflow", False),
-    (Said("Request too large for gpt-4o: Limit 30000, Requested 50000", 429), "rate_limit", False),
+    (Said("Request too large for gpt-4o: Limit 30000, Requested 50000", 429), "provider", False),
+    (Said("'NoneType' object has no attribute 'access_key'\nTraceback (most recent call last):\n x"), "auth", False),
+    (Said("something inside\nTraceback (most recent call last):\n  File x", 500), "provider", False),
 ]
 
 
@@ -118,6 +120,54 @@ def test_a_network_error_is_found_behind_the_500_that_litellm_makes_of_it(cause:
     outer.__cause__ = cause
     found = failure(outer, model="anthropic/x")
     assert (found.kind, found.why, found.transient) == ("network", why, True)
+
+
+@pytest.mark.parametrize(
+    ("module", "said", "package"),
+    [
+        ("google", "No module named 'google'\nTraceback (most recent call last):\n  File x", "google-auth"),
+        ("vertexai", 'vertexai import failed please run `pip install -U "google-cloud-aiplatform>=1.38"`.',
+         "google-cloud-aiplatform"),
+        ("boto3", "no boto3", "boto3"),
+    ],
+)  # fmt: skip
+def test_a_missing_package_is_named_and_not_tried_again(module: str, said: str, package: str) -> None:
+    class APIConnectionError(Said):
+        pass
+
+    outer = APIConnectionError(said, 500)
+    outer.__context__ = ModuleNotFoundError(f"No module named {module!r}", name=module)
+    found = failure(outer, model="vertex_ai/gemini-2.5-pro")
+    assert (found.kind, found.transient, found.exit_status) == ("config", False, 2)
+    assert package in found.why and package in found.hint and "Traceback" not in found.line
+    absent = failure(ModuleNotFoundError("No module named 'litellm'", name="litellm"), model="gpt-4o")
+    assert absent.kind == "internal" and "litellm" in absent.why
+
+
+def test_a_traceback_is_cut_off_a_line() -> None:
+    assert clean("it broke\nTraceback (most recent call last):\n  File x, line 1") == "it broke"
+
+
+def test_a_quota_that_is_used_up_is_not_called_temporary() -> None:
+    spent = failure(Said("x", 429, {"code": "insufficient_quota", "message": "no quota"}), model="openai/gpt-4o")
+    assert spent.exit_status == 1 and "plan" in spent.hint
+    daily = failure(Said("exceeded your current quota. RequestsPerDay", 429), model="gemini/gemini-2.5-pro")
+    assert daily.exit_status == 75 and "plan" in daily.hint
+
+
+def test_the_key_of_the_environment_is_in_no_line_whatever_it_looks_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "hunter2-my-key")
+    found = failure(Said("Incorrect API key provided: hunter2-my-key. See x.", 401), model="openai/gpt-4o")
+    assert "hunter2" not in found.line + found.why + str(found) and "Incorrect API key provided" in found.why
+
+
+def test_the_hint_about_a_connection_names_the_variable_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = ConnectionRefusedError(111, "Connection refused")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/v1")
+    assert "OPENAI_API_BASE" in failure(lost, model="openai/gpt-4o").hint
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    assert "OPENAI_BASE_URL" in failure(lost, model="openai/gpt-4o").hint
 
 
 def test_waits_are_read_in_every_spelling() -> None:

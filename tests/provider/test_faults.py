@@ -45,8 +45,19 @@ def test_a_used_up_quota_is_not_tried_again(form: str, model_server: ScriptedSer
     model_server.load([{"text": "x", "fault": "quota"}])
     heard = ask(model_server, form)
     assert heard.error is not None
-    assert heard.error.kind in ("rate_limit", "auth")
+    assert heard.error.kind in ("provider", "auth") and "plan" in heard.error.hint
     assert not heard.error.transient
+
+
+@FORMS
+def test_a_refusal_that_quotes_the_key_is_told_without_it(
+    form: str, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "hunter2-my-own")
+    model_server.load([{"fault": {"status": 401, "message": "Incorrect API key provided: hunter2-my-own."}}])
+    error = ask(model_server, form).error
+    assert error is not None and error.kind == "auth"
+    assert "hunter2" not in error.line and "[redacted]" in error.why
 
 
 @FORMS

@@ -114,7 +114,10 @@ def test_objects_are_read_once_or_twice_encoded(value: dict[str, Any]) -> None:
     assert parse(json.dumps(json.dumps(value))) == (value, "")
 
 
-@pytest.mark.parametrize("text", ["[1]", "3", "true", '{"a": NaN}', '{"a": 1', "{}{}", '"text"', "[" * 100_000])
+RAW = ["[1]", "3", "true", '{"a": NaN}', '{"a": 1e999}', '{"a": [-1e999]}', '{"a": 1', "{}{}", '"text"', "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", [*RAW, json.dumps('{"a": 1e999}')])
 def test_what_is_no_object_is_kept_raw(text: str) -> None:
     assert parse(text) == ({}, text)
 

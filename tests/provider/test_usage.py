@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.usage import merge, reported, to_usage
 
@@ -93,6 +93,19 @@ def test_cached_tokens_have_their_own_price() -> None:
         "cache_creation_input_tokens": 100_000,
     }
     assert to_usage(raw, PRICED).cost_usd == pytest.approx(0.4 * 3 + 0.5 * 0.3 + 0.1 * 3.75 + 0.1 * 15)
+
+
+def test_a_price_of_zero_for_writes_is_a_price() -> None:
+    raw = {"prompt_tokens": 1_000_000, "cache_creation_input_tokens": 1_000_000}
+    assert to_usage(raw, ModelInfo("m", "p", 1000, None, 3.0, 15.0, 0.3, 0.0)).cost_usd == 0.0
+    assert to_usage(raw, ModelInfo("m", "p", 1000, None, 3.0, 15.0, 0.3, None)).cost_usd == 3.0
+
+
+def test_a_long_input_costs_what_its_tier_says_for_every_token() -> None:
+    tiered = ModelInfo("m", "p", 10**6, None, 1.0, 5.0, tiers=(PriceTier(200_001, 2.0, 10.0),))
+    raw = {"prompt_tokens": 200_000, "completion_tokens": 1_000}
+    assert to_usage(raw, tiered).cost_usd == pytest.approx(0.2 + 0.005)
+    assert to_usage({**raw, "prompt_tokens": 200_001}, tiered).cost_usd == pytest.approx(0.400002 + 0.01)
 
 
 def test_an_unknown_price_is_no_price_and_a_price_of_zero_is_one() -> None:

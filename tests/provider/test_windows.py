@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.provider.windows import DEFAULT_WINDOW, model_info, provider_of, takes_effort
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo, PriceTier
+from nexus_cli.provider.windows import DEFAULT_WINDOW, check_model, model_info, provider_of, takes_effort
 
 PROVIDERS = [
     ("openai/gpt-4o", "openai"),
@@ -71,6 +73,50 @@ def test_an_unknown_model_has_the_default_window_and_no_price() -> None:
 def test_a_local_server_does_not_get_the_price_of_a_hosted_model() -> None:
     assert not model_info("lm_studio/gpt-4o").known
     assert not model_info("hosted_vllm/gpt-4o").known
+
+
+@pytest.mark.parametrize("name", ["groq/deepseek-chat", "openrouter/deepseek/deepseek-chat:free", "together_ai/gpt-4o"])
+def test_a_provider_does_not_get_the_price_that_another_takes_for_the_model(name: str) -> None:
+    info = model_info(name)
+    assert info.known and info.window > 0
+    assert (info.input_price, info.output_price, info.cache_read_price, info.tiers) == (None, None, None, ())
+
+
+@pytest.mark.parametrize("name", ["deepseek/deepseek-chat", "cohere/command-r", "vertex_ai/gemini-2.5-pro", "gpt-4o"])
+def test_the_price_under_a_bare_name_counts_for_the_provider_that_takes_it(name: str) -> None:
+    assert model_info(name).input_price
+
+
+def test_a_price_of_zero_for_cache_writes_in_the_table_is_none_and_an_explicit_one_counts() -> None:
+    assert model_info("deepseek/deepseek-chat").cache_write_price is None
+    override = {"deepseek/deepseek-chat": {"cache_write_price": 0}}
+    assert model_info("deepseek/deepseek-chat", override).cache_write_price == 0.0
+
+
+def test_prices_of_long_inputs_hold_from_their_threshold_on() -> None:
+    info = model_info("gemini/gemini-2.5-pro")
+    assert info.priced(200_000) is info
+    long = info.priced(200_001)
+    assert (long.input_price, long.output_price, long.cache_read_price) == (2.5, 15.0, 0.25)
+    ours = model_info("gemini/gemini-2.5-pro", {"gemini/gemini-2.5-pro": {"input_price": 1}}).priced(200_001)
+    assert (ours.input_price, ours.output_price) == (1.0, 15.0)
+
+
+def test_the_highest_tier_that_is_reached_counts() -> None:
+    info = ModelInfo("m", "p", 9, tiers=(PriceTier(10, 1.0, 1.0), PriceTier(20, 2.0, 2.0)))
+    assert [info.priced(n).input_price for n in (9, 10, 19, 20, 99)] == [None, 1.0, 1.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["", " ", "/", "openai/", "openai//", "anthropic/ ", "unheard-of", "unheard-of/model"])
+def test_a_name_that_cannot_be_asked_is_refused_as_wrong_usage(name: str) -> None:
+    with pytest.raises(NexusError) as refused:
+        check_model(name)
+    assert refused.value.kind == "usage" and refused.value.exit_status == 2
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "openai/new", "novita/new", "ollama/x", "abliteration/x", "claude-opus-99"])
+def test_a_name_that_may_be_asked_is_let_through(name: str) -> None:
+    check_model(name)
 
 
 def test_overrides_win_field_by_field() -> None:

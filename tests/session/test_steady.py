@@ -64,6 +64,7 @@ def test_numbers_of_a_resumed_session_go_on_after_the_ledger_failed(person: Pers
     log.append(entry(1))
     log.begin_epoch(EPOCHS[0], ())
     assert [dropped(log), dropped(log)] == ["d1", "d2"]
+    log.started("c1a", "bash")
     log.logger.close()
     log = person.log()
     person.break_down("append")
@@ -71,6 +72,7 @@ def test_numbers_of_a_resumed_session_go_on_after_the_ledger_failed(person: Pers
     assert (dropped(log), log.next_epoch(), log.last_id()) == ("d3", 1, 2)
     assert [log.recall(drop) for drop in ("d1", "d2", "d3")] == ["text of d1", "text of d2", "text of d3"]
     assert [drop.id for drop in log.drops()] == ["d1", "d2", "d3"]
+    assert log.was_started("c1a"), "else a call of an earlier process would run again"
 
 
 def test_a_main_lane_does_not_use_the_numbers_of_its_side_lanes_again(person: Person) -> None:
@@ -117,10 +119,11 @@ DELETED: list[Callable[[SteadyLog], object]] = [
 
 @pytest.mark.parametrize("act", DELETED)
 def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
-    person: Person, act: Callable[[SteadyLog], object]
+    person: Person, act: Callable[[SteadyLog], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, strict = person.log(), person.log(require_save=True)
     log.append(entry(1))
+    monkeypatch.setattr(Ledger, "hold", lambda *_: True)  # as where files cannot be locked
     strict.logger.ledger.delete_session(log.logger.session.id)
     act(log)
     log.append(entry(log.last_id() + 1))
@@ -143,7 +146,9 @@ def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(
     session = opened(Played(script), tmp_path)
 
     async def live() -> list[Event]:
-        shown = [event async for words in ("one", "two", "three") for event in session.run(f"{words} " * 500)]
+        shown: list[Event] = []
+        for words in ("one", "two", "three"):
+            shown += [event async for event in session.run(f"{words} " * 500)]
         monkeypatch.setattr(Ledger, "open_lane", full)
         shown += await session.compact()
         shown += [event async for event in session.run("four")]

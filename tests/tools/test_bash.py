@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from nexus_cli.tools import process, tree
 from nexus_cli.tools.builtin import bash
 from nexus_cli.tools.output import Kept
 from nexus_cli.tools.threads import Stop, Stopped
+
+by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
+"""Elsewhere a process that left the session and lost its parents is not found."""
 
 
 def _gone(pid: int) -> bool:
@@ -61,14 +65,23 @@ def test_it_runs_in_the_working_folder_in_a_session_of_its_own(desk: Any) -> Non
     assert "True" not in desk.run("bash", command=f'test "$(ps -o sid= -p $$)" = "{os.getsid(0)}" && echo True').output
 
 
-def test_what_we_set_for_our_libraries_stays_with_us(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in bash.OURS:
-        monkeypatch.setenv(name, "x")
-    monkeypatch.setenv("SOME_API_KEY", "kept")
+def test_the_environment_is_the_persons_own(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = ("SOME_API_KEY", "LITELLM_LOG", "LITELLM_MODE", "TIKTOKEN_CACHE_DIR")
+    for name in theirs:
+        monkeypatch.setenv(name, "kept")
     output = desk.run("bash", command="env").output
-    assert not [name for name in bash.OURS if f"{name}=" in output]
-    assert "SOME_API_KEY=kept" in output
+    assert [name for name in theirs if f"{name}=kept" not in output] == []
     assert "TERM=dumb" in output
+
+
+def test_the_newest_letters_are_shown_whole_whatever_the_pieces() -> None:
+    shown: list[str] = []
+    live = bash._Live(shown.append)
+    live._last = time.monotonic() + 3600
+    for piece in ("€".encode() * 100_000, "é".encode()[:1], "é".encode()[1:]):
+        live.feed(piece)
+    live.flush()
+    assert "".join(shown) == "€" * (bash._SHOW_MOST - 1) + "é"
 
 
 def test_output_is_shown_while_it_comes(desk: Any, tmp_path: Path) -> None:
@@ -134,9 +147,40 @@ def test_a_grandchild_that_left_and_holds_the_pipe_open_keeps_nothing_waiting(de
     (tmp_path / "daemon.py").write_text(program)
     try:
         result = desk.run("bash", command=f"{sys.executable} {tmp_path}/daemon.py; echo done", timeout=60)
-        assert result.output == "done\n[exit status 0]"
+        assert result.output.startswith("done\n[exit status 0")
     finally:
-        os.kill(_await_pid(tmp_path / "pid"), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(_await_pid(tmp_path / "pid"), signal.SIGKILL)
+
+
+@by_mark
+def test_background_processes_that_left_the_session_end_with_the_command_too(desk: Any, tmp_path: Path) -> None:
+    command = f"(setsid sleep 100 >/dev/null 2>&1 & echo $! > {tmp_path}/pid); echo hi"
+    assert desk.run("bash", command=command).output == "hi\n[exit status 0; 1 background processes ended]"
+    assert _gone(_await_pid(tmp_path / "pid"))
+
+
+@by_mark
+def test_a_cancelled_command_leaves_nothing_in_another_session(desk: Any, tmp_path: Path) -> None:
+    async def interrupted() -> None:
+        command = f"(setsid sleep 100 & echo $! > {tmp_path}/pid); sleep 100"
+        task = asyncio.create_task(desk.call("bash", command=command))
+        await asyncio.to_thread(_await_pid, tmp_path / "pid")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(interrupted())
+    assert _gone(_await_pid(tmp_path / "pid"))
+
+
+@by_mark
+def test_a_run_within_a_run_carries_the_marks_of_both(tmp_path: Path) -> None:
+    outer = {process._MARK: "outermark"}
+    argv = ["/bin/sh", "-c", f"echo ${process._MARK}"]
+    marks = process.run(argv, cwd=tmp_path, env=outer, stop=Stop(), seconds=60).output.decode().split()
+    assert marks[0] == "outermark"
+    assert len(marks) == 2
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.003, 0.01, 0.03, 0.1, 0.3])
@@ -206,6 +250,19 @@ def test_head_and_tail_of_any_pieces_are_exact() -> None:
                 assert kept.joined().startswith(data[:half])
                 assert kept.joined().endswith(data[len(data) - half :])
                 assert kept.uncounted == len(data) - 2 * half
+
+
+def test_output_in_tiny_pieces_takes_no_more_memory_than_in_large_ones() -> None:
+    kept = Kept(40_000)
+    tracemalloc.start()
+    try:
+        for i in range(60_000):
+            kept.add(bytes((i % 251, 10)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 120_000
+    assert kept.uncounted == 80_000
 
 
 def test_a_stop_before_the_start_starts_nothing(tmp_path: Path) -> None:

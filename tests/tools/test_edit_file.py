@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import stat
 from collections.abc import Callable
@@ -69,6 +70,22 @@ def test_the_nearest_candidates_are_named_with_their_lines() -> None:
     with pytest.raises(Refused) as far:
         apply_edits(text, [_edit("completely unrelated 123456789", "x")], Stop())
     assert "Nearest" not in str(far.value)
+
+
+def test_looking_for_candidates_compares_no_long_texts_and_ends_when_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Watched(difflib.SequenceMatcher):  # type: ignore[type-arg]
+        def set_seqs(self, a: Any, b: Any) -> None:
+            assert len(a) <= 400 and len(b) <= 400, "the time grows with the square of the lengths"
+            super().set_seqs(a, b)
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", Watched)
+    text = "\n".join(f"{i % 7},{'01' * 190}" for i in range(60))
+    with pytest.raises(Refused, match="Nearest"):
+        apply_edits(text, [_edit(text[:6000] + "!", "x")], Stop())
+    stop = Stop()
+    stop.press()
+    with pytest.raises(Stopped):
+        apply_edits(text, [_edit(text[:6000] + "!", "x")], stop)
 
 
 @pytest.mark.parametrize("edits", [[], [_edit("", "x")], [_edit("a", "a")], [_edit("a", "b"), _edit("b", "a")]])

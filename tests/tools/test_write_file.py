@@ -116,6 +116,19 @@ def test_a_write_that_is_stopped_leaves_the_file_and_no_draft(tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["a"]
 
 
+def test_what_a_killed_process_left_is_removed_by_the_next_write_in_the_folder(desk: Any) -> None:
+    killed, fresh, foreign = ".nexus-0123456789abcdef", ".nexus-fedcba9876543210", ".nexus-0123456789abcdef.txt"
+    for name in (killed, fresh, foreign):
+        desk.write(name, "x")
+    for name in (killed, foreign):
+        os.utime(desk.project / name, (0, 0))
+    folder = desk.project / ".nexus-00000000000000ff"
+    folder.mkdir()
+    os.utime(folder, (0, 0))
+    assert desk.run("write_file", path="a", content="x").success
+    assert sorted(os.listdir(desk.project)) == sorted([folder.name, fresh, foreign, "a"])
+
+
 @pytest.mark.parametrize("steps", range(0, 40, 4))
 def test_a_cancelled_write_has_happened_whole_or_not_at_all(desk: Any, steps: int) -> None:
     path = desk.write("a", "o" * 400_000)

@@ -43,14 +43,16 @@ CONTEXT = {
 }
 
 
-@pytest.mark.parametrize("width", [50, 80, 200])
+@pytest.mark.parametrize("width", [40, 50, 80, 200])
 def test_context_names_the_budget_sections_tools_drops_and_limits(width: int) -> None:
     text = reports.context_text(CONTEXT, width)
+    whole = " ".join(text.split())
     for part in ("83,160 of 184,000", "45.2%", "instructions.project", "410 of 900", "shortened", "read_file", "d3"):
-        assert part in text
+        assert part in whole
     assert "max_steps" in text and "settings" in text and "note: the window is a guess" in text
+    assert "tool result of c7 (bash)" in whole and "recipe chat epoch 0 next request" in whole
     rows = text.splitlines()
-    assert max(map(len, rows)) <= max(width, 70)
+    assert max(map(len, rows)) <= width
     bars = {
         line.split()[0]: line.count("#")
         for line in rows
@@ -71,6 +73,26 @@ def test_sessions_are_a_table_or_a_hint() -> None:
     assert "2026-01-02 03:04" in text and "1,200" in text and "fix the test" in text
     assert max(map(len, text.splitlines())) <= 60
     assert "No sessions" in reports.sessions_text({"sessions": []}, 60)
+
+
+def test_every_table_can_be_read_in_40_columns() -> None:
+    session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": 12, "name": "login page"}
+    drop = {"id": "d3", "what": "tool result of c7 (bash)", "tokens": 18000, "cause": "output_cap", "uncounted": 9}
+    model = {
+        "name": "anthropic/claude-sonnet-4-5", "window": 200_000, "known": True, "input_price": 3.0,
+        "output_price": 15.0, "cache": True, "because": ["ANTHROPIC_API_KEY"],
+    }  # fmt: skip
+    texts = [
+        reports.sessions_text({"sessions": [session] * 2}, 40),
+        reports.sessions_text({"sessions": []}, 40),
+        reports.drops_text({"drops": [drop]}, 40),
+        reports.models_text({"models": [model], "chosen": model["name"]}, 40),
+        reports.doctor_text({"checks": [], "ok": True, "model": None}, 40),
+    ]
+    for text in texts:
+        assert max(map(len, text.splitlines())) <= 40 and "…" not in text, text
+    assert texts[0].splitlines()[0] == session["id"] and "login page" in texts[0]
+    assert "* anthropic/claude-sonnet-4-5" in texts[3] and "because ANTHROPIC_API_KEY" in " ".join(texts[3].split())
 
 
 def test_a_session_is_its_head_and_its_entries() -> None:

@@ -22,12 +22,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Bound, compose
 from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Calibration
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo
-from nexus_cli.provider.windows import model_info
 from nexus_cli.session.fresh import fresh_epoch
 from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.opening import known_model
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.reports.budget import budget_value
 from nexus_cli.session.reports.result import drop_value
@@ -72,7 +73,7 @@ def _of_session(
     log = SessionLogger(ledger=ledger, session=found.id)
     row = _row(log, step)
     name = str(row.manifest.arguments["model"]) if row and step is not None else options.model or found.model
-    info = model_info(name, settings.models)
+    info = known_model(ledger, name, settings)
     epoch = log.epoch(row.manifest.epoch) if row and step is not None else log.current_epoch()
     if epoch is None:
         raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
@@ -104,15 +105,32 @@ def _row(log: SessionLogger, step: int | None) -> RequestRow | None:
 
 
 def _of_new(ledger: Ledger, options: Options, settings: Settings) -> View:
-    info = model_info(options.model, settings.models) if options.model else MODELLESS
+    if options.model:
+        ledger.calibrate(options.model, _learned(options.model))
+    info = known_model(ledger, options.model, settings) if options.model else MODELLESS
     recipe = load_recipe(options.recipe, [places().config / "recipes", defaults() / "recipes"])
     _, bounds = compose(limit_layers(settings, recipe, options, False))
     epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe)
     notice = "" if info.known else f"the window of {info.name or 'the model'} is unknown: {info.window} are assumed"
     return View(
-        None, info, recipe.name, epoch, (), 0, 0, None, Meter(), ledger.drops(log.session.id), bounds, counter, event,
-        (notice,) if notice else (),
+        None, info, recipe.name, epoch, (), 0, 0, None, Meter(log.calibration(info.name)),
+        ledger.drops(log.session.id), bounds, counter, event, (notice,) if notice else (),
     )  # fmt: skip
+
+
+def _learned(model: str) -> Calibration:
+    """What the person's ledger knows of `model`; nothing where there is none, or it cannot be read."""
+    path = places().ledger
+    if not path.exists():
+        return Calibration()
+    try:
+        ledger = Ledger.open(path)
+    except NexusError:
+        return Calibration()
+    try:
+        return ledger.calibration(model)
+    finally:
+        ledger.close()
 
 
 def _value(view: View, pending: bool) -> dict[str, Any]:
@@ -158,8 +176,6 @@ def _used(view: View, slots: Sequence[Slot]) -> Used:
 
 
 def _sections(epoch: Epoch) -> list[dict[str, Any]]:
-
-
     sections: list[dict[str, Any]] = json.loads(epoch.sections)
     return sections
 

@@ -22,6 +22,7 @@ from nexus_cli.tools.threads import finish
 
 DEFAULT_SECONDS = 120
 MOST_SECONDS = 3600
+_PIECE = 1 << 20
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
 
@@ -52,7 +53,9 @@ def _shell() -> str:
 
 
 def _told(done: Finished, seconds: int) -> str:
-    text = done.output.decode("utf-8", "replace")
+    # In pieces: one call would hold up every other thread until all of it is decoded.
+    pieces = (done.output[start : start + _PIECE] for start in range(0, len(done.output), _PIECE))
+    text = "".join(codecs.iterdecode(pieces, "utf-8", "replace"))
     if text and not text.endswith("\n"):
         text += "\n"
     notes = []

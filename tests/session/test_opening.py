@@ -1,0 +1,58 @@
+"""What is refused, and what is resolved, before a session is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from session.played import Played
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import places
+from nexus_cli.core.settings import Compact, Settings
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+
+
+@pytest.mark.parametrize("model", ["/", "openai/", "unheard-of/model"])
+def test_a_model_that_cannot_be_asked_leaves_no_session_behind(model: str, tmp_path: Path) -> None:
+    with pytest.raises(NexusError) as refused:
+        open_session(Options(tmp_path, model), Settings(), approver=None)
+    assert refused.value.kind == "usage"
+    ledger = Ledger.open(places().data / "ledger.db")
+    try:
+        assert not ledger.sessions()
+    finally:
+        ledger.close()
+
+
+@contextmanager
+def opened(options: Options, settings: Settings | None = None) -> Iterator[Session]:
+    """A session whose provider is our own."""
+    provider = Played(lambda _: "yes")
+    session = open_session(options, settings or Settings(), approver=None, provider=provider)
+    try:
+        yield session
+    finally:
+        asyncio.run(session.aclose())
+
+
+def test_a_provider_of_ones_own_has_names_of_its_own(tmp_path: Path) -> None:
+    with opened(Options(tmp_path, "mine")) as session:
+        assert session.id
+
+
+def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
+    settings = Settings(alias={"small": "openai/gpt-4o-mini"}, compact=Compact(model="small"))
+    with opened(Options(tmp_path, "openai/m"), settings) as session:
+        assert session._parts.engine.summarizer().info.name == "openai/gpt-4o-mini"
+
+
+def test_an_effort_that_means_nothing_is_told(tmp_path: Path) -> None:
+    with opened(Options(tmp_path, "openai/gpt-4o", effort="high")) as session:
+        assert "openai/gpt-4o is not known to take an effort: high is not sent" in session._parts.notices
