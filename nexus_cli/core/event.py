@@ -108,6 +108,22 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheExpect:
+    kind: ClassVar[str] = "cache.expect"
+    tokens: int
+    """Tokens of the request's beginning that the provider was sent before, in this epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheResult:
+    kind: ClassVar[str] = "cache.result"
+    expected: int
+    read: int
+    """Tokens that the provider reported as read from its cache."""
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionStart:
     kind: ClassVar[str] = "compaction.start"
     cause: str
@@ -186,6 +202,8 @@ Event = (
     | Answered
     | Dropped
     | Recalled
+    | CacheExpect
+    | CacheResult
     | CompactionStart
     | CompactionDone
     | Retried

@@ -94,6 +94,7 @@ def _send(engine: Engine, cap: int, main: bool) -> Request:
     lane.timeline.log.sending(manifest, sealed.fixed, sealed.head_lines)
     if main:
         engine.emit(event.StepStart(engine.step))
+        engine.emit(event.CacheExpect(_sent_before(engine)))
     return Request(
         engine.model.info.name,
         sealed.wire.messages,
@@ -107,11 +108,17 @@ def _send(engine: Engine, cap: int, main: bool) -> Request:
     )
 
 
+def _sent_before(engine: Engine) -> int:
+    """Tokens of the newest request that the provider reported in this epoch: what its cache may hold."""
+    return engine.meter.anchor.reported if engine.meter.anchor else 0
+
+
 def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
     usage = reply.usage or _estimated(engine, reply.message)
+    expected = _sent_before(engine)
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
         engine.learn(counted, reply.usage.input)
@@ -123,6 +130,7 @@ def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
     kept = message if message.tool_calls or reply.message.content else None
     _record(engine, kept, usage, reply.finish, reply.usage is not None)
     if main:
+        engine.emit(event.CacheResult(expected, usage.cache_read, usage.cache_write))
         engine.emit(event.StepEnd(engine.step, reply.finish, usage))
     _judge(reply)
     return reply

@@ -10,6 +10,8 @@ from typing import Protocol, assert_never
 from nexus_cli.core.event import (
     Answered,
     Asked,
+    CacheExpect,
+    CacheResult,
     Called,
     CompactionDone,
     CompactionStart,
@@ -120,6 +122,8 @@ class Remarks:
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
             case TurnStart() | StepStart() | ContextPlan() | Text() | Asked() | Answered():
+                pass
+            case CacheExpect() | CacheResult():
                 pass
             case _:
                 assert_never(event)

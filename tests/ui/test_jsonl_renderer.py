@@ -32,6 +32,8 @@ EVENTS: tuple[e.Event, ...] = (
     e.Answered("c1", Defer()),
     e.Dropped(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
     e.Recalled("d1", 4),
+    e.CacheExpect(100),
+    e.CacheResult(100, 90, 0),
     e.CompactionStart("budget", 100),
     e.CompactionDone(True, 100, 30),
     e.Retried(1, 2.0, "busy"),
