@@ -34,8 +34,9 @@ class Decoded:
 def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
     """The text of the file at `path`, of which at most `limit` bytes are read.
 
-    Decoded by `nexus_cli.core.decode`. None when nothing readable as a file is there: no file, a dangling link, a folder, a FIFO, a socket, a device. `NexusError("config", ...)` when the file
-    is there and cannot be read, or is binary.
+    Decoded by `nexus_cli.core.decode`. None when nothing readable as a file is there: no file, a dangling link, a
+    folder, a FIFO, a socket, a device. `NexusError("config", ...)` when the file is there and cannot be read, or is
+    binary.
     """
     try:
         data = _bytes(path, limit)

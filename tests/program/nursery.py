@@ -167,7 +167,7 @@ def main(kind: str, control: socket.socket) -> None:
         litellm()
         tokens._load = cache(tokens._load)
         tokens._load("o200k_base")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, collect)
     while True:
         word, descriptors, _, _ = socket.recv_fds(control, 1, 4)
         if not word:
@@ -177,6 +177,15 @@ def main(kind: str, control: socket.socket) -> None:
             supervise(*descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def collect(*_: Any) -> None:
+    """Collect the supervisors that have ended; so what the runs cost counts as ours."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
 
 
 def supervise(stdin: int, stdout: int, stderr: int, number: int) -> NoReturn:

@@ -167,6 +167,7 @@ def test_the_lines_of_a_turn_are_numbered_complete_and_end_in_a_true_result(seen
     assert set(kinds) <= {
         "session.start", "turn.start", "step.start", "context.plan", "text.delta", "thinking.delta", "tool.call",
         "tool.output", "tool.result", "approval.ask", "approval.answer", "context.drop", "context.recall",
+        "cache.expect", "cache.result",
         "compaction.start", "compaction.done", "retry", "notice", "step.end", "turn.end", "result",
     }  # fmt: skip
     said = "".join(line["text"] for line in lines if line["type"] == "text.delta")
