@@ -6,10 +6,12 @@ two sessions differ in what is hidden and in nothing else.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from nexus_cli.context.groups import arrange, flatten
+from nexus_cli.context.lane import slot_of
+from nexus_cli.context.render import Wire
 from nexus_cli.core.entry import Entry, Epoch, Form, Kind, Manifest, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Fixed
@@ -55,13 +57,17 @@ def write(ledger: Ledger, folder: Path, model: str, hidden: int, visible: int = 
 
 def _talk(log: SessionLogger, epoch: Epoch, first: int, last: int) -> None:
     """Append the entries from `first` to `last`, with a request before each of the assistant's."""
-    step, heads, unsent = log.step(), [bytes(32)] * len(epoch.head), list[Fixed]()
+    step, wire, unsent = log.step(), Wire(epoch), list[Entry]()
+    heads = wire.extend(flatten(arrange(epoch.head)))
     for number in range(first, last + 1):
         made = entry(number)
         if made.kind is Kind.ASSISTANT:
             step += 1
-            log.sending(Manifest(step, epoch.id, number - 1, {}, "0" * 64, 100, AT), unsent, heads)
+            slots = flatten(arrange(map(slot_of, unsent)))
+            lines = zip(slots, wire.extend(slots), strict=True)
+            fixed = [Fixed(slot.entry, "", slot.tokens, line) for slot, line in lines]
+            log.sending(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
             log.received(step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
             unsent, heads = [], []
         log.append(made)
-        unsent.append(Fixed(number, "", made.tokens, hashlib.sha256(str(number).encode()).digest()))
+        unsent.append(made)
