@@ -151,11 +151,9 @@ class Lane:
         if not self._begun:
             self.begin()
         if self._wire is None:
-            self._wire = Wire(self.epoch)
-            lines = self._wire.extend(flatten(arrange(self.epoch.head)))
+            self._wire, lines, _ = self._rendered()
             # Also where it was sent before: whether that was under this epoch, a resumed lane cannot tell.
             head_lines = tuple(lines)
-            self._wire.extend(flatten(arrange([*self._split()[0]])))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
         fresh = flatten(arrange(self._split()[1]))
         fixed = tuple(
@@ -165,6 +163,19 @@ class Lane:
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
         self.cursor, self._head_sent = self.timeline.last, True
         return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous)
+
+    def renders_as(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
+        """Whether what was sent still becomes the lines that it was: the stored hashes of the head's slots (none: not
+        sent yet) and of the entries after it."""
+        _, lines, entries = self._rendered()
+        return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
+
+    def _rendered(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
+        """The wire up to the cursor, with the hashes of the head's slots and of the entries after it."""
+        wire = Wire(self.epoch)
+        head = wire.extend(flatten(arrange(self.epoch.head)))
+        sent = flatten(arrange(self._split()[0]))
+        return wire, head, [(slot.entry, line) for slot, line in zip(sent, wire.extend(sent), strict=True)]
 
     def _split(self) -> tuple[list[Slot], list[Slot]]:
         """The tail before and after the cursor."""

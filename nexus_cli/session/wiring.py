@@ -111,6 +111,12 @@ def _open(
     return Session(asked, parts=wiring.parts(approver))
 
 
+def _sent_lines(log: SteadyLog, lane: Lane) -> tuple[list[bytes], dict[int, bytes]]:
+    """The hashes of the lines that were sent under the lane's epoch."""
+    head, entries = log.logger.line_hashes(lane.epoch.id, lane.cursor)
+    return head, dict(entries)
+
+
 @dataclass
 class _Wiring:
     """The parts of one session while they are put together."""
@@ -205,6 +211,9 @@ class _Wiring:
             engine.meter.anchor = Anchor(last.manifest.last, last.usage.input, fixed + sent)
         if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort):
             engine.pending = "model"
+        elif not lane.renders_as(*_sent_lines(log, lane)):
+            engine.pending = "reload"
+            engine.emit(event.Notice("another version of nexus wrote this session; its next request is sent anew"))
         if self.made.folder != str(self.options.cwd):
             engine.notices.append(f"the working folder is now {self.options.cwd}, no longer {self.made.folder}")
 

@@ -1,0 +1,45 @@
+"""A session that is resumed begins with the lines that it sent, or says that it cannot and begins anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import Played, opened, say, the_ledger
+
+from nexus_cli.context.render import Wire
+from nexus_cli.core.event import Notice
+from nexus_cli.session.replay import check
+
+
+def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) -> None:
+    first = Played(lambda request: "one")
+    session = opened(first, tmp_path)
+    assert say(session, "begin")[1].ok
+    second = Played(lambda request: "two")
+    events, outcome = say(opened(second, tmp_path, session.id), "go on")
+    assert outcome.ok and not [event for event in events if isinstance(event, Notice)]
+    assert second.seen[0][: len(first.seen[0])] == first.seen[0]
+
+
+def test_a_session_that_another_version_rendered_otherwise_goes_on_under_a_new_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(Played(lambda request: "one"), tmp_path)
+    assert say(session, "begin")[1].ok
+    as_before = Wire._message
+
+    def otherwise(self: Wire, *arguments: Any) -> dict[str, Any]:
+        value = as_before(self, *arguments)
+        return value | {"content": f"{value.get('content')} "} if value["role"] == "user" else value
+
+    monkeypatch.setattr(Wire, "_message", otherwise)
+    provider = Played(lambda request: "two")
+    events, outcome = say(opened(provider, tmp_path, session.id), "go on")
+    assert outcome.ok and [event.text for event in events if isinstance(event, Notice)]
+    with the_ledger() as ledger:
+        info = ledger.session(session.id)
+        epoch = ledger.current_epoch(info.main_lane)
+        assert epoch is not None and epoch.cause == "reload"
+        assert check(ledger, session.id, 2)["ok"]
