@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import json
 import os
 import re
 import subprocess
@@ -80,14 +81,58 @@ def problems(checkout: Path, scratch: Path) -> list[str]:
         done = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, stdin=subprocess.DEVNULL)
         if done.returncode or expected.encode() not in done.stdout:
             wrong.append(f"{command} exits {done.returncode}: {(done.stdout + done.stderr).decode()}")
+    wrong += tool_calls(checkout, scratch, nexus, environment)
     return wrong + undeclared(package, importlib.metadata.requires("nexus-cli") or [])
+
+
+WIRES = {
+    "openai/scripted": {"OPENAI_API_BASE": "{url}/v1", "OPENAI_API_KEY": "sk-scripted"},
+    "anthropic/claude-sonnet-4-5": {"ANTHROPIC_API_BASE": "{url}", "ANTHROPIC_API_KEY": "sk-scripted"},
+    "gemini/gemini-2.5-flash": {"GEMINI_API_BASE": "{url}/v1beta", "GEMINI_API_KEY": "scripted"},
+}
+"""A model of each wire form, and how it reaches the scripted server."""
+SCRIPT = {
+    "rules": [{"when": {"last_role": "tool", "contains": "the answer is 42"}, "then": "It says 42."}],
+    "default": {"calls": [{"name": "read_file", "arguments": {"path": "note.txt"}}]},
+}
+
+
+def tool_calls(checkout: Path, scratch: Path, nexus: str, environment: dict[str, str]) -> list[str]:
+    """A tool call through each wire form, with what is declared and nothing else installed."""
+    project = scratch / "project"
+    project.mkdir()
+    (project / "note.txt").write_text("the answer is 42\n")
+    script = scratch / "script.json"
+    script.write_text(json.dumps(SCRIPT))
+    command = [sys.executable, "-I", str(checkout / "tests" / "server" / "__main__.py"), "--script", str(script)]
+    server = subprocess.Popen([*command, "--port", "0", "--lifetime", "120"], stdout=subprocess.PIPE)
+    wrong = []
+    try:
+        assert server.stdout is not None
+        url = json.loads(server.stdout.readline())["url"]
+        for model, variables in WIRES.items():
+            reach = {name: value.format(url=url) for name, value in variables.items()}
+            done = subprocess.run(
+                [nexus, "ask", "--model", model, "--max-steps", "4", "what does note.txt say?"],
+                cwd=project,
+                env={**environment, "NO_PROXY": "127.0.0.1", **reach},
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+            )
+            if done.returncode or done.stdout != b"It says 42.\n":
+                wrong.append(f"{model} exits {done.returncode}: {(done.stdout + done.stderr).decode()}")
+    finally:
+        server.terminate()
+        server.wait()
+    return wrong
 
 
 def main(arguments: list[str]) -> int:
     """Check the package that this interpreter has installed against the checkout named first."""
     with tempfile.TemporaryDirectory() as scratch:
         wrong = problems(Path(arguments[0]).resolve(), Path(scratch))
-    print("\n".join(wrong) if wrong else "the wheel is sound: version, doctor, defaults, declared dependencies")
+    sound = "the wheel is sound: version, doctor, defaults, tool calls, declared dependencies"
+    print("\n".join(wrong) if wrong else sound)
     return 1 if wrong else 0
 
 

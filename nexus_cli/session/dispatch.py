@@ -68,8 +68,8 @@ class Dispatcher:
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
     """What the person allowed for the rest of the session: tool and kind; outside the project also the paths."""
-    here: set[str] = field(default_factory=set)
-    """Calls that began in this process."""
+    here: dict[str, float] = field(default_factory=dict)
+    """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
 
     async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each; `Deferred` when the person puts one off."""
@@ -117,11 +117,11 @@ class Dispatcher:
         return tool is not None and tool.together
 
     async def _one(self, engine: Engine, call: ToolCall) -> None:
-        began = time.monotonic()
         tool = self.registry.get(call.name)
         engine.emit(event.Called(call, self._subject(tool, call)))
         result = await self._result(engine, call, tool)
-        await self._record(engine, call, result, time.monotonic() - began)
+        now = time.monotonic()
+        await self._record(engine, call, result, now - self.here.get(call.id, now))
 
     async def _result(self, engine: Engine, call: ToolCall, tool: Tool | None) -> ToolResult:
         if self.starts.was_started(call.id) and call.id not in self.here:
@@ -139,7 +139,7 @@ class Dispatcher:
         if refusal is not None:
             return refusal
         self.starts.started(call.id, call.name)
-        self.here.add(call.id)
+        self.here[call.id] = time.monotonic()
         return await self._run(engine, call, tool, checked)
 
     async def _run(self, engine: Engine, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
