@@ -89,7 +89,15 @@ def _narrowed(root: Path, names: Sequence[str], arguments: Mapping[str, Any], st
         if done.status not in (0, 1) or done.timed_out or done.uncounted:
             return names
         found.update(os.fsdecode(part).removeprefix("./") for part in done.output.split(b"\0") if part)
-    return [name for name in names if name in found]
+    return [name for name in names if name in found or _too_large(root / name)]
+
+
+def _too_large(path: Path) -> bool:
+    """Whether our own search would count the file as one that it could not read."""
+    try:
+        return os.lstat(path).st_size > scan.HARD_LIMIT
+    except OSError:
+        return True
 
 
 def _batches(names: Sequence[str]) -> list[list[str]]:
