@@ -61,8 +61,9 @@ class SessionLogger:
         self.lane = ledger.session(self._id).main_lane if lane is None else lane
 
     def _create(self, config: LogConfig) -> str:
+        folder = config.folder.absolute()
         made = self.ledger.create_session(
-            folder=str(config.folder), project=str(project(config.folder)), model=config.model, recipe=config.recipe,
+            folder=str(folder), project=str(project(folder)), model=config.model, recipe=config.recipe,
             at=self._now(),
         )  # fmt: skip
         self.ledger.hold(made.id)

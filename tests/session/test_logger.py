@@ -43,6 +43,13 @@ def test_a_logger_begins_a_session_as_it_is_told(config: LogConfig, tmp_path: Pa
     log.close()
 
 
+def test_a_relative_folder_is_kept_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = SessionLogger(LogConfig(tmp_path / "data" / "ledger.db", folder=Path(".")))
+    assert log.session.folder == str(tmp_path)
+    log.close()
+
+
 def test_it_serves_as_every_service_that_it_promises(config: LogConfig) -> None:
     log = SessionLogger(config)
     services: tuple[Log, Recall, Seen, Calibrations, Counts] = (log, log, log, log, log)
