@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
@@ -133,9 +134,12 @@ class Engine:
         self.budget = TokenBudget.of(window, self.model.info.max_output)
 
     def fixed_parts(self) -> dict[str, int]:
-        """What stands in every request, by name, in tokens."""
+        """What stands in every request, by the name of its section, in tokens."""
         epoch = self.lane.epoch
-        return {"system text": epoch.system_tokens, "tool schemas": epoch.tools_tokens}
+        sections = {str(section["id"]): int(section["tokens"]) for section in json.loads(epoch.sections)}
+        rest = epoch.system_tokens - sum(sections.values())
+        name = "what joins them" if sections else "system text"
+        return {**sections, name: rest, "tool schemas": epoch.tools_tokens}
 
     def learn(self, counted: int, reported: int) -> None:
         """Take over what a provider reported for the newest request; one with images says nothing of our count."""

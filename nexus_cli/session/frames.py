@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.gather import Gatherer, system_text
@@ -24,15 +24,12 @@ class Frames:
     model: Model
     rules: str
     tools: Sequence[Mapping[str, Any]]
-    system_cost: Any
-    tools_cost: Any
-    sections: list[dict[str, Any]] = field(default_factory=list)
-    """The static sections as interface.md section 8 describes them."""
+    system_cost: Callable[[str], int]
+    tools_cost: Callable[[Sequence[Mapping[str, Any]]], int]
 
     async def frame(self) -> Frame:
         """System text and tools as they would be now."""
         chosen = await self.gatherer.static()
-        self.sections = [section.described(cached=True) for section in chosen]
         text = system_text(chosen)
         tools = tuple(self.tools)
         return Frame(
@@ -43,7 +40,7 @@ class Frames:
             self.model.effort,
             self.system_cost(text),
             self.tools_cost(tools),
-            canonical(self.sections).decode(),
+            canonical([section.described(cached=True) for section in chosen]).decode(),
         )
 
     async def gather(self, engine: Engine) -> Preamble:
@@ -73,7 +70,7 @@ class Frames:
     _epoch: int = -1
 
 
-def drop_of(log: Log, clock: Clock) -> Any:
+def drop_of(log: Log, clock: Clock) -> Callable[[Section], str]:
     """Records what a section's shortened form leaves out, and gives the drop's id."""
 
     def record(section: Section) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nexus_cli.context.groups import size
-from nexus_cli.context.lane import Frame
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core import event
@@ -46,11 +45,9 @@ async def after_overflow(engine: Engine, error: ProviderError) -> None:
     _refuse_if_too_large(engine)
 
 
-def truncate(engine: Engine, *, cause: str = "truncation", frame: Frame | None = None) -> None:
+def truncate(engine: Engine) -> None:
     """Cut the window down to the low-water mark and tell what was left out."""
-    drops = engine.context.rewriter.truncate(
-        engine.lane, engine.meter.countable(engine.room), cause=cause, frame=frame
-    )
+    drops = engine.context.rewriter.truncate(engine.lane, engine.meter.countable(engine.room))
     engine.meter.forget()
     for drop in drops:
         engine.emit(event.Dropped(drop))
@@ -63,14 +60,16 @@ def _may_compact(engine: Engine, fits: bool) -> bool:
 
 def _refuse_if_hopeless(engine: Engine) -> None:
     """`NexusError` where what no rewrite shortens does not fit, before any summary is paid for."""
-    fixed = engine.fixed_parts()
+    epoch = engine.lane.epoch
+    fixed = epoch.system_tokens + epoch.tools_tokens
     most = engine.meter.countable(engine.room)
-    if sum(fixed.values()) > most:
+    if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
-        raise _too_large(engine, "system text and tools alone exceed the budget", fixed, hint)
+        raise _too_large(engine, "system text and tools alone exceed the budget", engine.fixed_parts(), hint)
     images = _images(engine)
-    if images and sum((fixed | images).values()) > most:
-        raise _too_large(engine, "the images of the request do not fit the budget", fixed | images, FEWER)
+    if images and fixed + sum(images.values()) > most:
+        parts = engine.fixed_parts() | images
+        raise _too_large(engine, "the images of the request do not fit the budget", parts, FEWER)
 
 
 def _refuse_if_too_large(engine: Engine) -> None:

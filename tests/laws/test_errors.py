@@ -99,7 +99,8 @@ def test_a_window_smaller_than_the_system_text_sends_nothing_and_names_the_large
     around, ended, _ = one_turn(place, ["never"], window=1500)
     assert_told(ended, {"overflow"})
     assert not around.server.requests
-    assert ended.error is not None and "system text" in ended.error["message"] and "tool" in ended.error["message"]
+    assert ended.error is not None
+    assert "rules 3" in ended.error["message"] and "tool schemas" in ended.error["message"]
 
 
 MISTAKES: dict[str, dict[str, Any]] = {
