@@ -11,7 +11,8 @@ from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import show, show_json
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import Loaded, Scalar, load_settings, quoted, rule_for, split_key, unknown_key
+from nexus_cli.core.setting_rules import Scalar
+from nexus_cli.core.settings import Loaded, load_settings, quoted, rule_for, split_key, unknown_key
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import Places, private_dir
+from nexus_cli.core.setting_rules import Scalar
 from nexus_cli.core.settings import (
-    Scalar,
     build,
     check,
     consistent,

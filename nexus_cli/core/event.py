@@ -32,6 +32,14 @@ class TurnStart:
 
 
 @dataclass(frozen=True, slots=True)
+class Steered:
+    """Words that were given to the running turn have reached the window."""
+
+    kind: ClassVar[str] = "turn.steer"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StepStart:
     kind: ClassVar[str] = "step.start"
     step: int
@@ -191,6 +199,7 @@ class Outcome:
 Event = (
     SessionStart
     | TurnStart
+    | Steered
     | StepStart
     | ContextPlan
     | Text

@@ -78,6 +78,8 @@ class ToolResult:
     """Exit status of a command, for the person."""
     ran: bool = True
     """False when the call could not run (unknown tool, bad arguments, refused)."""
+    diff: str = ""
+    """What the call changed in files, as a unified diff; for the person, no part of the result's text."""
 
     @property
     def success(self) -> bool:

@@ -6,16 +6,16 @@ Defaults are data (`defaults/config.toml`), the personal `config.toml` is merged
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.paths import Places
+from nexus_cli.core.setting_rules import MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
 
-Scalar = str | int | float | bool
 STEPS = Limits(max_steps=200)
 
 
@@ -49,6 +49,14 @@ class ProviderSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Ui:
+    """How the terminal looks and is typed in."""
+
+    theme: str = "auto"
+    keys: str = "emacs"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings in force, before the command line."""
 
@@ -59,6 +67,7 @@ class Settings:
     compact: Compact = Compact()
     truncation: Truncation = Truncation()
     provider: ProviderSettings = ProviderSettings()
+    ui: Ui = Ui()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """Model name to what is known of it; prices are US dollars per million tokens."""
@@ -75,73 +84,6 @@ class Loaded:
     """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
     values: Mapping[str, Scalar]
     """The same settings by dotted key; a part that holds a dot or is no plain word is quoted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What one key may hold."""
-
-    kind: type[Scalar]
-    expected: str
-    """Completes `expected ...`."""
-    test: Callable[[Any], bool] = lambda value: True
-
-    def read(self, value: Any) -> Scalar | None:
-        """`value` as this rule wants it (an integer where a number is wanted becomes one), or None if it is wrong."""
-        if self.kind is float and type(value) is int:
-            value = float(value)
-        fits = type(value) is self.kind and self.test(value)
-        fit: Scalar | None = value if fits else None
-        return fit
-
-
-def _share(least: float, most: float) -> Rule:
-    return Rule(float, f"a number from {least:g} to {most:g}", lambda value: least <= value <= most)
-
-
-TEXT = Rule(str, "a text in quotes")
-NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
-COUNT = Rule(int, "a whole number from 1", lambda value: value >= 1)
-SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
-PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
-
-RULES: Mapping[str, Rule] = {
-    "model": TEXT,
-    "effort": TEXT,
-    "allow": Rule(str, 'one of "read", "edit", "all"', lambda value: value in LEVELS),
-    "limits.max_steps": COUNT,
-    "limits.max_total_tokens": COUNT,
-    "limits.max_cost": Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf")),
-    "limits.timeout": SECONDS,
-    "compact.at": _share(0.3, 0.95),
-    "compact.to": _share(0.1, 0.6),
-    "compact.overflow_to": _share(0.1, 0.4),
-    "compact.model": TEXT,
-    "truncation.strategy": Rule(
-        str, 'one of "oldest_first", "middle_out"', lambda value: value in ("oldest_first", "middle_out")
-    ),
-    "truncation.low_water": _share(0.1, 1.0),
-    "provider.stall_seconds": SECONDS,
-    "provider.retries": Rule(int, "a whole number from 0 to 100", lambda value: 0 <= value <= 100),
-    "provider.retry_seconds": SECONDS,
-}
-"""Every fixed key."""
-
-MODEL_RULES: Mapping[str, Rule] = {
-    "window": Rule(int, "tokens, a whole number from 1,000", lambda value: value >= 1000),
-    "max_output": COUNT,
-    "input_price": PRICE,
-    "output_price": PRICE,
-    "cache_read_price": PRICE,
-    "cache_write_price": PRICE,
-    "images": Rule(bool, "true or false"),
-}
-"""What `[models.NAME]` may hold."""
-
-OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "keys": NAME}
-"""Tables whose keys are the person's own."""
-
-TABLES = ("limits", "compact", "truncation", "provider", "alias", "models", "keys")
 
 
 def quoted(part: str) -> str:
@@ -300,7 +242,7 @@ def build(values: Mapping[str, Scalar]) -> Settings:
             level = level.setdefault(name, {})
         level[last] = value
     made: dict[str, Any] = {}
-    classes = {"limits": Limits, "compact": Compact, "truncation": Truncation, "provider": ProviderSettings}
+    classes = {"limits": Limits, "compact": Compact, "truncation": Truncation, "provider": ProviderSettings, "ui": Ui}
     for f in fields(Settings):
         if f.name in tree:
             maker = classes.get(f.name)

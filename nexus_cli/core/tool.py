@@ -57,6 +57,9 @@ class Tool:
     """Name of the argument that a person wants to see on one line (`path`, `command`)."""
     paths: Callable[[Mapping[str, Any]], Sequence[str]] = _no_paths
     """Paths that a call would touch, as the model wrote them, for permission."""
+    preview: Callable[[Mapping[str, Any], Path], str] | None = None
+    """What a call would change in the folder it works in, as a unified diff for a person; "" where that cannot be
+    told. Reads, never writes, raises nothing."""
     needs: tuple[type, ...] = ()
     """Protocols of `nexus_cli.core.services`; with one unmet the tool is absent."""
     description: str = ""

@@ -80,8 +80,8 @@ class Ledger:
         return sessions.find(self._db, key)
 
     def newest_session(self, folder: str) -> SessionInfo | None:
-        """The session of `folder` that was used last."""
-        return next(iter(self.sessions(folder, 1)), None)
+        """The session of `folder` that was used last and has something in it."""
+        return next(iter(sessions.listing(self._db, folder, 1, begun=True)), None)
 
     def sessions(self, folder: str | None = None, limit: int = 50) -> list[SessionInfo]:
         """The last used first."""
@@ -119,6 +119,16 @@ class Ledger:
             return False
         self._holds[session] = taken
         return True
+
+    def let_go(self, session: str) -> None:
+        """Own a session no longer; one that nothing happened in is deleted."""
+        held = self._holds.pop(session, None)
+        try:
+            if not self.session(session).entries:
+                purge.delete(self._db, sessions.key_of(self._db, session))
+        finally:
+            if held is not None:
+                held.release()
 
     # Lanes
 

@@ -89,9 +89,10 @@ def info(db: Database, session: str) -> SessionInfo:
     return SessionInfo(*row)
 
 
-def listing(db: Database, folder: str | None, limit: int) -> list[SessionInfo]:
-    """The newest first; of one folder or of all."""
-    where, values = ("", ()) if folder is None else ("WHERE folder = ?", (sound(folder),))
+def listing(db: Database, folder: str | None, limit: int, *, begun: bool = False) -> list[SessionInfo]:
+    """The newest first; of one folder or of all, and with `begun` only those in which something happened."""
+    where, values = ("WHERE ?", (1,)) if folder is None else ("WHERE folder = ?", (sound(folder),))
+    where += " AND entries > 0" * begun
     order = "ORDER BY updated DESC, key DESC LIMIT ?"
     return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
 

@@ -16,6 +16,7 @@ from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.core.settings import Compact
+from nexus_cli.core.usage import Usage
 from nexus_cli.session.control import Control
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
@@ -76,6 +77,8 @@ class Engine:
     """The step at which a compaction failed last."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
+    last_usage: Usage | None = None
+    """What the lane's newest answered request used."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
 

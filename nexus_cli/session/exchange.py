@@ -130,6 +130,7 @@ def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
     kept = message if message.tool_calls or reply.message.content else None
     _record(engine, kept, usage, reply.finish, reply.usage is not None)
     if main:
+        engine.last_usage = usage
         engine.emit(event.CacheResult(expected, usage.cache_read, usage.cache_write))
         engine.emit(event.StepEnd(engine.step, reply.finish, usage))
     _judge(reply)

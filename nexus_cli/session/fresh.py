@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from nexus_cli.context.contributors import Sources, View, discover
@@ -24,6 +26,9 @@ from nexus_cli.session.frames import Frames, drop_of
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
+
+Both = tuple[Frame, list[dict[str, Any]]]
+"""The frame of a first epoch and the described event sections."""
 
 
 def fresh_epoch(
@@ -53,12 +58,22 @@ def fresh_epoch(
         gatherer, Model(info, _Nobody(), options.effort), rules, registry.get_definitions(), context.system_cost,
         context.tools_cost,
     )  # fmt: skip
-    frame, event = asyncio.run(_both(frames, gatherer))
+    frame, event = _finished(_both(frames, gatherer))
     context.lane.reframe(frame)
     return context.lane.epoch, event, log, counter
 
 
-async def _both(frames: Frames, gatherer: Gatherer) -> tuple[Frame, list[dict[str, Any]]]:
+def _finished(work: Coroutine[Any, Any, Both]) -> Both:
+    """What `work` gives, also where the loop of this thread already runs."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+async def _both(frames: Frames, gatherer: Gatherer) -> Both:
     return await frames.frame(), [chosen.described(cached=False) for chosen in await gatherer.event()]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nexus_cli.context.lane import Frame
 from nexus_cli.context.manager import ContextManager
@@ -18,10 +19,12 @@ from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
-from nexus_cli.core.settings import Compact
+from nexus_cli.core.settings import Compact, Settings
+from nexus_cli.ledger import Ledger
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model, Preamble
+from nexus_cli.session.options import Options
 from nexus_cli.session.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -53,6 +56,14 @@ class Parts:
     close: Callable[[], Awaitable[None]] = _closed
     saved: Callable[[], bool] = bool
     """Whether the session can be resumed by another process."""
+    cost: Callable[[], float | None] = lambda: None
+    """Dollars of all requests of the session so far, None when a price is unknown."""
+    report: Callable[[], Mapping[str, Any]] = dict
+    """What the next request would hold: interface.md section 8."""
+    ledger: Ledger | None = None
+    options: Options | None = None
+    """What the session was opened with."""
+    settings: Settings | None = None
 
 
 class Ran:

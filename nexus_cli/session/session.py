@@ -7,30 +7,34 @@ time limit reach it at any moment; what was done by then is settled and kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from nexus_cli.context.groups import Dispatch, Done
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
-from nexus_cli.core.entry import Kind
+from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.message import Role
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
+from nexus_cli.core.tool import Tool
 from nexus_cli.core.trigger import Trigger
-from nexus_cli.session.admit import admit
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.admit import admit, fitted, kept
 from nexus_cli.session.compact import compact
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Deferred
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
+from nexus_cli.session.options import Options
 from nexus_cli.session.parts import Parts, bare_parts
 from nexus_cli.session.reports.result import result
 from nexus_cli.session.spending import Spending
+from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import renew, steered, turn
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -72,6 +76,47 @@ class Session:
     def notices(self) -> list[str]:
         """Lines for the person that came up while the session was opened."""
         return self._parts.notices
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The ledger that the session is kept in; one in memory where nothing is saved, None for a bare session."""
+        return self._parts.ledger
+
+    @property
+    def options(self) -> Options | None:
+        """What the session was opened with; None for a bare session."""
+        return self._parts.options
+
+    @property
+    def provider(self) -> Provider:
+        """Who answers the requests of the main lane."""
+        return self._parts.engine.model.provider
+
+    def allow_as(self, other: Session) -> None:
+        """Take over what the person allowed for the rest of the session in `other`."""
+        self._parts.dispatcher.always |= other._parts.dispatcher.always
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Words for the running turn that were not delivered yet."""
+        return tuple(self._control.steering)
+
+    def status(self) -> Status:
+        """Where the session stands, for a status line."""
+        return status(self._parts)
+
+    def report(self) -> Mapping[str, Any]:
+        """What the next request would hold (interface.md section 8); `NexusError` where the ledger fails."""
+        return self._parts.report()
+
+    def tools(self) -> list[Tool]:
+        """The tools that the model is offered."""
+        return self._parts.dispatcher.registry.tools()
+
+    def is_open(self) -> bool:
+        """Whether the window ends in something to go on with: calls without results, or words without an answer."""
+        lane = self._parts.engine.lane
+        return bool(lane.slots) and not isinstance(lane.next_step(), Done)
 
     @property
     def context(self) -> ContextManager:
@@ -118,6 +163,34 @@ class Session:
         """Say something to the running turn: delivered after the current batch of tool calls."""
         if text.strip():
             self._control.steering.append(text)
+
+    def take_back(self) -> list[str]:
+        """Take the words back that were not delivered to the running turn yet, oldest first."""
+        words = list(self._control.steering)
+        self._control.steering.clear()
+        return words
+
+    def reload(self) -> None:
+        """Read instructions and everything else that an epoch freezes anew, with the next request."""
+        self._parts.engine.pending = self._parts.engine.pending or "reload"
+
+    async def share(self, text: str, what: str) -> str:
+        """`text` as it may stand in the next message: at most as long as one tool result; the rest becomes a drop."""
+        engine = self._parts.engine
+        clipped, drop_id = await fitted(
+            text, engine.budget.output_cap, engine.context.counter.count, engine.lane.timeline.log.next_drop, over=False
+        )
+        if drop_id:
+            at = engine.lane.timeline.now()
+            await kept(engine.lane.timeline.log, Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text))
+        return clipped.text
+
+    def prepare(self) -> None:
+        """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
+        provider = self._parts.engine.model.provider
+        prepare = getattr(getattr(provider, "inner", provider), "prepare", None)
+        if prepare is not None:
+            prepare()
 
     def cancel(self) -> None:
         """Stop the running turn; finished work is kept and open calls are settled."""

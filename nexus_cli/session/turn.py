@@ -79,7 +79,9 @@ async def steered(engine: Engine) -> bool:
     if not waiting:
         return False
     while waiting:
-        await admit(engine, Kind.STEER, waiting.popleft())
+        words = waiting.popleft()
+        await admit(engine, Kind.STEER, words)
+        engine.emit(event.Steered(words))
     return True
 
 

@@ -44,6 +44,7 @@ from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.opening import chosen_session, hold, in_memory, known_model, needs_ledger, open_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.parts import Parts, ignore
+from nexus_cli.session.reports.context import of_session as report_of
 from nexus_cli.session.session import Session
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.steady import SteadyLog
@@ -57,9 +58,16 @@ def open_session(
     approver: Approver | None,
     provider: Provider | None = None,
     clock: Clock = local_now,
+    earlier: Session | None = None,
 ) -> Session:
-    """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it."""
+    """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
+
+    With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
+    in it if it is the same one; after an error the earlier one can go on as if nothing had been.
+    """
     notices: list[str] = []
+    if earlier is not None and earlier.ledger is not None:
+        return _succeed(earlier, earlier.ledger, options, settings, approver, provider, clock, notices)
     ledger = open_ledger(options, notices)
     try:
         return _open(ledger, options, settings, approver, provider, clock, notices)
@@ -72,6 +80,28 @@ def open_session(
     except BaseException:
         ledger.close()
         raise
+
+
+def _succeed(
+    earlier: Session,
+    ledger: Ledger,
+    options: Options,
+    settings: Settings,
+    approver: Approver | None,
+    provider: Provider | None,
+    clock: Clock,
+    notices: list[str],
+) -> Session:
+    """A session after `earlier`, in the same process."""
+    if ledger.path is not None and not earlier.saved:
+        why = "its ledger failed, so that it lives in this process alone"
+        raise NexusError("ledger", f"session {earlier.id} cannot be left", why, "/export keeps a copy; then /exit")
+    made = _open(ledger, options, settings, approver, provider or earlier.provider, clock, notices)
+    if made.id == earlier.id:
+        made.allow_as(earlier)
+    else:
+        ledger.let_go(earlier.id)
+    return made
 
 
 def _open(
@@ -88,7 +118,7 @@ def _open(
     name = options.model or (found.model if found else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
-    if provider is None:
+    if provider is None or isinstance(provider, Retrying):
         check_model(name)
     info = known_model(ledger, name, settings)
     if not info.known:
@@ -166,8 +196,18 @@ class _Wiring:
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log), log.drops, self._close,
-            lambda: self.ledger.path is not None and log.saving,
+            lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine), self._report,
+            self.ledger, options, self.settings,
         )  # fmt: skip
+
+    def _cost(self, engine: Engine) -> float | None:
+        try:
+            return self.ledger.session(self.made.id).cost_usd
+        except NexusError:
+            return engine.spending.usage.cost_usd
+
+    def _report(self) -> dict[str, Any]:
+        return report_of(self.ledger, self.made.id, replace(self.options, model=self.info.name), self.settings)
 
     def _context(self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:
         cut = self.settings.truncation
@@ -205,6 +245,7 @@ class _Wiring:
             engine.model = frames.model = replace(engine.model, effort=lane.epoch.effort)
         await frames.resume(engine)
         last = log.logger.last_request()
+        engine.last_usage = last.usage if last else None
         if last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
             sent = sum(slot.tokens for slot in lane.slots if slot.entry <= last.manifest.last)
             fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
@@ -236,4 +277,8 @@ class _Wiring:
         shut = getattr(getattr(self.provider, "inner", self.provider), "aclose", None)
         if shut is not None:
             await shut()
+        try:
+            self.ledger.let_go(self.made.id)
+        except NexusError:
+            pass  # it is not there any more, or cannot be written: nothing of it is lost that could be kept
         self.ledger.close()

@@ -52,6 +52,10 @@ class ToolRegistry:
         """All names, sorted."""
         return tuple(self._tools)
 
+    def tools(self) -> list[Tool]:
+        """All of them, by name."""
+        return list(self._tools.values())
+
     def nearest(self, name: str) -> str | None:
         """The name that a misspelt one most likely means, or None."""
         plain = {_letters(known): known for known in self._tools}

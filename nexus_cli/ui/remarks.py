@@ -25,6 +25,7 @@ from nexus_cli.core.event import (
     Resulted,
     Retried,
     SessionStart,
+    Steered,
     StepEnd,
     StepStart,
     Text,
@@ -121,7 +122,7 @@ class Remarks:
             case SessionStart():
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
-            case TurnStart() | StepStart() | ContextPlan() | Text() | Asked() | Answered():
+            case TurnStart() | Steered() | StepStart() | ContextPlan() | Text() | Asked() | Answered():
                 pass
             case CacheExpect() | CacheResult():
                 pass

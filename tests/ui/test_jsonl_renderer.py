@@ -19,6 +19,7 @@ OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)
 EVENTS: tuple[e.Event, ...] = (
     e.SessionStart("01", "m", "ask", False),
     e.TurnStart("hi"),
+    e.Steered("and tests too"),
     e.StepStart(1),
     e.ContextPlan({"sections": []}),
     e.Text("a\ud800"),

@@ -67,6 +67,15 @@ def report(options: Options, settings: Settings, session: str | None, step: int 
         ledger.close()
 
 
+def of_session(ledger: Ledger, session: str, options: Options, settings: Settings) -> dict[str, Any]:
+    """The report of what the next request of a session would hold, from a ledger that is open."""
+    found = ledger.session(session)
+    begun = SessionLogger(ledger=ledger, session=session).current_epoch() is not None
+    if begun:
+        return _value(_of_session(ledger, found, options, settings, None), True)
+    return _value(_of_new(Ledger.open(None), options, settings), True)
+
+
 def _of_session(
     ledger: Ledger, found: SessionInfo, options: Options, settings: Settings, step: int | None
 ) -> View:

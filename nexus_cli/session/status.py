@@ -1,0 +1,60 @@
+"""Where a session stands, in the few figures that a status line has room for. Looking costs no request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nexus_cli.session.parts import Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One look at a session."""
+
+    session: str
+    model: str
+    effort: str
+    allow: str
+    """What runs without asking: `read`, `edit` or `all`."""
+    recipe: str
+    folder: str
+    used: int
+    """Tokens of the window as it is now, see `basis`."""
+    budget: int
+    """Tokens that a request may take."""
+    basis: str
+    """`reported`, `estimate` or `reported+estimate`."""
+    drops: int
+    recalled: int
+    """Drops among them that were asked for again."""
+    cached: float | None
+    """Share of the newest request's input that the provider read from its cache; None before the first report."""
+    cost_usd: float | None
+    """Dollars of the whole session; None when a price is unknown."""
+    saved: bool
+    """Whether another process can go on with the session."""
+
+
+def status(parts: Parts) -> Status:
+    """Where the session of `parts` stands now."""
+    engine = parts.engine
+    drops = parts.drops()
+    last = engine.last_usage
+    return Status(
+        session=parts.session_id,
+        model=engine.model.info.name,
+        effort=engine.model.effort,
+        allow=parts.limits.allow or "read",
+        recipe=parts.recipe,
+        folder=str(parts.dispatcher.cwd),
+        used=engine.meter.estimate(engine.lane.counted),
+        budget=engine.budget.available,
+        basis=engine.meter.basis,
+        drops=len(drops),
+        recalled=sum(1 for drop in drops if drop.recalls),
+        cached=last.cache_read / last.input if last and last.input else None,
+        cost_usd=parts.cost(),
+        saved=parts.saved(),
+    )

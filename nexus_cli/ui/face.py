@@ -1,0 +1,103 @@
+"""The seam between what a REPL does and how it looks: a full screen or single lines, over one pair of protocols.
+
+`Hands` is what the person's keys reach and what the face shows all the time; `Face` is what the REPL draws with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """One message as it left the input box."""
+
+    text: str
+    """All of it, with folded pastes unfolded."""
+    shown: str
+    """As it stood in the box: `[pasted 214 lines]` for a folded paste."""
+
+
+class Hands(Protocol):
+    """The REPL as a face sees it. Everything is called in the loop's thread and returns at once."""
+
+    @property
+    def running(self) -> bool:
+        """A turn runs: Enter steers it."""
+
+    @property
+    def moving(self) -> bool:
+        """The spinner moves: the face repaints it a few times a second."""
+
+    def entered(self, typed: Typed) -> None:
+        """Enter: a message, a command, a shell line; never empty."""
+
+    def queue(self, typed: Typed) -> None:
+        """Alt+Enter while a turn runs: for afterwards."""
+
+    def take_back(self) -> str:
+        """Esc on an empty box: the text that was queued last and is queued no longer, or ""."""
+
+    def interrupt(self) -> None:
+        """Ctrl+C while a turn runs."""
+
+    def left(self) -> None:
+        """Ctrl+D, or Ctrl+C twice on an empty line: the person wants to leave."""
+
+    def thinking(self) -> None:
+        """Ctrl+T: show or hide thinking."""
+
+    def output(self) -> None:
+        """Ctrl+O: show the last tool output whole."""
+
+    def live(self, rows: int) -> list[str]:
+        """The open block and what runs, in at most `rows` lines with SGR codes only; [] when there is nothing."""
+
+    def spinner(self) -> str:
+        """What is waited for, on one line; "" when nothing is."""
+
+    def queued(self) -> list[str]:
+        """Words that wait for their turn, one line each, and what the next message takes along."""
+
+    def status(self, width: int) -> str:
+        """The status line in at most `width` columns."""
+
+
+class Face(Protocol):
+    """How a REPL looks. `put`, `changed`, `fill` and `leave` are called in the loop's thread."""
+
+    @property
+    def width(self) -> int:
+        """Columns that text may take now."""
+
+    @property
+    def height(self) -> int:
+        """Rows of the terminal now."""
+
+    def put(self, text: str) -> None:
+        """Print finished text, with SGR codes only, once and for good; it ends in a newline."""
+
+    def changed(self) -> None:
+        """What `Hands` shows has changed: to be repainted within 1/15 s."""
+
+    def fill(self, text: str) -> None:
+        """Put `text` into the input box instead of what stands there."""
+
+    async def question(self, text: str, prompt: str) -> str | None:
+        """Show `text` and read one line behind `prompt`; None at the end of input, with Esc, or with Ctrl+C.
+
+        What was typed before the question could be read never answers it: it stays in the input box. Cancellable.
+        """
+
+    async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Give the terminal away while `work` runs (an editor, a pager)."""
+
+    async def run(self, hands: Hands) -> None:
+        """Until `leave`, or until the terminal is gone (`OSError`, `EOFError`)."""
+
+    def leave(self) -> None:
+        """End `run`."""
