@@ -78,6 +78,10 @@ class Face(Protocol):
     def height(self) -> int:
         """Rows of the terminal now."""
 
+    @property
+    def echoes(self) -> bool:
+        """What is typed stays standing where it was typed: it need not be put once more."""
+
     def put(self, text: str) -> None:
         """Print finished text, with SGR codes only, once and for good; it ends in a newline."""
 
@@ -98,6 +102,9 @@ class Face(Protocol):
 
     async def run(self, hands: Hands) -> None:
         """Until `leave`, or until the terminal is gone (`OSError`, `EOFError`)."""
+
+    def interrupt(self) -> None:
+        """What Ctrl+C means here, for where it comes as a signal."""
 
     def leave(self) -> None:
         """End `run`."""

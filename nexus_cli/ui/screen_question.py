@@ -1,0 +1,81 @@
+"""A question on the screen: its prompt, and a field of its own that takes the keys only when nobody is typing.
+
+What was typed ahead never answers: until the question has been seen, and no key has come for `QUIET` seconds, keys go
+on into the input box. Which keys end the field is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.layout import BufferControl, Window
+from prompt_toolkit.layout.processors import BeforeInput
+
+from nexus_cli.ui.screen_rows import RESET, without_codes, wrapped
+
+QUIET = 0.5
+"""Seconds without a key before the field takes the keys."""
+_OPEN, _CLOSED = "> ", ". "
+
+
+class Panel:
+    """The place of the question that is asked now, if any."""
+
+    def __init__(self, colour: bool) -> None:
+        self.buffer = Buffer(multiline=False)
+        control = BufferControl(self.buffer, [BeforeInput(lambda: _OPEN if self.open else _CLOSED)], focusable=True)
+        self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
+        self.answer: asyncio.Future[str | None] | None = None
+        """Waits for what the person says; None while nothing is asked."""
+        self.open = False
+        """The field has the keys."""
+        self.seen = 0.0
+        """When the question was drawn first, 0 before."""
+        self._prompt = ""
+        self._colour = colour
+
+    @property
+    def asking(self) -> bool:
+        """A question is on the screen."""
+        return self.answer is not None
+
+    def begin(self, prompt: str, answer: asyncio.Future[str | None]) -> None:
+        """Show `prompt`; the field is closed yet."""
+        self._prompt, self.answer, self.open, self.seen = prompt, answer, False, 0.0
+        self.buffer.reset()
+
+    def end(self) -> None:
+        """Nothing is asked any more."""
+        self.answer, self.open = None, False
+        self.buffer.reset()
+
+    def give(self, line: str | None) -> None:
+        """The person's answer."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(line)
+
+    def height(self, columns: int, most: int) -> int:
+        """Rows of prompt and field, with at most `most` for the prompt."""
+        return min(most, len(self._rows(columns))) + 1 if self.asking else 0
+
+    def prompt(self, columns: int, rows: int) -> list[str]:
+        """The prompt in at most `rows` rows: its beginning and, where it is too long, its end."""
+        lines = self._rows(columns)
+        if len(lines) > rows:
+            lines = [*lines[: rows - 1], *lines[-1:]][:rows] if rows > 0 else []
+        return [f"\x1b[1m{line}{RESET}" for line in lines] if self._colour and self.open else lines
+
+    def _rows(self, columns: int) -> list[str]:
+        return wrapped(without_codes(self._prompt).rstrip(), columns)
+
+
+async def quiet(panel: Panel, last_key: Callable[[], float]) -> None:
+    """Return when the question has been seen and no key has come for `QUIET` seconds."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        wait = (max(panel.seen, last_key()) + QUIET - clock()) if panel.seen else QUIET
+        if wait <= 0:
+            return
+        await asyncio.sleep(wait)
