@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.cli.stdin import KEPT, Reader
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.image import image
 from nexus_cli.core.message import Part
 from nexus_cli.core.trigger import Trigger
+from nexus_cli.ui.attached import attach, file_block
+from nexus_cli.ui.piped import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +47,13 @@ class Question:
         """The whole prompt: words, then a block for each file, then one for stdin, or stdin alone."""
         blocks, parts, notices, uncounted = [self._words], [], [], 0
         for name in self._files:
-            read = _attached(name)
+            read = attach(name, f"--file {name}")
             if isinstance(read, Part):
                 parts.append(read)
                 continue
-            text, notice, extra = read
-            safe = name.replace("&", "&amp;").replace('"', "&quot;").replace("\n", "&#10;")
-            blocks.append(f'<file path="{safe}">\n{text.removesuffix(chr(10))}\n</file>')
-            notices += [notice] if notice else []
-            uncounted += extra
+            blocks.append(file_block(name, read.text))
+            notices += [read.notice] if read.notice else []
+            uncounted += read.uncounted
         if self._reader and not self._reader.empty:
             piped = self._reader.read()
             notices += [piped.notice] if piped.notice else []
@@ -68,31 +65,3 @@ class Question:
         text = "\n\n".join(block for block in blocks if block.strip())
         source = "stdin" if self._from_stdin and blocks[0] else "person"
         return Prompt(Trigger(text, source, tuple(parts), uncounted), tuple(notices))
-
-
-def _attached(name: str) -> Part | tuple[str, str, int]:
-    what = f"--file {name}"
-    path = os.path.expanduser(name)
-    try:
-        kind = os.stat(path).st_mode
-        if stat.S_ISDIR(kind):
-            raise NexusError("usage", what, "it is a folder", "Attach files, one --file each")
-        if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
-            raise NexusError("usage", what, "it is neither a file nor a pipe", "Attach a file")
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "the name is not valid"
-        raise NexusError("usage", what, why[:1].lower() + why[1:], "Check the path") from error
-    try:
-        if stat.S_ISREG(kind):
-            head = os.pread(descriptor, 16, 0)
-            if image(head):
-                if os.fstat(descriptor).st_size > KEPT:
-                    why = f"the image has more than {KEPT >> 20} MiB"
-                    raise NexusError("usage", what, why, "Attach a smaller one")
-                with open(descriptor, "rb", closefd=False) as file:
-                    return Part(image(head), file.read(KEPT), os.path.basename(path))
-        read = Reader(descriptor, name).read()
-        return read.text, read.notice, read.uncounted
-    finally:
-        os.close(descriptor)

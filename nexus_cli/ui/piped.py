@@ -1,4 +1,4 @@
-"""What is piped in: read in bounds, counted beyond them, decoded. What becomes of the text is `prompt`'s business."""
+"""What is piped in: read in bounds, counted beyond them, decoded. What becomes of the text is the callers' business."""
 
 from __future__ import annotations
 

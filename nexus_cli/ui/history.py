@@ -1,0 +1,230 @@
+"""What was typed at the prompt, kept over sessions: one file of JSON lines, of which each project sees its own.
+
+Owns the file: reading its end, appending in one step beside other processes, keeping it small. It never stands in the
+way: what cannot be read or written is told once and done without. What is remembered of a message is decided in
+`input_box`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prompt_toolkit.history import History
+
+from nexus_cli.core.clock import Clock, local_now, stamp
+from nexus_cli.core.message import sound
+from nexus_cli.core.paths import private_dir
+
+TAIL = 2 * 1024 * 1024
+"""Bytes at the end of the file that are read."""
+LARGEST = 10 * 1024 * 1024
+"""Bytes above which the file is cut down to the newest half of it."""
+ENTRIES = 1000
+"""Entries that can be called up."""
+LONGEST = 256 * 1024
+"""Characters of an entry that is written; a longer one is remembered while the process lives."""
+_WAIT = 0.1
+"""Seconds that a lock is waited for. Without it the line is appended all the same: one write, never mixed."""
+
+
+class ProjectHistory(History):
+    """The history of one project for a prompt-toolkit buffer; newest first when loaded."""
+
+    def __init__(
+        self,
+        path: Path,
+        project: Path,
+        *,
+        save: bool = True,
+        notice: Callable[[str], None] | None = None,
+        clock: Clock = local_now,
+    ) -> None:
+        """`notice` gets at most one line about the file, in the loop's thread. Without `save` nothing is written."""
+        super().__init__()
+        self._path = path
+        self._project = str(project)
+        self._save = save
+        self._notice = notice
+        self._clock = clock
+        self._told = False
+        self._earlier: list[str] | None = None
+        self._own: list[str] = []
+        # What other processes and this one write from now on is not read: this one's own is known.
+        self._end = _size(path)
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        """Entries, newest first; the file is read once, in a thread."""
+        if self._earlier is None:
+            try:
+                self._earlier = await asyncio.get_running_loop().run_in_executor(None, self.read)
+            except OSError as error:
+                self._earlier = []
+                self._trouble("cannot be read", error)
+        before = ""
+        for text in [*reversed(self._own), *self._earlier]:
+            if text != before:
+                yield text
+            before = text
+
+    def read(self) -> list[str]:
+        """This project's entries of the file as it was at the beginning, newest first; `OSError` but for no file."""
+        found: list[str] = []
+        for text in reversed(list(_texts(_tail(self._path, self._end), self._project))):
+            if not found or text != found[-1]:
+                found.append(text)
+            if len(found) >= ENTRIES:
+                break
+        return found
+
+    def get_strings(self) -> list[str]:
+        """What is loaded so far, oldest first."""
+        return [*reversed(self._earlier or []), *self._own]
+
+    def append_string(self, string: str) -> None:
+        """Remember an entry, and write it; the same one twice in a row counts once."""
+        text = sound(string)
+        newest = self._own[-1:] or (self._earlier or [])[:1]
+        if not text.strip() or [text] == newest:
+            return
+        self._own.append(text)
+        del self._own[:-ENTRIES]
+        self.store_string(text)
+
+    def load_history_strings(self) -> Iterable[str]:
+        """See `History`."""
+        return self.read()
+
+    def store_string(self, string: str) -> None:
+        """Append one line to the file."""
+        if not self._save or len(string) > LONGEST:
+            return
+        record = {"at": stamp(self._clock()), "project": sound(self._project), "text": string}
+        try:
+            append(self._path, json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        except OSError as error:
+            self._save = False
+            self._trouble("cannot be written", error)
+
+    def _trouble(self, what: str, error: OSError) -> None:
+        if self._notice and not self._told:
+            self._told = True
+            self._notice(f"the history {what}: {self._path}: {error.strerror or error}. It is done without")
+
+
+def append(path: Path, line: bytes) -> None:
+    """Add a line (ended by a newline) to a file of mode 0600 that other processes write too; `OSError` if it cannot be.
+
+    A torn last line is ended first. A file above `LARGEST` is replaced by its newest half.
+    """
+    real = Path(os.path.realpath(path))
+    private_dir(real.parent)
+    with _locked(real) as descriptor:
+        status = os.fstat(descriptor)
+        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o600)
+        if status.st_size and os.pread(descriptor, 1, status.st_size - 1) != b"\n":
+            line = b"\n" + line
+        if os.write(descriptor, line) != len(line):
+            raise OSError(28, os.strerror(28))
+        if status.st_size + len(line) > LARGEST:
+            _halve(real, descriptor, status.st_size + len(line))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """A descriptor of the file that is at `path` while it is locked; it may have been replaced while we waited."""
+    while True:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(22, "it is not a regular file")
+            _lock(descriptor)
+            if _same(descriptor, path):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    end = time.monotonic() + _WAIT
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError:
+            if time.monotonic() > end:
+                return
+            time.sleep(0.005)
+
+
+def _same(descriptor: int, path: Path) -> bool:
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(descriptor)
+    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _halve(path: Path, descriptor: int, size: int) -> None:
+    kept = _whole_lines(os.pread(descriptor, LARGEST // 2, size - LARGEST // 2))
+    draft = path.with_name(f".history-{secrets.token_hex(8)}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(kept)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def _tail(path: Path, end: int) -> bytes:
+    """The last whole lines of the first `end` bytes; empty when there is no file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            raise OSError(21, "it is a folder" if stat.S_ISDIR(kind) else "it is not a regular file")
+        start = max(0, end - TAIL)
+        data = os.pread(descriptor, end - start, start)
+        return _whole_lines(data) if start else data
+    finally:
+        os.close(descriptor)
+
+
+def _whole_lines(data: bytes) -> bytes:
+    """`data` without its first line, the beginning of which is missing."""
+    return data.partition(b"\n")[2]
+
+
+def _texts(data: bytes, project: str) -> Iterator[str]:
+    for line in data.split(b"\n"):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and record.get("project") == project:
+            text = record.get("text")
+            if isinstance(text, str) and text.strip():
+                yield sound(text)
