@@ -7,6 +7,7 @@ results in call order.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -160,9 +161,7 @@ class Dispatcher:
         self, engine: Engine, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
     ) -> ToolResult | None:
         level = self.limits.allow or "read"
-        verdict = decide(
-            tool, checked, allow=level, cwd=self.cwd, project=self.project, config_dirs=self.config_dirs
-        )
+        verdict = decide(tool, checked, allow=level, cwd=self.cwd, project=self.project, config_dirs=self.config_dirs)
         if not isinstance(verdict, Ask):
             return None
         scope = _scope(tool, checked, verdict)
@@ -172,7 +171,8 @@ class Dispatcher:
             why = f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})"
             return self._refuse(call, tool, why)
         what = f"{tool.name} {self._subject(tool, call)}"
-        question = Question(call, what, verdict.why, _detail(tool, checked), _covered(scope))
+        detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
+        question = Question(call, what, verdict.why, detail, _covered(scope))
         engine.emit(event.Asked(question))
         await engine.shown()
         answer = await self.approver.ask(question)
@@ -247,8 +247,20 @@ def _covered(scope: tuple[str, ...]) -> str:
     return f"{name} of {', '.join(paths)} this session" if paths else f"every such {name} call this session"
 
 
-def _detail(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """What a person needs to see before saying yes: the command, or what is written."""
+def _detail(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> str:
+    """What a person needs to see before saying yes: the command, the diff of what would change, else what is asked."""
     if tool.effect is Effect.RUN:
         return str(arguments.get(tool.subject, ""))
-    return "\n".join(f"{key}: {value}" for key, value in arguments.items())
+    diff = tool.preview(arguments, cwd) if tool.preview else ""
+    return diff or "\n".join(f"{key}: {_readable(value)}" for key, value in arguments.items())
+
+
+def _readable(value: Any) -> str:
+    """A text as it is, on lines of its own where it has several; anything else as JSON, and its texts likewise."""
+    if isinstance(value, str):
+        return f"\n{value}" if "\n" in value else value
+    if isinstance(value, Mapping):
+        return "".join(f"\n  {key}: {_readable(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return "".join(f"\n- {_readable(item)}" for item in value)
+    return json.dumps(value, ensure_ascii=False)

@@ -14,10 +14,16 @@ LONG_LINE = 8192
 """Characters after which an unfinished line is cut."""
 LONG_BLOCK = 400
 """Lines after which a block is given out at the next line."""
+LARGE_BLOCK = 32_768
+"""Characters after which it is; in a list either waits for the next item, but not for longer than as much again."""
 
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})\s*([^\s`]*)")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})\s*(.*)")
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
 _ITEM = re.compile(r" {0,3}([-*+]|\d{1,9}[.)])(\s|$)")
+_BREAKS_IN = re.compile(r" {0,3}([-*+]|1[.)])\s+\S")
+_RULE = re.compile(r" {0,3}([-*_])[ \t]*(\1[ \t]*){2,}$")
+DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+"""The second line of a table, which is repeated with its head where a long table is given out in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +33,12 @@ class Block:
     text: str
     fence: bool = False
     """`text` is the inside of a code fence."""
-    language: str = ""
+    info: str = ""
+    """What stands behind the marks that open the fence: the language, perhaps a file's name."""
     begins: bool = True
-    """False for a later part of the same fence or list."""
+    """False for a later part of the same fence, list or line."""
+    torn: bool = False
+    """A later part of one long line: what its first characters would mean at the beginning of a line does not count."""
 
 
 class Blocks:
@@ -39,11 +48,39 @@ class Blocks:
         self._pieces: list[str] = []
         self._length = 0
         self._lines: list[str] = []
+        self._size = 0
         self._list = False
         self._blank = 0
         self._fence = ""
-        self._language = ""
+        self._indent = 0
+        self._info = ""
         self._continued = False
+        self._torn = False
+
+    @property
+    def in_fence(self) -> bool:
+        """A fence is open."""
+        return bool(self._fence)
+
+    @property
+    def later(self) -> bool:
+        """What is open is a later part of something that has begun before."""
+        return self._continued or self._torn
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is open."""
+        return not (self._length or self._lines or self._fence)
+
+    def tail(self, most: int) -> str:
+        """The end of the open block, at most about `most` characters of it."""
+        kept, size = ["".join(self._pieces)[-most:]], self._length
+        for line in reversed(self._lines):
+            if size >= most:
+                break
+            kept.append(line)
+            size += len(line) + 1
+        return "\n".join(reversed(kept))
 
     def feed(self, text: str) -> Iterator[Block]:
         """The blocks that `text` finishes."""
@@ -52,7 +89,9 @@ class Blocks:
             self._pieces.append(line)
             yield from self._cut("".join(self._pieces))
             yield from self._line("".join(self._pieces))
-            self._pieces, self._length = [], 0
+            if self._torn:
+                yield from self._give(ends=True)
+            self._pieces, self._length, self._torn = [], 0, False
         if rest:
             self._pieces.append(rest)
             self._length += len(rest)
@@ -66,6 +105,7 @@ class Blocks:
             yield from self._line(line[start:end])
             if not self._fence:
                 yield from self._give(ends=True)
+                self._torn = True
             start = end
         self._pieces, self._length = [line[start:]], len(line) - start
 
@@ -76,7 +116,7 @@ class Blocks:
             self._pieces, self._length = [], 0
             yield from self._line(line)
         yield from self._give(ends=True)
-        self._fence = ""
+        self._fence, self._torn = "", False
 
     def _line(self, line: str) -> Iterator[Block]:
         if self._fence:
@@ -85,7 +125,7 @@ class Blocks:
                 yield from self._give(ends=True)
                 self._fence = ""
                 return
-            self._lines.append(line)
+            self._add(line[min(self._indent, len(line) - len(line.lstrip(" "))) :])
         elif not line.strip():
             if not self._list:
                 yield from self._give(ends=True)
@@ -94,33 +134,48 @@ class Blocks:
             return
         else:
             yield from self._opening(line)
-        if len(self._lines) >= LONG_BLOCK:
-            yield from self._give(ends=False)
+        if len(self._lines) >= LONG_BLOCK or self._size >= LARGE_BLOCK:
+            whole = not self._list or len(self._lines) >= 2 * LONG_BLOCK or self._size >= 2 * LARGE_BLOCK
+            if whole:
+                yield from self._give(ends=False)
 
     def _opening(self, line: str) -> Iterator[Block]:
-        inside = self._list and (line.startswith(("  ", "\t")) or _ITEM.match(line))
+        item = not self._torn and _ITEM.match(line) and not _RULE.match(line)
+        inside = self._list and (line.startswith(("  ", "\t")) or item)
         if self._list and self._blank and not inside:
+            yield from self._give(ends=True)
+        elif self._list and item and not line.startswith(" "):
+            if len(self._lines) >= LONG_BLOCK or self._size >= LARGE_BLOCK:
+                yield from self._give(ends=False)
+        elif self._lines and not self._list and not self._continued and item and _BREAKS_IN.match(line):
             yield from self._give(ends=True)
         if self._blank:
             self._lines += [""] * self._blank
             self._blank = 0
-        fence = None if inside else _FENCE.match(line)
+        fence = None if inside or self._torn else _FENCE.match(line)
         if fence:
             yield from self._give(ends=True)
-            self._fence, self._language = fence[1], fence[2]
+            self._fence, self._info = fence[1], fence[2].strip()
+            self._indent = len(line) - len(line.lstrip(" "))
             return
-        if _HEADING.match(line) and not inside:
+        if not inside and not self._torn and _HEADING.match(line):
             yield from self._give(ends=True)
             yield Block(line)
             return
         if not self._lines and not self._continued:
-            self._list = bool(_ITEM.match(line))
+            self._list = bool(item)
+        self._add(line)
+
+    def _add(self, line: str) -> None:
         self._lines.append(line)
+        self._size += len(line) + 1
 
     def _give(self, *, ends: bool) -> Iterator[Block]:
         if self._lines or (self._fence and ends and not self._continued):
-            yield Block("\n".join(self._lines), bool(self._fence), self._language, not self._continued)
-        self._lines, self._blank = [], 0
+            begins = not (self._continued or self._torn)
+            yield Block("\n".join(self._lines), bool(self._fence), self._info, begins, self._torn)
+        head = self._lines[:2] if not ends and len(self._lines) > 2 and DELIMITER.match(self._lines[1]) else []
+        self._lines, self._size, self._blank = head, 0, 0
         self._continued = not ends
         if ends:
-            self._list, self._language = False, "" if not self._fence else self._language
+            self._list, self._info = False, "" if not self._fence else self._info

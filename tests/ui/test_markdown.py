@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.ui.blocks import LONG_BLOCK, LONG_LINE, Blocks
-from nexus_cli.ui.markdown import Markdown
+from nexus_cli.ui.blocks import LARGE_BLOCK, LONG_BLOCK, LONG_LINE, Blocks
+from nexus_cli.ui.markdown import DEEPEST, Markdown
+from nexus_cli.ui.rich_cells import cells, cut, fold, last, wrap
+from nexus_cli.ui.rich_table import shares
+from nexus_cli.ui.theme import ASCII, Theme
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 SAMPLE = """# Title
@@ -72,7 +75,7 @@ def test_every_kind_of_block_is_shown() -> None:
         "<div>",
         "http://x.y",
         " • one",
-        "1 nested",
+        "1. nested",
         "more of it",
         "[red]y",
         "half open",
@@ -151,3 +154,175 @@ def test_without_colour_there_is_no_control_code() -> None:
 @pytest.mark.parametrize("width", [10, 20, 80])
 def test_lines_stay_in_the_width(width: int) -> None:
     assert max(map(len, whole("word " * 100, width).splitlines())) <= width
+
+
+WIDE = """| name | what it is | n |
+|:-----|:----------:|--:|
+| alpha | a long cell that has to wrap when the table is wider than the terminal is | 12345 |
+| b | supercalifragilisticexpialidocious_and_more_without_blanks | 1 |
+| 漢字 | wide | 22 |
+"""
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 120, 300])
+def test_a_table_fits_and_loses_nothing_at_any_width(width: int) -> None:
+    shown = whole(WIDE, width)
+    assert all(cells(line) <= width for line in shown.split("\n"))
+    letters = "".join(sorted(char for char in shown if char.isalnum()))
+    assert letters == "".join(sorted(char for char in WIDE if char.isalnum()))
+
+
+def test_columns_are_aligned_as_the_table_says_and_thin_ones_become_lines() -> None:
+    assert whole("| l | c | r |\n|:--|:-:|--:|\n| a | b | c |\n| long one | long two | long three |\n", 40) == (
+        "l            c               r\n────────  ────────  ──────────\n"
+        "a            b               c\nlong one  long two  long three\n"
+    )
+    many = whole("|" + "head|" * 12 + "\n|" + "-|" * 12 + "\n|" + "value|" * 12, 40)
+    assert many == "head: value\n" * 12
+    assert whole("|a|\n|-|\n", 20) == "a\n─\n"
+
+
+def test_cells_beyond_the_head_of_a_table_are_shown() -> None:
+    assert whole("| a | b |\n|---|---|\n| 1 | 2 | 3 | 4 |\n| 5 |\n").split() == [
+        *("a", "b"),
+        *("─", "─", "─", "─"),
+        *("1", "2", "3", "4"),
+        "5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "room", "given"),
+    [
+        ([3, 4], 20, [3, 4]),
+        ([3, 100], 20, [3, 17]),
+        ([100, 100], 21, [10, 11]),
+        ([2, 2, 2], 4, None),
+        ([100, 100, 100], 12, None),
+        ([], 10, []),
+        ([0, 5], 6, [1, 5]),
+    ],
+)
+def test_what_columns_share(wanted: list[int], room: int, given: list[int] | None) -> None:
+    assert shares(wanted, room) == given
+
+
+def test_a_very_long_table_repeats_its_head_in_each_part() -> None:
+    shown = whole("| head | b |\n|--|--|\n" + "| x | y |\n" * (2 * LONG_BLOCK), 40)
+    assert shown.count("x") == 2 * LONG_BLOCK and shown.count("head") == 3 and "|" not in shown
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_lists_nest_number_and_tick_at_any_width(width: int) -> None:
+    text = "- a\n  1. one\n  2. two\n     - deep\n- [ ] open\n- [x] done\n\n9. nine\n10. ten\n"
+    assert whole(text, width).rstrip("\n").split("\n") == [
+        " • a",
+        "   1. one",
+        "   2. two",
+        "       • deep",
+        " [ ] open",
+        " [x] done",
+        "",
+        " 9. nine",
+        "10. ten",
+    ]
+    deep = "".join("   " * level + f"- level{level}\n" for level in range(15))
+    assert [f"level{level}" in whole(deep, width).replace("\n", "").replace(" ", "") for level in range(15)] == [
+        True
+    ] * 15
+
+
+def test_what_is_nested_too_deep_is_shown_as_it_was_written() -> None:
+    for text in ("> " * 3 * DEEPEST + "end", "".join("  " * n + "- x\n" for n in range(300)), "[" * 3000 + "x"):
+        shown = whole(text, 80)
+        assert shown.count("x") == text.count("x") and ("end" in shown) == ("end" in text)
+
+
+def test_a_fence_in_a_list_is_code_and_a_list_after_it_goes_on() -> None:
+    shown = whole("1. do\n   ```sh\n   # no heading\n\n   ls\n   ```\n2. then\n```\n- code\n```\n3. last\n", 60)
+    assert shown == "1. do\n       # no heading\n\n       ls\n2. then\n\n    - code\n\n3. last\n"
+
+
+def test_a_list_may_follow_a_paragraph_at_once_and_what_a_fence_is_called_is_told() -> None:
+    assert whole("Text:\n- a\n- b\n\nmore\n---\n") == "Text:\n\n • a\n • b\n\n## more\n"
+    assert whole("```python title=x.py\n1\n```\n```src/a.py\n2\n```\n```c++\n3\n```\n") == (
+        "python title=x.py\n    1\n\nsrc/a.py\n    2\n\n    3\n"
+    )
+
+
+def test_definitions_of_links_images_and_html_stay_and_an_address_stands_once() -> None:
+    shown = whole("[1]: http://x.y\n\n[a][1] ![alt](i.png) <b>x</b> <http://z.a> [b](http://c)", 100)
+    assert shown == "[1]: http://x.y\n\n[a][1] !alt (i.png) <b>x</b> http://z.a b (http://c)\n"
+
+
+def test_code_is_folded_without_losing_a_blank() -> None:
+    line = "x = 1;   " * 12 + "end"
+    for colour in (False, True):
+        shown = CODES.sub("", whole(f"```python\n{line}\n```", 40, colour=colour))
+        assert "".join(part[4:].ljust(36) for part in shown.split("\n")).rstrip() == line.rstrip()
+
+
+def test_a_width_that_is_asked_for_counts_for_the_next_block() -> None:
+    widths = iter([80, 20])
+    markdown = Markdown(lambda: next(widths), colour=False)
+    text = "word " * 14
+    assert markdown.feed(f"{text}\n\n{text}\n\n").split("\n")[0:3] == [text.rstrip(), "", "word word word word"]
+
+
+def test_the_open_block_can_be_looked_at() -> None:
+    markdown = Markdown(40, colour=False)
+    assert not markdown.open
+    markdown.feed("done\n\nabc")
+    assert markdown.open and not markdown.in_fence and markdown.tail() == "abc"
+    markdown.feed("\n```py\none\ntwo\nth")
+    assert markdown.in_fence and markdown.tail() == "one\ntwo\nth" and len(markdown.tail(4)) < 10
+
+
+def test_signs_and_code_follow_the_theme() -> None:
+    text = "- a\n> b\n\n---\n`c`"
+    ascii_ = Markdown(20, colour=False, theme=Theme(colour=False, signs=ASCII))
+    assert (ascii_.feed(text) + ascii_.flush()).isascii()
+    light = Markdown(20, colour=True, theme=Theme("light"))
+    assert "\x1b[34mc\x1b[0m" in light.feed(text) + light.flush()
+
+
+def test_a_torn_line_begins_no_block_in_the_middle() -> None:
+    words = "# - 1. > " * (3 * LONG_LINE // 9)
+    shown = whole("a " + words + "\n\nend", 80)
+    assert shown.replace("\n", " ").split() == ["a", *words.split(), "end"] and "•" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["word " * 50_000, "x" * 250_000, "- item\n" * 30_000, "```\n" + "code\n" * 40_000, "[" * 200_000, "a\n" * 90_000],
+)
+def test_a_block_is_never_larger_than_a_fixed_bound(text: str) -> None:
+    blocks = Blocks()
+    sizes = [
+        len(block.text) for start in range(0, len(text), 1000) for block in blocks.feed(text[start : start + 1000])
+    ]
+    sizes += [len(block.text) for block in blocks.flush()]
+    assert max(sizes) <= 2 * LARGE_BLOCK + LONG_LINE and len(sizes) >= len(text) // (2 * LARGE_BLOCK + LONG_LINE)
+
+
+STRANGE = st.text(
+    st.one_of(
+        st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), st.sampled_from("👩\u200d💻❤\ufe0f漢e\u0301 ")
+    )
+)
+
+
+@given(STRANGE, st.integers(2, 40))
+def test_pieces_fit_and_join_to_the_line(text: str, width: int) -> None:
+    pieces = list(fold(text, width))
+    assert "".join(pieces) == text and all(cells(piece) <= width for piece in pieces)
+    wrapped = list(wrap(text, width))
+    assert all(cells(line) <= width for line in wrapped)
+    assert "".join("".join(wrapped).split()) == "".join(text.split())
+    assert cells(cut(text, width, "…")) <= width and cells(last(text, width, "…")) <= width
+
+
+def test_a_cut_never_parts_a_joined_character() -> None:
+    assert list(fold("ae\u0301", 2)) == ["ae\u0301"]
+    assert list(fold("ab👩\u200d💻c", 4)) == ["ab", "👩\u200d💻", "c"]
+    assert cut("漢字", 3, "…") == "漢…" and last("漢字", 3, "…") == "…字" and cut("漢", 1) == ""

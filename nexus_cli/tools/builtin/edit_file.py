@@ -12,6 +12,8 @@ from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.atomic import replace_file
 from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
+from nexus_cli.tools.preview import LARGEST, unified
+from nexus_cli.tools.preview import preview as preview_of
 from nexus_cli.tools.substitution import apply_edits, short_diff
 from nexus_cli.tools.text import decode
 from nexus_cli.tools.threads import Stop, finish
@@ -20,6 +22,7 @@ from nexus_cli.tools.threads import Stop, finish
 @dataclass(frozen=True, slots=True)
 class _Edited:
     digest: str
+    told: str
     diff: str
 
 
@@ -31,15 +34,26 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         target = real(path, context.cwd)
         known = seen.digest(str(target))
         edited = await finish(
-            lambda stop: _edit(target, arguments["edits"], known, stop),
+            lambda stop: _edit(target, arguments["edits"], known, in_project(target, context.project), stop),
             lambda done: seen.note(str(target), done.digest, "changed"),
         )
     except (OSError, Refused) as error:
         return ToolResult(error=f"{problem(path, error)}\nNothing was changed.")
-    return ToolResult(edited.diff, changed=(in_project(target, context.project),))
+    return ToolResult(edited.told, changed=(in_project(target, context.project),), diff=edited.diff)
 
 
-def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, stop: Stop) -> _Edited:
+def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
+    """What the edits would change, as a unified diff; "" where they do not fit."""
+
+    def change(before: str | None) -> str:
+        if before is None:
+            raise Refused("there is no such file")
+        return apply_edits(before, arguments["edits"], Stop())
+
+    return preview_of(arguments["path"], cwd, change)
+
+
+def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _Edited:
     if not edits:
         raise Refused("`edits` is empty")
     content = read(target)
@@ -60,7 +74,9 @@ def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, s
     if len(data) > HARD_LIMIT:
         raise Refused("would be over 64 MiB")
     replace_file(target, data, stop, expected=content.digest)
-    return _Edited(digest(data), short_diff(text.text, after) or "only line ends changed")
+    small = len(content.data) <= LARGEST and len(data) <= LARGEST
+    diff = unified(text.text, after, name) if small else ""
+    return _Edited(digest(data), short_diff(text.text, after) or "only line ends changed", diff)
 
 
 TOOL = Tool(
@@ -90,5 +106,6 @@ TOOL = Tool(
     effect=Effect.EDIT,
     subject="path",
     paths=lambda arguments: (arguments["path"],),
+    preview=preview,
     needs=(Seen,),
 )

@@ -13,6 +13,8 @@ from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.atomic import replace_file
 from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
+from nexus_cli.tools.preview import LARGEST, unified
+from nexus_cli.tools.preview import preview as preview_of
 from nexus_cli.tools.text import decode
 from nexus_cli.tools.threads import Stop, finish
 
@@ -21,6 +23,7 @@ from nexus_cli.tools.threads import Stop, finish
 class _Written:
     digest: str
     how: str
+    diff: str
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -33,16 +36,32 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             raise Refused("the working folder is gone")
         known = seen.digest(str(target))
         written = await finish(
-            lambda stop: _write(target, content, known, stop),
+            lambda stop: _write(target, content, known, in_project(target, context.project), stop),
             lambda done: seen.note(str(target), done.digest, "changed"),
         )
     except (OSError, Refused) as error:
         return ToolResult(error=problem(path, error))
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
-    return ToolResult(f"{written.how} {path}, {lines} lines", changed=(in_project(target, context.project),))
+    told = f"{written.how} {path}, {lines} lines"
+    return ToolResult(told, changed=(in_project(target, context.project),), diff=written.diff)
 
 
-def _write(target: Path, content: str, known: str | None, stop: Stop) -> _Written:
+def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
+    """What writing would change, as a unified diff; "" where that cannot be told."""
+    return preview_of(arguments["path"], cwd, lambda before: str(arguments["content"]))
+
+
+def _diff(old: bytes | None, data: bytes, content: str, name: str) -> str:
+    """What was written instead of `old` (None: a new file)."""
+    if len(data) > LARGEST or len(old or b"") > LARGEST:
+        return ""
+    before = decode(old) if old is not None else None
+    if old and before is None:
+        return ""
+    return unified(None if before is None else before.text, content, name)
+
+
+def _write(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _Written:
     old = None
     try:
         old = read(target)
@@ -60,7 +79,8 @@ def _write(target: Path, content: str, known: str | None, stop: Stop) -> _Writte
     if len(data) > HARD_LIMIT:
         raise Refused("would be over 64 MiB")
     replace_file(target, data, stop, expected=None if old is None else old.digest)
-    return _Written(digest(data), "created" if old is None else "replaced")
+    diff = _diff(None if old is None else old.data, data, content, name)
+    return _Written(digest(data), "created" if old is None else "replaced", diff)
 
 
 def _like(old: bytes, content: str) -> bytes:
@@ -88,5 +108,6 @@ TOOL = Tool(
     effect=Effect.EDIT,
     subject="path",
     paths=lambda arguments: (arguments["path"],),
+    preview=preview,
     needs=(Seen,),
 )

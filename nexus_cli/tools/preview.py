@@ -1,0 +1,117 @@
+"""Unified diffs of whole files: what a change did, and what a call would do. For a person; the model is told less.
+
+Reading bytes is in `files`, what they mean in `text`. The work is bounded however large and however different the two
+texts are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+from nexus_cli.core.message import sound
+from nexus_cli.tools.files import Refused, read, real
+from nexus_cli.tools.text import decode
+
+LARGEST = 1 << 20
+"""Bytes of a file above which no diff is made."""
+MOST = 200_000
+"""Characters of a diff that are kept."""
+_CONTEXT = 3
+_COMPARED = 4_000_000
+"""Lines before times lines after, beyond what both begin and end with, up to which lines are matched one by one."""
+
+
+def unified(before: str | None, after: str, name: str) -> str:
+    """The change of the file `name` from `before` (None: there was none) to `after`; "" when no text changes.
+
+    In the form of `diff -u`, without times. Line ends are not compared. A diff longer than `MOST` ends in a line that
+    counts what is missing.
+    """
+    old, new = _lines(before or ""), _lines(after)
+    if old == new and before is not None:
+        return ""
+    label = " ".join(name.split())
+    source = "/dev/null" if before is None else f"a/{label}"
+    hunks = _hunks(old, new)
+    return sound(_bounded([f"--- {source}", f"+++ b/{label}", *hunks]))
+
+
+def preview(path: str, cwd: Path, change: Callable[[str | None], str]) -> str:
+    """The diff of what `change` makes of the text of the file at `path` (None: there is no file).
+
+    "" where it cannot be told: binary or over `LARGEST`, unreadable, or `change` raises `Refused`.
+    """
+    try:
+        target = real(path, cwd)
+        try:
+            content = read(target, LARGEST)
+        except FileNotFoundError:
+            return unified(None, change(None), path)
+        text = None if content.beyond else decode(content.data)
+        if text is None:
+            return ""
+        after = change(text.text)
+        return unified(text.text, after, path) if len(after) <= LARGEST else ""
+    except (OSError, ValueError, Refused):
+        return ""
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text; a last one without an end is marked, as a diff marks it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines[-1]:
+        lines[-1] += "\n\\ No newline at end of file"
+        return lines
+    return lines[:-1]
+
+
+def _hunks(old: list[str], new: list[str]) -> list[str]:
+    """What changed with three lines of context."""
+    shortest = min(len(old), len(new))
+    first = next((at for at in range(shortest) if old[at] != new[at]), shortest)
+    tail = 0
+    while tail < shortest - first and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    if not 0 < (len(old) - first - tail) * (len(new) - first - tail) <= _COMPARED:
+        return _replaced(old, new, first, tail)
+    start, rest = max(0, first - _CONTEXT), max(0, tail - _CONTEXT)
+    made = difflib.unified_diff(old[start : len(old) - rest], new[start : len(new) - rest], lineterm="", n=_CONTEXT)
+    return [_moved(line, start) if line.startswith("@@ ") else line for line in list(made)[2:]]
+
+
+def _moved(header: str, offset: int) -> str:
+    """A hunk's header for a text that begins `offset` lines earlier."""
+    _, old, new, _ = header.split(" ", 3)
+    starts = []
+    for part in (old, new):
+        begin, comma, count = part[1:].partition(",")
+        starts.append(f"{part[0]}{int(begin) + offset}{comma}{count}")
+    return f"@@ {starts[0]} {starts[1]} @@"
+
+
+def _replaced(old: list[str], new: list[str], first: int, tail: int) -> list[str]:
+    """One hunk: all lines between the common beginning and end."""
+    start = max(0, first - _CONTEXT)
+    before, after = len(old) - tail, len(new) - tail
+    close = old[before : before + _CONTEXT]
+    counts = (before + len(close) - start, after + len(close) - start)
+    spans = [f"{start + bool(count)}{'' if count == 1 else f',{count}'}" for count in counts]
+    return [
+        f"@@ -{spans[0]} +{spans[1]} @@",
+        *(" " + line for line in old[start:first]),
+        *("-" + line for line in old[first:before]),
+        *("+" + line for line in new[first:after]),
+        *(" " + line for line in close),
+    ]
+
+
+def _bounded(lines: list[str]) -> str:
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line) + 1
+        if size > MOST and number > 2:
+            return "\n".join(lines[:number]) + f"\n\\ {len(lines) - number:,} more lines of this diff are not kept\n"
+    text = "\n".join(lines) + "\n"
+    return text if len(text) <= 2 * MOST else text[:MOST] + "\n\\ the rest of this line is not kept\n"

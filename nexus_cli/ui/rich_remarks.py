@@ -1,0 +1,68 @@
+"""The one-line texts of what a session tells besides words and calls. `ui/remarks.py` is their form on stderr."""
+
+from __future__ import annotations
+
+from nexus_cli.core.entry import Drop
+from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
+from nexus_cli.ui.status_line import dollars, short
+
+CACHED_LEAST = 1024
+"""Tokens below which providers keep nothing in a cache."""
+
+
+def dropped(drop: Drop) -> str:
+    """What was left out, why, and how to see it."""
+    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
+    return f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); /drops {drop.id}"
+
+
+def compacted(event: CompactionDone) -> str:
+    """The figures, or why it was not accepted."""
+    if not event.ok:
+        return f"not compacted: {event.why.rstrip('.')}. Nothing was changed"
+    return f"compacted: {event.before:,} tokens became {event.after:,}"
+
+
+def missed(event: CacheResult) -> str:
+    """A cache that held much less than it should; "" where it did what was expected."""
+    if event.expected < CACHED_LEAST or event.read * 2 >= event.expected:
+        return ""
+    return f"cache missed: {event.expected - event.read:,} tokens sent anew"
+
+
+def refused(outcome: Outcome) -> str:
+    """All refused calls of a turn; "" when there are none."""
+    if not outcome.denied:
+        return ""
+    calls = "; ".join(f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in outcome.denied[:5])
+    more = f" and {len(outcome.denied) - 5} more" if len(outcome.denied) > 5 else ""
+    count = "1 call was" if len(outcome.denied) == 1 else f"{len(outcome.denied)} calls were"
+    return f"{count} refused: {calls}{more}; /permissions lets more run"
+
+
+def failed(outcome: Outcome) -> str:
+    """Why a turn ended and what a person can do; "" when it was done."""
+    if not outcome.error:
+        return ""
+    hint = outcome.error.get("hint", "").rstrip(".")
+    return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
+
+
+def totals(outcome: Outcome, dot: str) -> str:
+    """What a turn took; "" where that is not worth a line."""
+    used = outcome.usage
+    if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
+        return ""
+    steps = "1 step" if outcome.steps == 1 else f"{outcome.steps:,} steps"
+    facts = [steps, lasted(outcome.seconds), f"{short(used.input)} in", f"{short(used.output)} out"]
+    if used.cost_usd is None or used.cost_usd:
+        facts.append(dollars(used.cost_usd))
+    return f" {dot} ".join(facts)
+
+
+def lasted(seconds: float) -> str:
+    """A time for a person."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"

@@ -1,0 +1,148 @@
+"""Colours and signs by what they mean. Which text means what is the business of who paints it.
+
+Only the sixteen colours of every terminal and its own foreground are used, so that its palette stays in charge; what a
+colour says is always said by a sign or a word too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+RESET = "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Signs of one cell each, but for `ok` without UTF-8."""
+
+    person: str = ">"
+    running: str = "●"
+    ok: str = "✓"
+    error: str = "✗"
+    warn: str = "!"
+    added: str = "+"
+    removed: str = "-"
+    bullet: str = "•"
+    quote: str = "▌"
+    rule: str = "─"
+    cut: str = "…"
+    dot: str = "·"
+    tab: str = "→"
+    space: str = "·"
+    """A blank at the end of a line."""
+    full: str = "█"
+    """A filled cell of a bar."""
+    empty: str = "░"
+    frames: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+    """The spinner, one character after the other."""
+
+
+UNICODE = Signs()
+ASCII = Signs(
+    running="*",
+    ok="ok",
+    error="x",
+    bullet="*",
+    quote="|",
+    rule="-",
+    cut="~",
+    dot="|",
+    tab=">",
+    space="~",
+    full="#",
+    empty=".",
+    frames="|/-\\",
+)
+
+DARK: Mapping[str, str] = {
+    "person": "1;36",
+    "dim": "2",
+    "error": "91",
+    "ok": "32",
+    "warn": "33",
+    "added": "32",
+    "removed": "91",
+    "hunk": "36",
+    "tool": "1",
+    "accent": "36",
+    "bold": "1",
+    "code": "36",
+}
+LIGHT: Mapping[str, str] = {
+    "person": "1;34",
+    "dim": "2",
+    "error": "31",
+    "ok": "32",
+    "warn": "35",
+    "added": "32",
+    "removed": "31",
+    "hunk": "34",
+    "tool": "1",
+    "accent": "34",
+    "bold": "1",
+    "code": "34",
+}
+"""Role to SGR parameters. Yellow, white, cyan and everything bright is hard to read on white."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """How a role looks."""
+
+    name: str = "dark"
+    """`dark` or `light`: the background that the colours are for."""
+    colour: bool = True
+    """Control codes are wanted."""
+    signs: Signs = field(default=UNICODE)
+
+    def paint(self, role: str, text: str) -> str:
+        """`text` with the codes of `role` around each of its lines; as it is for an unknown role or without colour."""
+        code = (LIGHT if self.name == "light" else DARK).get(role)
+        if code is None or not self.colour:
+            return text
+        start = f"\x1b[{code}m"
+        return "\n".join(
+            start + line.replace(RESET, RESET + start) + RESET if line else line for line in text.split("\n")
+        )
+
+    @property
+    def markdown_styles(self) -> Mapping[str, str]:
+        """rich's names of what Markdown is made of, and how each looks on this background."""
+        accent = "blue" if self.name == "light" else "cyan"
+        return {
+            "markdown.code": accent,
+            "markdown.code_block": accent,
+            "markdown.block_quote": "dim",
+            "markdown.hr": "dim",
+            "markdown.item.bullet": accent,
+            "markdown.item.number": accent,
+            "markdown.link": "underline",
+            "markdown.link_url": accent,
+            "markdown.table.border": "dim",
+            "markdown.table.header": "bold",
+            "markdown.h1": "bold underline",
+            "markdown.h2": "bold",
+            "markdown.h3": f"bold {accent}",
+            "markdown.h4": accent,
+            "markdown.h5": "italic",
+            "markdown.h6": "italic dim",
+        }
+
+
+def choose_theme(setting: str, environ: Mapping[str, str], colour: bool) -> Theme:
+    """The theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else dark."""
+    name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
+    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII)
+
+
+def _background(value: str) -> str:
+    """`0;15` and `0;default;15` name the background last: 7 and 15 are white, 9 to 14 are bright."""
+    last = value.rpartition(";")[2]
+    return "light" if last.isascii() and last.isdigit() and int(last) in (7, *range(9, 16)) else "dark"
+
+
+def _utf_8(environ: Mapping[str, str]) -> bool:
+    """Whether the locale writes UTF-8; where none is named the terminals of today do."""
+    named = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "UTF-8")
+    return named.lower().replace("-", "").partition("@")[0].endswith("utf8")

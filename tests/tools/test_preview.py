@@ -1,0 +1,132 @@
+"""What a person is shown before an edit: a diff that tells the truth, made without touching anything."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.session.dispatch import _detail
+from nexus_cli.tools.preview import LARGEST, MOST, unified
+
+
+def tool(desk: Any, name: str) -> Tool:
+    found: Tool = desk.registry.get(name)
+    return found
+
+
+def seen(desk: Any, name: str, **arguments: Any) -> str:
+    preview = tool(desk, name).preview
+    assert preview is not None
+    return preview(arguments, desk.project)
+
+
+def test_an_edit_is_previewed_and_nothing_is_touched(desk: Any) -> None:
+    path = desk.write("a.py", "".join(f"line {i}\n" for i in range(1, 30)))
+    edits = [{"old": "line 15\n", "new": "line fifteen\n"}]
+    shown = seen(desk, "edit_file", path="a.py", edits=edits)
+    assert shown == (
+        "--- a/a.py\n+++ b/a.py\n@@ -12,7 +12,7 @@\n line 12\n line 13\n line 14\n-line 15\n+line fifteen\n"
+        " line 16\n line 17\n line 18\n"
+    )
+    assert "line 15\n" in path.read_text() and not desk.memory.notes
+    assert desk.run("edit_file", path="a.py", edits=edits).diff == shown
+
+
+def test_a_new_file_and_a_whole_new_content_are_previewed(desk: Any) -> None:
+    assert seen(desk, "write_file", path="new/b", content="x\ny") == (
+        "--- /dev/null\n+++ b/new/b\n@@ -0,0 +1,2 @@\n+x\n+y\n\\ No newline at end of file\n"
+    )
+    assert not (desk.project / "new").exists()
+    assert desk.run("write_file", path="new/b", content="x\ny").diff.startswith("--- /dev/null\n+++ b/new/b\n")
+    assert seen(desk, "write_file", path="new/b", content="x\nz\n").endswith(
+        "@@ -1,2 +1,2 @@\n x\n-y\n\\ No newline at end of file\n+z\n"
+    )
+    assert desk.run("write_file", path="new/b", content="x\nz\n").diff.endswith("+z\n")
+    assert seen(desk, "write_file", path="new/b", content="x\nz\n") == ""
+
+
+@pytest.mark.parametrize("data", [b"\0\1\2", b"\x89PNG\r\n\x1a\n\0", b"x" * (LARGEST + 1)])
+def test_where_nothing_can_be_told_the_preview_is_empty(desk: Any, data: bytes) -> None:
+    desk.write("a", data)
+    (desk.project / "folder").mkdir()
+    os.mkfifo(desk.project / "pipe")
+    for path in ("a", "folder", "pipe", "", "\0", "a/b", "gone"):
+        assert seen(desk, "edit_file", path=path, edits=[{"old": "x", "new": "y"}]) == ""
+    for path in ("a", "folder", "pipe", "", "\0", "a/b"):
+        assert seen(desk, "write_file", path=path, content="y") == ""
+    assert seen(desk, "write_file", path="new", content="y\n" * LARGEST).endswith(
+        "more lines of this diff are not kept\n"
+    )
+
+
+def test_what_was_written_over_something_large_or_binary_has_no_diff(desk: Any) -> None:
+    desk.write("a", "a\n" * LARGEST)
+    desk.run("read_file", path="a")
+    result = desk.run("edit_file", path="a", edits=[{"old": "a\n" * LARGEST, "new": "b\n"}])
+    assert result.success and result.diff == "" and result.output
+    desk.write("b", b"\0\1")
+    desk.memory.note(str((desk.project / "b").resolve()), hashlib.sha256(b"\0\1").hexdigest(), "read")
+    assert desk.run("write_file", path="b", content="x\n").diff == ""
+
+
+def test_line_ends_alone_are_no_diff_and_stray_bytes_can_be_stored() -> None:
+    assert unified("a\r\nb\r\n", "a\nb\n", "x") == ""
+    unified("a\n", "a\n\udcff\n", "x").encode()
+    assert unified("a\n", "b\n", "na\nme\x1b").startswith("--- a/na me\x1b\n")
+
+
+def test_a_diff_is_bounded_in_length_and_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = ("".join(f"{word} {n}\n" for n in range(20_000)) for word in ("old", "new"))
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("matching so many lines takes minutes")
+
+    monkeypatch.setattr("difflib.unified_diff", never)
+    shown = unified("same\n" + old, "same\n" + new, "x")
+    assert len(shown) <= MOST + 100 and shown.endswith("more lines of this diff are not kept\n")
+    assert shown.split("\n")[2:5] == ["@@ -1,20001 +1,20001 @@", " same", "-old 0"]
+    assert len(unified(None, "x" * 900_000, "x")) <= 3 * MOST
+
+
+texts = st.lists(st.tuples(st.text("ab", max_size=2), st.sampled_from(["\n", "\n", ""])), max_size=25).map(
+    lambda lines: "".join(text + end for text, end in lines)
+)
+
+
+@given(texts, texts, st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_patch_makes_the_one_out_of_the_other(
+    tmp_path_factory: pytest.TempPathFactory, old: str, new: str, coarse: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("patch")
+    (folder / "x").write_text(old)
+    with pytest.MonkeyPatch.context() as patch:
+        if coarse:
+            patch.setattr("nexus_cli.tools.preview._COMPARED", -1)
+        made = unified(old, new, "x")
+    assert (made == "") == (old == new)
+    if made:
+        command = ["git", "apply", "-"] if shutil.which("git") else ["patch", "-p1"]
+        done = subprocess.run(command, cwd=folder, input=made.encode(), capture_output=True)
+        assert done.returncode == 0, done.stderr
+        assert (folder / "x").read_text() == new
+
+
+def test_a_question_shows_the_diff_the_command_or_readable_arguments(new_desk: Callable[[], Any]) -> None:
+    desk = new_desk()
+    desk.write("a", "one\n")
+    edit = tool(desk, "edit_file")
+    assert "-one\n+two\n" in _detail(edit, {"path": "a", "edits": [{"old": "one", "new": "two"}]}, desk.project)
+    told = _detail(edit, {"path": "gone", "edits": [{"old": "a\nb", "new": "c", "all": True}]}, desk.project)
+    assert told == "path: gone\nedits: \n- \n  old: \na\nb\n  new: c\n  all: true"
+    assert _detail(tool(desk, "bash"), {"command": "ls\npwd", "timeout": 3}, desk.project) == "ls\npwd"
+    assert tool(desk, "bash").effect is Effect.RUN
