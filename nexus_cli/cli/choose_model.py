@@ -8,26 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
-
-
-class Server(Protocol):
-    """A local server that was found."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def url(self) -> str:
-        """Where it answers."""
-
-    @property
-    def prefix(self) -> str:
-        """The provider part of its models' names, with its slash."""
+from nexus_cli.session.usable import Server, find_local, keys_present, resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +20,6 @@ class Chosen:
 
     model: str
     announce: str = ""
-
-
-def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """The key variables of the settings that are set in the environment, each with its model."""
-    keys = settings.keys.items()
-    return {name: settings.alias.get(model, model) for name, model in keys if environ.get(name, "").strip()}
-
-
-def find_local() -> Sequence[Server]:
-    """The model servers that answer on loopback now."""
-    from nexus_cli.provider.local import local_servers  # noqa: PLC0415  (only when nothing else is configured)
-
-    return local_servers()
 
 
 def choose(
@@ -68,7 +39,7 @@ def choose(
         return Chosen("")
     named = named or settings.model.strip()
     if named:
-        return Chosen(settings.alias.get(named, named))
+        return Chosen(resolved(named, settings))
     present = keys_present(environ, settings)
     if len(present) == 1:
         ((variable, model),) = present.items()

@@ -1,18 +1,21 @@
-"""`nexus config show | get | set | path`: the settings on the command line."""
+"""`nexus config show | get | set | path | edit`: the settings on the command line."""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import show, show_json
+from nexus_cli.cli.tell import tell
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.setting_rules import Scalar
 from nexus_cli.core.settings import Loaded, load_settings, quoted, rule_for, split_key, unknown_key
+from nexus_cli.ui.stream import Quietly, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")
 
@@ -83,3 +86,22 @@ def path() -> int:
     """Print where the personal config.toml lies, whether it is there or not."""
     show(str(places().settings))
     return 0
+
+
+@app.command("edit")
+def edit() -> int:
+    """Edit the personal config.toml with $VISUAL or $EDITOR; one that cannot be read does not take its place."""
+    from nexus_cli.cli.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
+
+    changed = edit_settings(places(), defaults(), os.environ, _again)
+    tell(f"nexus: {places().settings} was written." if changed else "nexus: nothing was changed.")
+    return 0
+
+
+def _again(error: NexusError) -> bool:
+    """Whether the person wants to mend what they wrote; nobody can be asked without a terminal."""
+    if not (os.isatty(0) and os.isatty(2)):
+        return False
+    tell(error.line)
+    Quietly(Stream(2)).write("[e]dit again, anything else keeps the file as it was: ")
+    return sys.stdin.readline().strip().lower() in ("e", "edit")

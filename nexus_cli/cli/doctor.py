@@ -18,12 +18,13 @@ from pathlib import Path
 import typer
 
 from nexus_cli import __version__
-from nexus_cli.cli.choose_model import choose, find_local, keys_present
+from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import Places, defaults, places
 from nexus_cli.core.settings import Settings, load_settings
+from nexus_cli.session.usable import find_local, keys_present
 from nexus_cli.ui.reports import doctor_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -1,9 +1,14 @@
-"""Writes one setting into the personal config.toml: comments and order stay, and the file is replaced whole."""
+"""Changes the personal config.toml: one setting, comments and order kept, or the whole of it in an editor.
+
+The file is replaced whole, and only by one that can be read.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +66,54 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
         read_values(path)
         raise
     _edit(document, split_key(key), value)
-    after = tomlkit.dumps(document)
-    consistent(build(read_values(defaults_dir / "config.toml") | parse_values(after, path)), path)
+    _write(path, tomlkit.dumps(document), defaults_dir)
+
+
+def edit_settings(
+    places: Places, defaults_dir: Path, environ: Mapping[str, str], again: Callable[[NexusError], bool]
+) -> bool:
+    """Let the person edit the whole file, one of comments alone where there is none; False when nothing was changed.
+
+    A text that is broken is asked about with its error (file, line, what is wrong): with `again` the editor opens once
+    more, else that error is raised and the file is as it was. Raises `NexusError` also when the editor fails.
+    """
+    from nexus_cli.ui.editor import edit  # noqa: PLC0415  (only for this command)
+
+    path = Path(os.path.realpath(places.settings))
     try:
-        _replace(path, after)
+        first = path.read_bytes().decode("utf-8-sig") if path.exists() else template(defaults_dir)
+    except (OSError, UnicodeDecodeError):
+        read_values(path)
+        raise
+    text = first
+    while True:
+        left = asyncio.run(edit(text, environ)).rstrip() + "\n"
+        if left.strip() == first.strip():
+            return False
+        try:
+            _write(path, left, defaults_dir)
+            return True
+        except NexusError as error:
+            if not again(error):
+                hint = f"{error.hint}; the file is as it was" if error.hint else "The file is as it was"
+                raise NexusError(error.kind, error.what, error.why, hint) from None
+        text = left
+
+
+def template(defaults_dir: Path) -> str:
+    """The packaged settings as a file of one's own: every value is a comment, so that its default holds."""
+    lines = (defaults_dir / "config.toml").read_text(encoding="utf-8").splitlines()
+    start = next((number for number, line in enumerate(lines) if not line.strip()), 0)
+    settings = [f"# {line}" if line[:1] not in ("", "#", "[") else line for line in lines[start:]]
+    head = "# Your settings. What begins with `#` is a comment: take the sign away to give a value of your own."
+    return "\n".join([head, *settings]) + "\n"
+
+
+def _write(path: Path, text: str, defaults_dir: Path) -> None:
+    """Replace the file by `text` if that can be read as settings."""
+    consistent(build(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
+    try:
+        _replace(path, text)
     except OSError as error:
         raise NexusError(
             "config", str(path), f"cannot be written ({error.strerror})", "Check the permissions of its folder"

@@ -1,9 +1,10 @@
-"""`nexus sessions list | show | fork | rename | delete`: shells around the ledger and its reports."""
+"""`nexus sessions list | show | search | export | fork | rename | delete`: shells around the ledger and its reports."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,9 +15,12 @@ from nexus_cli.cli.tell import tell
 from nexus_cli.cli.which_session import open_ledger
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import sound
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.reports import sessions as reports
-from nexus_cli.ui.reports import session_text, sessions_text
+from nexus_cli.session.reports.export import FORMATS, exported, save
+from nexus_cli.ui.door import through
+from nexus_cli.ui.reports import search_text, session_text, sessions_text
 from nexus_cli.ui.stream import Quietly, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
@@ -47,6 +51,43 @@ def show_session(key: Key, json: Json = False) -> int:
         show_json(value)
     else:
         show(session_text(value, columns()))
+    return 0
+
+
+@app.command("search")
+def search(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for, letter case aside; plain text.")],
+    everywhere: Annotated[bool, typer.Option("--all", help="Sessions of every folder.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="At most so many places.")] = 20,
+    json: Json = False,
+) -> int:
+    """Look for words in what was said and done in the sessions of this folder; the newest places first."""
+    value = reports.search(open_ledger(), sound(text), None if everywhere else str(working_folder()), limit)
+    if json:
+        show_json(value)
+    else:
+        show(search_text(value, columns()))
+    return 0
+
+
+@app.command("export")
+def export(
+    key: Key,
+    form: Annotated[str, typer.Option("--format", metavar="md|jsonl", help="Markdown, or JSON Lines.")] = "",
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="A new file instead of stdout.")] = "",
+) -> int:
+    """Write a whole session as Markdown or as JSON Lines. Without --format the ending of FILE decides."""
+    form = form or ("jsonl" if output.casefold().endswith(".jsonl") else "md")
+    if form not in FORMATS:
+        raise NexusError("usage", f"wrong value for --format: '{form}'", "it is md or jsonl", "Give one of them")
+    ledger = open_ledger()
+    pieces = exported(ledger, ledger.find_session(key).id, form)
+    if output and output != "-":
+        tell(f"nexus: written to {save(pieces, Path(output).absolute(), beside=False)}.")
+        return 0
+    stream = Stream(1)
+    for piece in pieces:
+        stream.write(through(piece) if stream.terminal else piece)
     return 0
 
 

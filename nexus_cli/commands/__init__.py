@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 
 from nexus_cli.commands.command import GROUPS, Command
+from nexus_cli.core.errors import NexusError
 
-_NO_COMMAND = {"command"}
+_NO_COMMAND = {"command", "line"}
 
 
 @cache
@@ -21,10 +22,21 @@ def discover() -> dict[str, Command]:
         if module.name in _NO_COMMAND:
             continue
         command: Command = import_module(f"{__name__}.{module.name}").COMMAND
-        if command.name in found:
-            raise ValueError(f"two commands are called /{command.name}")
+        taken = {name for other in found.values() for name in (other.name, *other.aliases)}
+        for name in taken.intersection((command.name, *command.aliases)):
+            raise ValueError(f"two commands are called /{name}")
         found[command.name] = command
     return dict(sorted(found.items(), key=lambda item: (GROUPS.index(item[1].group), item[0])))
+
+
+def find(name: str, commands: Mapping[str, Command]) -> Command:
+    """The command of this name or alias; `NexusError("usage", ...)` that names the nearest where there is none."""
+    named = {alias: command for command in commands.values() for alias in command.aliases} | dict(commands)
+    if name in named:
+        return named[name]
+    near = nearest(name, named)
+    hint = f"The nearest is /{near}" if near else "/help lists them"
+    raise NexusError("usage", f"there is no command /{name}", "nexus does not know it", hint)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

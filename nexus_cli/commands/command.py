@@ -106,6 +106,8 @@ class Command:
     """Only while no turn runs."""
     complete: Callable[[Desk], Sequence[str]] | None = None
     """What the argument may be, for completion; quick."""
+    aliases: tuple[str, ...] = ()
+    """Other names that are understood and not listed; see `nexus_cli.commands.find`."""
 
     @property
     def summary(self) -> str:

@@ -73,6 +73,12 @@ def of_session(db: Database, session: int) -> list[int]:
     return [int(row[0]) for row in db.all("SELECT id FROM lanes WHERE session = ? ORDER BY id", session)]
 
 
+def agent_of(db: Database, lane: int) -> str:
+    """Whose lane it is: `main`, `compact`; "" when there is no such lane."""
+    row = db.one("SELECT agent FROM lanes WHERE id = ?", lane)
+    return str(row[0]) if row else ""
+
+
 def last_id(db: Database, lane: int) -> int:
     """Id of the newest entry that `lane` shows, 0 when there is none."""
     row = db.one(

@@ -15,10 +15,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import drops, entries, epochs, figures, forking, lanes, purge, requests, sessions, traces
+from nexus_cli.ledger import search as searching
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.holds import Hold
 from nexus_cli.ledger.opening import lock_folder, memory, on_disk
 from nexus_cli.ledger.requests import RequestRow
+from nexus_cli.ledger.search import Found
 from nexus_cli.ledger.sessions import SessionInfo
 
 
@@ -86,6 +88,10 @@ class Ledger:
     def sessions(self, folder: str | None = None, limit: int = 50) -> list[SessionInfo]:
         """The last used first."""
         return sessions.listing(self._db, folder, limit)
+
+    def search(self, text: str, folder: str | None = None, limit: int = 20) -> Found:
+        """Where `text` occurs in the sessions of one folder or of all, the newest entry first."""
+        return searching.search(self._db, text, folder, limit)
 
     def rename_session(self, session: str, name: str) -> None:
         """Give it another name; "" takes its name away."""
@@ -202,6 +208,10 @@ class Ledger:
     def lanes(self, session: str) -> list[int]:
         """The lanes of a session, the main one first."""
         return lanes.of_session(self._db, sessions.key_of(self._db, session))
+
+    def agent(self, lane: int) -> str:
+        """Whose lane it is: `main`, or what a side lane was opened for."""
+        return lanes.agent_of(self._db, lane)
 
     def newest_request(self, lane: int) -> RequestRow | None:
         """The newest request of a lane, or None."""

@@ -108,9 +108,37 @@ def test_model_list_has_what_is_usable_now_with_its_prices(nexus: Run, config: P
 
 
 def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:
-    from nexus_cli.cli.model import _served
+    from nexus_cli.session.reports.models import _served
 
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     assert _served(f"http://127.0.0.1:{port}") == []
+
+
+def test_model_show_tells_all_that_is_known(nexus: Run, config: Path) -> None:
+    import json
+
+    config.write_text('[alias]\nfast = "openai/gpt-5.4-mini"\n')
+    value = json.loads(nexus("model", "show", "fast", "--json").stdout)
+    assert value["name"] == "openai/gpt-5.4-mini" and value["provider"] == "openai"
+    assert value["because"] == ["alias fast"]
+    assert value["known"] and value["window"] > 100_000 and value["input_price"] > 0
+    shown = nexus("model", "show", "anthropic/claude-sonnet-5").stdout.decode()
+    assert "provider" in shown and "anthropic" in shown and "per million tokens" in shown
+    unknown = nexus("model", "show", "openai/not-in-any-table").stdout.decode()
+    assert "128,000?" in unknown and "unknown" in unknown
+    nobody = nexus("model", "show", "not-a-model-at-all")
+    assert nobody.returncode == 2 and b"no provider is known" in nobody.stderr
+
+
+def test_model_use_writes_the_personal_setting(nexus: Run, config: Path) -> None:
+    config.write_text('# mine\n[alias]\nfast = "openai/gpt-5.4-mini"\n')
+    assert nexus("model", "use", "fast").returncode == 0
+    assert nexus("config", "get", "model").stdout == b"fast\n" and "# mine" in config.read_text()
+    told = nexus("model", "use", "openai/not-in-any-table", env={"NEXUS_MODEL": "other/one"})
+    assert told.returncode == 0 and b"is unknown" in told.stderr and b"NEXUS_MODEL is set" in told.stderr
+    before = config.read_bytes()
+    for name in ("not-a-model-at-all", "openai/", "", "[/bold]"):
+        assert nexus("model", "use", name).returncode == 2
+    assert config.read_bytes() == before

@@ -55,6 +55,11 @@ def test_joined_ranges_are_the_original(nexus: Run, session: str, cut: int) -> N
         (["sessions", "delete", "nope"], b"nope"),
         (["replay", "--session", "nope"], b"nope"),
         (["context", "--step", "7"], b"--step 7"),
+        (["sessions", "search", "  "], b"nothing to search for"),
+        (["sessions", "search", "x", "--limit", "0"], b"--limit"),
+        (["sessions", "export", "nope"], b"nope"),
+        (["sessions", "export", "01", "--format", "pdf"], b"md or jsonl"),
+        (["sessions", "export", "01", "--output", "no/such/file.md"], b"no such file"),
     ],
 )
 def test_what_is_not_there_is_one_line_and_exit_2(nexus: Run, session: str, arguments: list[str], why: bytes) -> None:
@@ -103,3 +108,43 @@ def test_the_context_of_a_new_session_needs_no_model(nexus: Run) -> None:
     value = json.loads(nexus("context", "--json").stdout)
     assert value["budget"]["window"] == 128_000 and value["pending"] and value["request_sha256"] is None
     assert b"tokens used" in nexus("context").stdout
+
+
+@pytest.mark.parametrize("text", ["FIX", "please \x1b[2J", "fix"])
+def test_words_are_found_in_the_sessions_of_the_folder(nexus: Run, session: str, tmp_path: Path, text: str) -> None:
+    value = json.loads(nexus("sessions", "search", text, "--json").stdout)
+    assert [(hit["session"], hit["entry"], hit["at"]) for hit in value["hits"]] == [(session, 1, AT)]
+    assert "fix" in value["hits"][0]["snippet"] and value["more"] is False
+    shown = nexus("sessions", "search", text).stdout
+    assert session.encode() in shown and b"1 place." in shown
+    (tmp_path / "other").mkdir()
+    elsewhere = tmp_path / "other"
+    assert not json.loads(nexus("sessions", "search", text, "--json", cwd=elsewhere).stdout)["hits"]
+    assert json.loads(nexus("sessions", "search", text, "--all", "--json", cwd=elsewhere).stdout)["hits"]
+
+
+@pytest.mark.parametrize("text", ["100%", "_", 'it\'s "it"', "[/bold]", "--", "%s{}"])
+def test_what_looks_like_a_pattern_is_plain_text(nexus: Run, session: str, text: str) -> None:
+    done = nexus("sessions", "search", "--json", "--", text)
+    assert done.returncode == 0 and json.loads(done.stdout)["hits"] == []
+
+
+def test_a_session_is_exported_to_stdout_or_a_new_file(nexus: Run, session: str, tmp_path: Path) -> None:
+    text = nexus("sessions", "export", session).stdout.decode()
+    assert text.startswith("# please") and "please \x1b[2J fix" in text
+    rows = [json.loads(line) for line in nexus("sessions", "export", session, "--format", "jsonl").stdout.splitlines()]
+    assert [row["type"] for row in rows] == ["session", "entry", "drop"] and rows[2]["text"] == ORIGINAL
+    assert nexus("sessions", "export", session, "--output", "out.jsonl").returncode == 0
+    written = (tmp_path / "out.jsonl").read_bytes()
+    assert [json.loads(line) for line in written.splitlines()] == rows
+    again = nexus("sessions", "export", session, "-o", "out.jsonl")
+    assert again.returncode == 2 and b"exists" in again.stderr and (tmp_path / "out.jsonl").read_bytes() == written
+
+
+def test_the_new_commands_can_be_completed_in_a_shell(nexus: Run) -> None:
+    def completed(words: str) -> set[bytes]:
+        env = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return set(nexus(env=env).stdout.split())
+
+    assert {b"search", b"export"} <= completed("nexus sessions ")
+    assert completed("nexus model ") == {b"list", b"show", b"use"} and b"edit" in completed("nexus config ")

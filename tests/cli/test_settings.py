@@ -6,6 +6,7 @@ import dataclasses
 import os
 import stat
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.cli.edit_config import scalar, write_setting
+from nexus_cli.cli.edit_config import edit_settings, scalar, template, write_setting
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import Places, defaults
+from nexus_cli.core.setting_rules import MODEL_RULES, RULES
 from nexus_cli.core.settings import (
-    MODEL_RULES,
-    RULES,
     Settings,
     build,
     load_settings,
@@ -218,3 +218,67 @@ def test_a_broken_file_stops_ask_and_is_found_by_doctor(nexus: Run, config: Path
     assert asked.returncode == 2 and b"line 1" in asked.stderr and str(config).encode() in asked.stderr
     looked = nexus("doctor")
     assert looked.returncode == 1 and b"BROKEN" in looked.stdout
+
+
+def leaving(tmp_path: Path, *texts: str) -> dict[str, str]:
+    """An environment whose editor leaves these texts, one at each start, and keeps what it was given."""
+    for number, text in enumerate(texts):
+        (tmp_path / f"leave{number}").write_text(text)
+    script = tmp_path / "editor.py"
+    script.write_text(
+        "import pathlib, sys\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "number = len(list(here.glob('given*')))\n"
+        "file = pathlib.Path(sys.argv[1])\n"
+        "(here / f'given{number}').write_text(file.read_text())\n"
+        "file.write_text((here / f'leave{number}').read_text())\n"
+    )
+    return {**os.environ, "EDITOR": f"{sys.executable} {script}"}
+
+
+def test_the_template_sets_nothing_and_names_every_key() -> None:
+    text = template(defaults())
+    assert parse_values(text, Path("config.toml")) == {}
+    named = {line.partition(" = ")[0].strip("# ") for line in text.splitlines() if " = " in line}
+    assert {key.rpartition(".")[2] for key in RULES} <= named and "do not edit" not in text
+
+
+def test_edit_offers_a_commented_file_and_writes_what_can_be_read(here: Places, tmp_path: Path) -> None:
+    environ = leaving(tmp_path, "[limits]\nmax_steps = 7  # mine\n\n\n")
+    assert edit_settings(here, defaults(), environ, lambda error: False)
+    assert (tmp_path / "given0").read_text() == template(defaults())
+    assert here.settings.read_text() == "[limits]\nmax_steps = 7  # mine\n"
+    assert stat.S_IMODE(here.settings.stat().st_mode) == 0o600
+    (tmp_path / "leave1").write_text(here.settings.read_text())
+    assert not edit_settings(here, defaults(), environ, lambda error: False)
+
+
+def test_edit_of_nothing_makes_no_file(here: Places, tmp_path: Path) -> None:
+    assert not edit_settings(here, defaults(), leaving(tmp_path, template(defaults())), lambda error: False)
+    assert not here.settings.exists()
+
+
+@pytest.mark.parametrize("broken", [text for text, _, _ in BROKEN])
+def test_a_broken_edit_is_offered_again_and_never_takes_the_files_place(
+    here: Places, tmp_path: Path, broken: str
+) -> None:
+    here.config.mkdir()
+    here.settings.write_text('model = "old"\n')
+    told: list[NexusError] = []
+    environ = leaving(tmp_path, broken, broken + "# ", 'model = "new"\n')
+    with pytest.raises(NexusError) as caught:
+        edit_settings(here, defaults(), environ, lambda error: told.append(error) or len(told) < 2)  # type: ignore[func-returns-value]
+    assert len(told) == 2 and str(here.settings) in caught.value.line and "as it was" in caught.value.line
+    assert here.settings.read_text() == 'model = "old"\n'
+    assert (tmp_path / "given1").read_text().strip() == broken.strip(), "what was typed is not lost"
+    assert edit_settings(here, defaults(), environ, lambda error: True)
+    assert here.settings.read_text() == 'model = "new"\n'
+
+
+def test_an_editor_that_fails_is_one_line(nexus: Run) -> None:
+    for editor, why in (("false", b"exit status 1"), ("/no/such/editor", b"cannot be started"), ("'", b"quotes")):
+        done = nexus("config", "edit", env={"VISUAL": editor})
+        assert done.returncode == 2 and why in done.stderr and done.stderr.count(b"\n") == 1
+    done = nexus("config", "edit", env={"VISUAL": "true"})
+    assert done.returncode == 0 and b"nothing was changed" in done.stderr
+    assert not Path(os.environ["NEXUS_HOME"]).exists()

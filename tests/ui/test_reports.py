@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wcwidth import wcswidth
 
 from nexus_cli.ui import reports
+from nexus_cli.ui.door import through
+from nexus_cli.ui.reports.lines import cells, cut, filled, folded, one_line, table
 
-CONTEXT = {
+CONTEXT: dict[str, Any] = {
     "version": 1,
     "session": "01J",
     "model": "m",
@@ -38,6 +45,8 @@ CONTEXT = {
     "tools": [{"name": "read_file", "tokens": 180}],
     "drops": [{"id": "d3", "what": "tool result of c7 (bash)", "tokens": 18000, "cause": "output_cap", "recall": "d3"}],
     "limits": [{"name": "max_steps", "value": 200, "bound_by": "settings"}],
+    "largest": [{"what": "result of bash pytest", "tokens": 40_000, "entry": 7}],
+    "cached": {"tokens": 80_000},
     "pending": True,
     "notices": ["the window is a guess"],
 }
@@ -50,15 +59,18 @@ def test_context_names_the_budget_sections_tools_drops_and_limits(width: int) ->
     for part in ("83,160 of 184,000", "45.2%", "instructions.project", "410 of 900", "shortened", "read_file", "d3"):
         assert part in whole
     assert "max_steps" in text and "settings" in text and "note: the window is a guess" in text
-    assert "tool result of c7 (bash)" in whole and "recipe chat epoch 0 next request" in whole
+    assert "tool result of c7 (bash)" in whole and "recipe chat, epoch 0, next request" in whole
     rows = text.splitlines()
     assert max(map(len, rows)) <= width
-    bars = {
-        line.split()[0]: line.count("#")
-        for line in rows
-        if line.startswith("  ") and line.rstrip().endswith((".", "#"))
-    }
-    assert bars["history"] > bars["tools"] >= bars["system"] == bars["event"] == 1
+    bars = {line.split()[1]: line.count("#") for line in rows if line[:4] in ("  S ", "  T ", "  H ", "  E ", "  . ")}
+    assert set(bars) == {"system", "tools", "history", "event", "free"}
+    if width >= 50:
+        assert bars["history"] > bars["tools"] >= bars["system"] == bars["event"] == 1
+    (whole_bar,) = [line.strip("[] ") for line in rows if line.startswith("  [")]
+    order = {letter: whole_bar.index(letter) for letter in "STHE.="}
+    assert list(order) == sorted(order, key=lambda letter: order[letter]) and set(whole_bar) == set(order)
+    assert abs(whole_bar.count("H") / len(whole_bar) - 81_000 / 200_000) < 0.1
+    assert "80,000 of 83,160 tokens (96.2%) were sent before" in whole and "result of bash pytest" in whole
 
 
 def test_sessions_are_a_table_or_a_hint() -> None:
@@ -106,9 +118,156 @@ def test_a_session_is_its_head_and_its_entries() -> None:
 
 
 def test_drops_and_replay_say_what_to_do() -> None:
-    drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted": 9}
+    drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
     text = reports.drops_text({"drops": [drop]}, 80)
     assert "nexus drops show d3" in text and "2 x" in text and "9 bytes" in text
     assert reports.drops_text({"drops": []}, 80) == "Nothing was left out."
-    assert "3 requests" in reports.replay_text({"ok": True, "requests": 3, "session": "01", "first_difference": None})
+    good = {"ok": True, "session": "01", "first_difference": None}
+    assert reports.replay_text({**good, "requests": 0}).startswith("Session 01 has sent no request: there is nothing")
+    one = reports.replay_text({**good, "requests": 1})
+    assert one == "1 request of session 01 rebuilt: every line is as it was sent."
+    assert reports.replay_text({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
     assert "line 4" in reports.replay_text({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
+
+
+WIDTHS = (20, 40, 80, 200)
+ODD = (
+    "plain", "[/bold] {} %s", "漢字" * 40, "x" * 5000, "\x1b[31mred\x9b2J", "\u202eabc\u200b",
+    "two\nlines\tand a tab\r\n",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467", "e\u0301" * 30, "\ud800", "", " ", "a\x00b",
+)  # fmt: skip
+
+
+def values(form: str, text: str, many: int) -> dict[str, Any]:
+    """A value of each form in which every text is `text` and every list has `many` elements."""
+    cost = None if many else 0.5
+    figures = {"input": 12_345_678, "output": 9, "cache_read": many, "cost_usd": cost, "requests": many}
+    drop = {"id": "d1", "what": text, "tokens": 10**9, "cause": "output_cap", "recalls": many, "uncounted_bytes": many}
+    session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": many, "name": text,
+               "first_text": text, "folder": text, "model": text}  # fmt: skip
+    model = {"name": text, "window": 200_000, "known": not many, "input_price": 3.0, "output_price": None,
+             "cache": True, "because": [text] * many, "max_output": many or None, "cache_read_price": 0.1,
+             "cache_write_price": None, "images": False, "effort": True, "provider": text, "chosen": True}  # fmt: skip
+    hit = {"session": "01M7W0VNRRJTAQJQEP26FZPVAR", "entry": 10**6, "at": "2026-01-02T03:04", "actor": text,
+           "name": text, "snippet": text}  # fmt: skip
+    command = {"name": "context", "usage": "[ID [A:B]]", "summary": text, "help": text, "aliases": [text], "idle": True}
+    entry = {"id": 1, "at": "", "actor": text, "text": text, "calls": [{"name": text, "arguments": {"a": text}}] * many}
+    made: dict[str, dict[str, Any]] = {
+        "context": {
+            **CONTEXT, "model": text, "notices": [text] * many, "drops": [drop] * many, "session": text,
+            "sections": [{**CONTEXT["sections"][0], "id": text, "source": text}] * many,
+            "tools": [{"name": text, "tokens": 10**7}] * many,
+            "limits": [{"name": text, "value": text, "bound_by": text}],
+            "largest": [{"what": text, "tokens": 10**9, "entry": 10**6}] * many,
+        },
+        "cost": {
+            "total": {**figures, "requests": many, "estimated": many}, "models": [{"name": text, **figures}] * many,
+            "kinds": [{"name": text, **figures}] * many, "turns": [{"turn": 1, "text": text, **figures}] * many,
+        },
+        "diff": {
+            "source": "git" if many % 2 else "session", "why": text, "text": text * many, "cut": text,
+            "untracked": [text] * many, "files": [text] * many,
+        },
+        "doctor": {
+            "ok": not many, "model": None,
+            "checks": [{"name": text, "status": "broken", "detail": text, "hint": text}] * many,
+        },
+        "drop": {
+            "id": "d1", "what": text, "tokens": 5, "cause": text, "text": text * many, "start": 0, "end": 5, "total": 9,
+        },
+        "drops": {"drops": [drop] * many},
+        "help": {
+            "groups": [{"name": text, "commands": [command] * min(many, 4)}] * min(many, 4), "keys": [(text, text)],
+        },
+        "last": {
+            "session": text, "name": text, "user": text * many, "assistant": text * many, "entries": many, "turns": 1,
+            "open": [{"name": text, "subject": text, "started": True}] * many, "finished": not many, "at": text,
+        },
+        "model": model,
+        "models": {"models": [model] * many, "chosen": text},
+        "permissions": {
+            "level": "read", "bound_by": text, "allowed": [text] * many,
+            "levels": [{"name": name, "runs": text} for name in ("read", "edit", "all")],
+        },
+        "replay": {"ok": not many, "requests": many, "session": text, "first_difference": text},
+        "search": {"text": text, "folder": None, "hits": [hit] * many, "more": True, "damaged": many},
+        "session": {**session, "entries": [entry] * many},
+        "sessions": {"sessions": [session] * many},
+        "tools": {
+            "level": "read",
+            "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
+        },
+    }  # fmt: skip
+    return made[form]
+
+
+def too_wide(text: str, width: int) -> list[str]:
+    return [line for line in through(text).split("\n") if wcswidth(line) > width or wcswidth(line) < 0]
+
+
+@pytest.mark.parametrize("form", list(reports.FORMS))
+def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
+    for width in WIDTHS:
+        for many in (0, 1, 2, 60):
+            for odd in ODD if many < 60 else ODD[:4]:
+                text = reports.FORMS[form](values(form, odd, many), width)
+                assert text.strip()
+                assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])
+
+
+@pytest.mark.parametrize("form", list(reports.FORMS))
+@pytest.mark.parametrize("width", [0, 1, 5, 12])
+def test_a_terminal_of_no_width_is_no_error(form: str, width: int) -> None:
+    assert reports.FORMS[form](values(form, "a word [/bold]", 2), width)
+
+
+def test_every_form_can_be_asked_for_by_its_function() -> None:
+    for name, form in reports.FORMS.items():
+        assert getattr(reports, f"{name}_text") is form
+
+
+@given(st.text(max_size=80), st.integers(20, 60))
+def test_lines_are_never_wider_than_asked(text: str, width: int) -> None:
+    for lines in (filled(text, width, "  "), folded(text, width, "> "), [one_line(text, width)]):
+        assert not too_wide("\n".join(lines), width)
+    assert "".join("".join(filled(text, width)).split()) == "".join(text.split())
+    text = text.replace("\t", " ")
+    assert folded(text, 10**6) == [line.rstrip("\r").rstrip() for line in text.split("\n")]
+    assert cells(cut(" ".join(text.split()), width)) <= width
+
+
+@given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), min_size=1, max_size=4), st.integers(20, 100))
+def test_tables_fit_and_lose_no_first_cell(rows: list[tuple[str, str, str]], width: int) -> None:
+    rows = [tuple(" ".join(cell.split()) for cell in row) for row in rows]  # type: ignore[misc]
+    lines = table([("one", "two", "three"), *rows], width)
+    assert not too_wide("\n".join(lines), width)
+    for row in rows:
+        assert "".join(row[0].split()) in "".join("".join(lines).split())
+
+
+def test_a_text_of_megabytes_on_one_line_takes_no_time_to_speak_of() -> None:
+    assert len(folded("x" * 5_000_000, 80)) == len(filled("x" * 5_000_000, 80)) == 62_500
+    assert cells(one_line("é" * 5_000_000, 80)) == 80
+
+
+def test_the_last_exchange_is_bounded_and_says_what_is_open() -> None:
+    value = {
+        "session": "01J", "name": "page", "user": "do it", "assistant": "\n".join(f"line {n}" for n in range(100)),
+        "open": [
+            {"name": "bash", "subject": "pytest", "started": True}, {"name": "bash", "subject": "ls", "started": False},
+        ],
+        "finished": False, "entries": 9, "turns": 1, "at": "2026-01-02T03:04:05Z",
+    }  # fmt: skip
+    text = reports.last_text(value, 80)
+    assert "line 99" in text and "line 85" in text and "line 84" not in text and "[85 lines before]" in text
+    assert "! bash pytest: outcome unknown, the process ended while it ran" in text
+    assert "! bash ls: not run yet" in text and text.endswith("The turn is not finished: /continue goes on.")
+    assert "1 turn, last at 2026-01-02 03:04 UTC" in text
+
+
+def test_help_is_read_in_two_columns_or_one_below_the_other() -> None:
+    command = {"name": "drops", "usage": "[ID [A:B]]", "summary": "List what was left out.", "help": "", "idle": False}
+    value = {"groups": [{"name": "context", "commands": [command]}]}
+    assert reports.help_text(value, 80).splitlines() == ["context:", "  /drops [ID [A:B]]  List what was left out."]
+    narrow = reports.help_text(value, 28).splitlines()
+    assert narrow[1:] == ["  /drops [ID [A:B]]", "      List what was left", "      out."]

@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import slot_of
-from nexus_cli.context.meter import Anchor, Meter
+from nexus_cli.context.meter import Meter
 from nexus_cli.context.recipe import load_recipe
 from nexus_cli.context.render import prefix_sha256
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
@@ -31,6 +31,7 @@ from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.opening import known_model
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.reports.budget import budget_value
+from nexus_cli.session.reports.largest import largest
 from nexus_cli.session.reports.result import drop_value
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
@@ -48,6 +49,8 @@ class View:
     cursor: int
     total_entries: int
     row: RequestRow | None
+    sent: int
+    """The last entry that an earlier request of this epoch held; -1 when there was no such request."""
     meter: Meter
     drops: Sequence[Drop]
     bounds: Sequence[Bound]
@@ -76,9 +79,7 @@ def of_session(ledger: Ledger, session: str, options: Options, settings: Setting
     return _value(_of_new(Ledger.open(None), options, settings), True)
 
 
-def _of_session(
-    ledger: Ledger, found: SessionInfo, options: Options, settings: Settings, step: int | None
-) -> View:
+def _of_session(ledger: Ledger, found: SessionInfo, options: Options, settings: Settings, step: int | None) -> View:
     log = SessionLogger(ledger=ledger, session=found.id)
     row = _row(log, step)
     name = str(row.manifest.arguments["model"]) if row and step is not None else options.model or found.model
@@ -92,14 +93,18 @@ def _of_session(
     if row and row.usage and row.reported and row.manifest.epoch == epoch.id:
         sent = sum(slot.tokens for slot in slots if slot.entry <= row.manifest.last)
         fixed = epoch.system_tokens + epoch.tools_tokens
-        meter.anchor = Anchor(row.manifest.last, row.usage.input, fixed + sent)
+        meter.anchored(row.manifest.last, fixed + sent, row.usage.input)
     recipe = load_recipe(found.recipe, [places().config / "recipes", defaults() / "recipes"])
     _, bounds = compose(limit_layers(settings, recipe, options, True))
     cursor = row.manifest.last if row and step is not None else log.cursor()
     counter = StoredCounter(TiktokenCounter(info.encoding), log)
     drops = [drop for drop in ledger.drops(found.id) if step is None or row is None or drop.at <= row.manifest.at]
+    before = row if step is None else _row(log, step - 1) if step > 1 else None
+    effort = options.effort or epoch.effort
+    same = step is not None or (epoch.model, epoch.effort) == (info.name, effort)
+    sent = before.manifest.last if before is not None and before.manifest.epoch == epoch.id and same else -1
     return View(
-        found, info, found.recipe, epoch, slots, cursor, log.last_id(), row if step is not None else None, meter,
+        found, info, found.recipe, epoch, slots, cursor, log.last_id(), row if step is not None else None, sent, meter,
         drops, bounds, counter,
     )  # fmt: skip
 
@@ -122,7 +127,7 @@ def _of_new(ledger: Ledger, options: Options, settings: Settings) -> View:
     epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe)
     notice = "" if info.known else f"the window of {info.name or 'the model'} is unknown: {info.window} are assumed"
     return View(
-        None, info, recipe.name, epoch, (), 0, 0, None, Meter(log.calibration(info.name)),
+        None, info, recipe.name, epoch, (), 0, 0, None, -1, Meter(log.calibration(info.name)),
         ledger.drops(log.session.id), bounds, counter, event, (notice,) if notice else (),
     )  # fmt: skip
 
@@ -162,6 +167,8 @@ def _value(view: View, pending: bool) -> dict[str, Any]:
         "sections": [*_sections(view.epoch), *view.event],
         "history": _history(view, slots, len(groups)),
         "tools": tools,
+        "largest": largest([*_sections(view.epoch), *view.event], tools, slots),
+        "cached": {"tokens": _cached(view, slots, budget.used.total)},
         "drops": [drop_value(drop) for drop in view.drops],
         "limits": [{"name": b.name, "value": _plain(b.value), "bound_by": b.bound_by} for b in view.bounds],
         "notices": list(view.notices),
@@ -182,6 +189,16 @@ def _used(view: View, slots: Sequence[Slot]) -> Used:
     system, tools = round(view.epoch.system_tokens * scale), round(view.epoch.tools_tokens * scale)
     late = round(event * scale)
     return Used(system, tools, max(0, total - system - tools - late) if slots else 0, late)
+
+
+def _cached(view: View, slots: Sequence[Slot], total: int) -> int:
+    """Tokens of the request's beginning that the provider was sent before, scaled as the layers are."""
+    if view.sent < 0:
+        return 0
+    fixed = view.epoch.system_tokens + view.epoch.tools_tokens
+    before = sum(slot.tokens for slot in slots if slot.entry <= view.sent)
+    counted = fixed + sum(slot.tokens for slot in slots)
+    return min(total, round(total * (fixed + before) / max(1, counted)))
 
 
 def _sections(epoch: Epoch) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The sessions of a ledger, and one of them whole."""
+"""The sessions of a ledger, one of them whole, and where a text occurs in them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,43 @@ from dataclasses import asdict
 from typing import Any
 
 from nexus_cli.core.entry import Entry
+from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, SessionInfo
 
 
 def listing(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
     """The newest sessions, of one folder or of all."""
-    return {"version": 1, "sessions": [_session(info) for info in ledger.sessions(folder, limit)]}
+    return {"version": 1, "sessions": [session_value(info) for info in ledger.sessions(folder, limit)]}
 
 
 def shown(ledger: Ledger, session: str) -> dict[str, Any]:
     """One session with every entry of its main lane."""
     info = ledger.session(session)
     entries = ledger.read(info.main_lane, 1, ledger.last_id(info.main_lane))
-    return {"version": 1, **_session(info), "entries": [_entry(entry) for entry in entries]}
+    return {"version": 1, **session_value(info), "entries": [entry_value(entry) for entry in entries]}
 
 
-def _session(info: SessionInfo) -> dict[str, Any]:
+def search(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
+    """The newest entries that hold `text`, of one folder's sessions or of all; `NexusError("usage", ...)` for none."""
+    if not text.strip():
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
+    found = ledger.search(text, folder, limit)
+    hits = [asdict(hit) for hit in found.hits]
+    return {
+        "version": 1, "text": text, "folder": folder, "hits": hits, "more": found.more, "damaged": found.damaged,
+    }  # fmt: skip
+
+
+def session_value(info: SessionInfo) -> dict[str, Any]:
+    """What a listing says of a session."""
     value = asdict(info)
     value["entry_count"] = value.pop("entries")
     del value["main_lane"]
     return value
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def entry_value(entry: Entry) -> dict[str, Any]:
+    """An entry as JSON; of images the names."""
     message = entry.message
     return {
         "id": entry.id,

@@ -1,0 +1,22 @@
+"""`/clear`: a new session."""
+
+from __future__ import annotations
+
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.line import going_on, ledger_of, nothing
+
+
+async def run(desk: Desk, rest: str) -> None:
+    """Begin a new session; this one stays.
+
+    Model, effort and permissions are taken over. /resume goes back.
+    """
+    nothing("clear", rest)
+    before = desk.session
+    said = ledger_of(desk).session(before.id).entries > 0
+    await desk.reopen(going_on(desk, resume="", effort=before.status().effort))
+    if said:
+        desk.say(f"The session before stays: /resume {before.id}")
+
+
+COMMAND = Command("clear", "session", run, idle=True)

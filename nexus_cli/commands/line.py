@@ -1,0 +1,91 @@
+"""What the commands of this folder share: reading the rest of a line, the session's ledger, options to go on with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.commands.command import Desk
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.options import Options
+
+LONGEST_NAME = 100
+_RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
+
+
+def nothing(name: str, rest: str) -> None:
+    """`NexusError("usage", ...)` where a command that takes no arguments was given some."""
+    if rest:
+        raise wrong(name, rest, "it takes no arguments")
+
+
+def wrong(name: str, rest: str, why: str, hint: str = "") -> NexusError:
+    """The error for arguments that make no sense."""
+    shown = rest if len(rest) <= 60 else rest[:59] + "…"
+    return NexusError("usage", f"/{name} {shown}".rstrip(), why, hint or f"/help {name} tells more")
+
+
+def one_of(name: str, rest: str, known: Sequence[str]) -> str:
+    """`rest` as one of `known` words, letter case aside."""
+    if rest.casefold() not in known:
+        raise wrong(name, rest, f"it is one of {', '.join(known)}")
+    return rest.casefold()
+
+
+def name_in(name: str, rest: str) -> str:
+    """`rest` as the name of a session."""
+    if len(rest) > LONGEST_NAME:
+        raise wrong(name, rest, f"a name has at most {LONGEST_NAME} characters")
+    return rest
+
+
+def ledger_of(desk: Desk) -> Ledger:
+    """The ledger of the session; `NexusError("ledger", ...)` where there is none."""
+    if desk.session.ledger is None:
+        raise NexusError("ledger", "this session has no ledger", "it was put together by hand", "Start nexus itself")
+    return desk.session.ledger
+
+
+def original(name: str, rest: str, desk: Desk) -> tuple[str, str, int, int]:
+    """`ID [A:B]` as the id of a drop, its whole text, and the characters that are meant.
+
+    `NexusError("usage", ...)` where the session has no such drop or `A:B` is no range.
+    """
+    drop_id, _, span = rest.partition(" ")
+    text = ledger_of(desk).drop_text(desk.session.id, drop_id)
+    if text is None:
+        raise wrong(name, drop_id, "this session has no such drop", "/drops lists them")
+    match = _RANGE.fullmatch(span.strip() or ":")
+    if match is None:
+        raise wrong(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")
+    start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
+    return drop_id, text, start, max(start, end)
+
+
+def drop_ids(desk: Desk) -> Sequence[str]:
+    """The ids of the session's drops, the newest first."""
+    try:
+        return [drop.id for drop in reversed(ledger_of(desk).drops(desk.session.id))]
+    except NexusError:
+        return ()
+
+
+def going_on(desk: Desk, **changes: Any) -> Options:
+    """The options to go on with the present session, changed as said."""
+    same: dict[str, Any] = {"resume": desk.session.id, "newest": False, "model": desk.session.model}
+    return replace(desk.options, **(same | changes))
+
+
+def begun(desk: Desk) -> bool:
+    """Whether a request of the session was put together yet."""
+    ledger = ledger_of(desk)
+    return ledger.current_epoch(ledger.session(desk.session.id).main_lane) is not None
+
+
+def anew(desk: Desk) -> str:
+    """What it costs that the next request begins with other words, as a sentence; "" before the first one."""
+    used = desk.session.status().used
+    return f"The next request is sent anew: about {used:,} tokens that no cache has." if begun(desk) else ""

@@ -1,0 +1,59 @@
+"""`/model`: another model, or the ones that there are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.commands.command import Choice, Command, Desk
+from nexus_cli.commands.line import anew, going_on
+from nexus_cli.core.message import sound
+from nexus_cli.provider.windows import check_model
+from nexus_cli.session.reports import models as reports
+from nexus_cli.session.usable import resolved
+
+
+async def run(desk: Desk, rest: str) -> None:
+    """Go on with another model, or choose one.
+
+    NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
+    stays; its next request is sent anew, because no provider has it in its cache under another model.
+    """
+    name = resolved(sound(rest), desk.settings) if rest else await _chosen(desk)
+    if not name:
+        return
+    check_model(name)
+    if name == desk.session.model:
+        desk.say(f"{name} is the model already.")
+        return
+    cost = anew(desk)
+    await desk.reopen(going_on(desk, model=name))
+    desk.say(f"model {desk.session.model}. {cost}".rstrip())
+
+
+async def _chosen(desk: Desk) -> str | None:
+    listed = await asyncio.to_thread(reports.listing, desk.settings, os.environ)
+    present = desk.session.model
+    choices = [Choice(row["name"], _label(row, present)) for row in listed["models"]]
+    if not choices:
+        desk.show("models", listed)
+        return None
+    return await desk.choose(f"The model is {present}. Usable now ($ per million tokens):", choices)
+
+
+def _label(row: Mapping[str, Any], present: str) -> str:
+    """One line: name, window, prices, cache, why it is usable."""
+    window = f"{row['window']:,}" if row["known"] else f"{row['window']:,}?"
+    price = " / ".join("?" if row[key] is None else f"${row[key]:g}" for key in ("input_price", "output_price"))
+    cache = "cache" if row["cache"] else "no cache"
+    mark = ", the present one" if row["name"] == present else ""
+    return f"{row['name']}  {window}  {price}  {cache}  ({', '.join(row['because'])}{mark})"
+
+
+def _names(desk: Desk) -> Sequence[str]:
+    return reports.quick_names(desk.settings, os.environ)
+
+
+COMMAND = Command("model", "model", run, "[NAME]", idle=True, complete=_names)

@@ -1,0 +1,31 @@
+"""`/reload`: settings and instructions are read anew."""
+
+from __future__ import annotations
+
+import os
+
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.line import anew, begun, going_on, nothing
+from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.settings import load_settings
+
+
+async def run(desk: Desk, rest: str) -> None:
+    """Read settings and instructions anew.
+
+    Those are config.toml and NEXUS.md (or AGENTS.md); they hold from the next request on. Model and effort of the
+    session stay.
+    """
+    nothing("reload", rest)
+    settings = load_settings(places(), defaults(), os.environ).settings
+    if settings != desk.settings:
+        await desk.reopen(going_on(desk), settings)
+        desk.say("The settings were read anew.")
+    if begun(desk):
+        desk.session.reload()
+        desk.say(f"Instructions are read anew. {anew(desk)}")
+    else:
+        desk.say("Instructions are read with the first message.")
+
+
+COMMAND = Command("reload", "nexus", run, idle=True)

@@ -1,0 +1,57 @@
+"""`/resume`: back to another session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.commands.command import Choice, Command, Desk
+from nexus_cli.commands.line import going_on, ledger_of
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import SessionInfo
+
+MOST = 20
+"""Sessions that are offered."""
+
+
+async def run(desk: Desk, rest: str) -> None:
+    """Go on with another session.
+
+    ID is an id, a unique beginning of one, or a name; without it choose among those of this folder. The last
+    exchange is shown, and what is still open.
+    """
+    ledger = ledger_of(desk)
+    chosen = rest
+    if not rest:
+        others = _others(desk)
+        if not others:
+            desk.say("There is no other session in this folder; /sessions --all lists those of all folders.")
+            return
+        chosen = await desk.choose("Which session?", [Choice(info.id, _label(info)) for info in others]) or ""
+        if not chosen:
+            return
+    found = ledger.find_session(chosen)
+    if found.id == desk.session.id:
+        desk.say("This is the session already.")
+        return
+    await desk.reopen(going_on(desk, resume=found.id, model="", effort=""))
+
+
+def _others(desk: Desk) -> list[SessionInfo]:
+    found = ledger_of(desk).sessions(desk.session.status().folder, MOST + 1)
+    return [info for info in found if info.entries and info.id != desk.session.id][:MOST]
+
+
+def _label(info: SessionInfo) -> str:
+    what = " ".join((info.name or info.first_text or "(no words)").split())
+    turns = f"{info.turns} turn{'' if info.turns == 1 else 's'}"
+    return f"{info.updated[:16].replace('T', ' ')}  {turns}  {what[:80]}"
+
+
+def _ids(desk: Desk) -> Sequence[str]:
+    try:
+        return [info.name if info.name and " " not in info.name else info.id for info in _others(desk)]
+    except NexusError:
+        return ()
+
+
+COMMAND = Command("resume", "session", run, "[ID]", idle=True, complete=_ids)

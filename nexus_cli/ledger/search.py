@@ -1,0 +1,130 @@
+"""Where a text occurs in what was said and done: a scan over the entries of sessions, the newest first.
+
+Every text is unpacked and looked at, one at a time; nothing but the places found is kept. What stands in side lanes
+and what we add to messages is not searched.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Message, from_record, sound
+from nexus_cli.core.wire import canonical
+from nexus_cli.ledger import blobs, lanes
+from nexus_cli.ledger.database import Database
+
+AT_ONCE = 50
+"""Entries of one lane that are listed together, without their texts."""
+AROUND = 60
+"""Characters that are shown on either side of what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One entry in which the text occurs, and its first place there."""
+
+    session: str
+    name: str
+    """The session's name, or ""."""
+    folder: str
+    entry: int
+    at: str
+    actor: str
+    snippet: str
+    """On one line, what was found included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came to."""
+
+    hits: tuple[Hit, ...]
+    """The newest first."""
+    more: bool
+    """There may be further ones."""
+    damaged: int
+    """Texts that could not be read."""
+
+
+def search(db: Database, text: str, folder: str | None, limit: int) -> Found:
+    """The newest entries that hold `text`, letter case aside, in the sessions of one folder or of all; at most `limit`.
+
+    What a fork shares with its source is found once, in the source as long as that is there.
+    """
+    pattern = re.compile(re.escape(sound(text)), re.IGNORECASE)
+    hits: list[Hit] = []
+    damaged = 0
+    for at, session, entry, actor, row in _newest_first(db, folder):
+        try:
+            message = from_record(json.loads(blobs.unpack(*row)))
+        except (NexusError, ValueError, LookupError):
+            damaged += 1
+            continue
+        snippet = _snippet(message, pattern)
+        if snippet is not None:
+            if len(hits) == limit:
+                return Found(tuple(hits), True, damaged)
+            hits.append(Hit(session[0], session[1], session[2], entry, at, actor, snippet))
+    return Found(tuple(hits), False, damaged)
+
+
+_Session = tuple[str, str, str]
+"""Id, name and folder."""
+
+
+def _newest_first(db: Database, folder: str | None) -> Iterator[tuple[str, _Session, int, str, tuple[Any, ...]]]:
+    """Time, session, id, actor and stored text of every entry of the main lanes.
+
+    A lane that several sessions show comes with one of them.
+    """
+    where, values = ("", ()) if folder is None else ("WHERE folder = ?", (sound(folder),))
+    rows = db.all(f"SELECT key, id, name, folder, main FROM sessions {where} ORDER BY key", *values)
+    own = {row[4] for row in rows}
+    shown: dict[int, tuple[int, _Session]] = {}
+    for key, name, title, place, main in rows:
+        for segment in lanes.ancestry(db, main):
+            if segment.session != key and segment.lane in own:
+                continue
+            if segment.last > shown.get(segment.lane, (0,))[0]:
+                shown[segment.lane] = (segment.last, (name, title, place))
+    streams = [_backwards(db, lane, session, last) for lane, (last, session) in shown.items()]
+    for at, session, entry, actor, blob in heapq.merge(*streams, key=lambda place: place[0], reverse=True):
+        row = db.one("SELECT hash, codec, data FROM blobs WHERE id = ?", blob)
+        yield at, session, entry, actor, row or (None, None, None)
+
+
+def _backwards(db: Database, lane: int, session: _Session, last: int) -> Iterator[tuple[str, _Session, int, str, int]]:
+    """The entries of one lane up to `last`, the newest first, without their texts."""
+    while True:
+        rows = db.all(
+            "SELECT at, id, actor, blob FROM entries WHERE lane = ? AND id <= ? ORDER BY id DESC LIMIT ?",
+            lane, last, AT_ONCE,
+        )  # fmt: skip
+        for at, entry, actor, blob in rows:
+            yield at, session, entry, actor, blob
+        if len(rows) < AT_ONCE:
+            return
+        last = rows[-1][1] - 1
+
+
+def _snippet(message: Message, pattern: re.Pattern[str]) -> str | None:
+    """The words around the first place in a message or in one of its calls; None where there is none."""
+    calls = (f"{call.name} {call.raw or _plain(call.arguments)}" for call in message.tool_calls)
+    for text in (message.content, *calls):
+        match = pattern.search(text)
+        if match:
+            start, end = max(0, match.start() - AROUND), min(len(text), match.end() + AROUND)
+            shown = " ".join(text[start:end].split())
+            return ("…" if start else "") + shown + ("…" if end < len(text) else "")
+    return None
+
+
+def _plain(arguments: Any) -> str:
+    """Arguments as a person would write them: texts as they are, the rest as JSON."""
+    return " ".join(value if isinstance(value, str) else canonical(value).decode() for value in arguments.values())

@@ -1,0 +1,95 @@
+"""What a session used so far: tokens and dollars by model, by kind of request, and for its newest turns."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import Ledger, RequestRow
+
+TURNS = 10
+AT_ONCE = 500
+"""Entries that are read together while the newest turns are looked for."""
+WORDS = 80
+KINDS = {"main": "conversation", "compact": "compaction"}
+"""What requests of a lane are for, by the agent of the lane; others have the agent's name."""
+
+
+def cost(ledger: Ledger, session: str) -> dict[str, Any]:
+    """The sums of a session's own requests, those that a fork shares with its source left out.
+
+    A request that has not ended counts with nothing; an unknown price makes its sums unknown.
+    """
+    info = ledger.session(session)
+    lanes = ledger.lanes(session)
+    rows = {lane: [row for row in ledger.manifests(lane) if row.usage is not None] for lane in lanes}
+    every = [row for lane in lanes for row in rows[lane]]
+    return {
+        "version": 1,
+        "session": info.id,
+        "total": {**_sum(every), "estimated": sum(1 for row in every if not row.reported)},
+        "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
+        "kinds": _by((_kind(ledger.agent(lane)), row) for lane in lanes for row in rows[lane]),
+        "turns": _turns(ledger, info.main_lane, info.turns, every),
+    }
+
+
+def _kind(agent: str) -> str:
+    return KINDS.get(agent, agent)
+
+
+def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
+    """Sums by name, the name with the most input first."""
+    groups: dict[str, list[RequestRow]] = {}
+    for name, row in named:
+        groups.setdefault(name, []).append(row)
+    sums = [{"name": name, **_sum(rows)} for name, rows in groups.items()]
+    return sorted(sums, key=lambda one: -one["input"])
+
+
+def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
+    usage = sum((row.usage for row in rows if row.usage), Usage())
+    return {
+        "requests": len(rows),
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "reasoning": usage.reasoning,
+        "cost_usd": None if usage.cost_usd is None else round(usage.cost_usd, 8),
+    }
+
+
+def _turns(ledger: Ledger, lane: int, count: int, rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
+    """The newest turns, oldest first, each with the requests of every lane that were sent while it lasted."""
+    begun = _begun(ledger, lane)
+    starts = [entry.at for entry in begun]
+    sent: list[list[RequestRow]] = [[] for _ in begun]
+    for row in rows:
+        place = bisect_right(starts, row.manifest.at) - 1
+        if place >= 0:
+            sent[place].append(row)
+    first = count - len(begun) + 1
+    return [
+        {"turn": number, "at": entry.at, "text": _words(entry), **_sum(requests)}
+        for number, (entry, requests) in enumerate(zip(begun, sent, strict=True), first)
+    ]
+
+
+def _begun(ledger: Ledger, lane: int) -> list[Entry]:
+    """The entries that began the newest turns, oldest first."""
+    found: list[Entry] = []
+    for last in range(ledger.last_id(lane), 0, -AT_ONCE):
+        entries = ledger.read(lane, max(1, last - AT_ONCE + 1), last)
+        found += [entry for entry in reversed(entries) if entry.kind is Kind.USER]
+        if len(found) >= TURNS:
+            break
+    return found[:TURNS][::-1]
+
+
+def _words(entry: Entry) -> str:
+    line = " ".join(entry.message.content[: 4 * WORDS].split())
+    return line if len(line) <= WORDS else line[: WORDS - 1] + "…"

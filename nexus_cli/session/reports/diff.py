@@ -1,0 +1,83 @@
+"""What changed in the working folder: git's diff against the last commit, bounded in time and size.
+
+Without git, or outside of a repository, the files that the session changed. Runs nothing that a repository's own
+configuration names, as far as git can be told so.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.ledger import Ledger
+from nexus_cli.tools import process
+from nexus_cli.tools.listing import program
+from nexus_cli.tools.threads import Stop, finish
+
+SECONDS = 10.0
+MOST = 512 * 1024
+"""Bytes of a diff that are kept."""
+NAMES = 500
+"""Untracked files that are named at most."""
+ALONE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF", "GIT_PAGER")
+"""Variables that would make git look elsewhere, or run something."""
+QUIET = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
+DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
+
+
+class _Unable(Exception):
+    """Git cannot tell, with the reason."""
+
+
+async def diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
+    """`source` is `git` (then `text`, `untracked`, `cut`) or `session` (then `files`, and `why`)."""
+    try:
+        return await finish(lambda stop: _by_git(folder, stop))
+    except _Unable as reason:
+        files = ledger.files(session) if ledger is not None else []
+        changed = [_near(path, folder) for path, how in files if how == "changed"]
+        return {"version": 1, "source": "session", "why": str(reason), "files": changed}
+
+
+def _by_git(folder: Path, stop: Stop) -> dict[str, Any]:
+    found = program("git")
+    if found is None:
+        raise _Unable("git is not installed")
+    if _git(found, folder, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
+        raise _Unable("this folder is in no git repository")
+    head, status = _git(found, folder, stop, "rev-parse", "--verify", "--quiet", "HEAD")
+    if status:
+        head, _ = _git(found, folder, stop, "hash-object", "-t", "tree", "/dev/null")
+    text, status = _git(found, folder, stop, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
+    if status:
+        raise _Unable("git could not compare")
+    listed, _ = _git(found, folder, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+    names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    kept = text[:MOST].rpartition(b"\n")[0] if len(text) > MOST else text
+    return {
+        "version": 1,
+        "source": "git",
+        "text": kept.decode("utf-8", "replace"),
+        "cut": f"{len(text) - len(kept):,} more bytes" if len(kept) < len(text) - 1 else "",
+        "untracked": names[:NAMES],
+        "untracked_count": len(names),
+    }
+
+
+def _git(git: str, folder: Path, stop: Stop, *arguments: str) -> tuple[bytes, int]:
+    """What git prints, and its exit status; `_Unable` where it cannot be started or takes too long."""
+    env = {name: value for name, value in os.environ.items() if name not in ALONE}
+    env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        done = process.run([git, *QUIET, *arguments], cwd=folder, env=env, stop=stop, seconds=SECONDS, merge=False)
+    except (OSError, ValueError) as error:
+        raise _Unable(f"git could not be started ({error})") from None
+    if done.timed_out:
+        raise _Unable(f"git took longer than {SECONDS:.0f} s")
+    return done.output, done.status
+
+
+def _near(path: str, folder: Path) -> str:
+    """`path` as it is named from `folder`, where it lies in it."""
+    return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path

@@ -1,0 +1,127 @@
+"""A whole session as Markdown for people or as JSON Lines for programs, in pieces, so that its size is no matter.
+
+Also the file that the pieces go to, where it is to be one: nothing that is there is ever written over.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain, count
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TextIO
+
+from nexus_cli.core.entry import Entry
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.wire import canonical
+from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.session.reports.result import drop_value
+from nexus_cli.session.reports.sessions import entry_value, session_value
+
+AT_ONCE = 200
+"""Entries that are read together."""
+SPEAKERS = MappingProxyType({"person": "You", "agent": "Assistant", "nexus": "nexus"})
+FORMATS = ("md", "jsonl")
+_FENCE = re.compile("`{3,}")
+_WORD = re.compile(r"\w+")
+
+
+def exported(ledger: Ledger, session: str, form: str) -> Iterator[str]:
+    """The session in pieces of text; `form` is one of `FORMATS`. `NexusError` for a session that is not there."""
+    info = ledger.session(session)
+    return _markdown(ledger, info) if form == "md" else _lines(ledger, info)
+
+
+def default_name(info: SessionInfo, form: str) -> str:
+    """A file name for a session: its day, and its name or the end of its id."""
+    title = "-".join(_WORD.findall(info.name))[:60].strip("-") or info.id[-8:].lower()
+    return f"nexus-{info.created[:10]}-{title}.{form}"
+
+
+def save(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
+    """Write `pieces` to a new file at `path` and give its path; blocking.
+
+    Where a file is there already, with `beside` one of the same name with -2, -3, ... is made, else it is an error.
+    Raises `NexusError("usage", ...)` when there can be no such file; what was written of it is taken away.
+    """
+    try:
+        file = _new(path, beside)
+        made = Path(file.name)
+        try:
+            with file:
+                file.writelines(pieces)
+        except BaseException:
+            with suppress(OSError):
+                made.unlink()
+            raise
+        return made
+    except (OSError, ValueError) as error:
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else "this is no name of a file"
+        raise NexusError("usage", f"{path} cannot be written", why.lower(), "Name another file") from error
+
+
+def _new(path: Path, beside: bool) -> TextIO:
+    """A new file at `path`, or at the first free name beside it."""
+    names = chain([path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2)))
+    for name in names:
+        with suppress(*([FileExistsError] if beside else [])):
+            return open(name, "x", encoding="utf-8", errors="replace", newline="")
+    raise AssertionError("the names have no end")
+
+
+def _entries(ledger: Ledger, info: SessionInfo) -> Iterator[Entry]:
+    for first in range(1, ledger.last_id(info.main_lane) + 1, AT_ONCE):
+        yield from ledger.read(info.main_lane, first, first + AT_ONCE - 1)
+
+
+def _lines(ledger: Ledger, info: SessionInfo) -> Iterator[str]:
+    """One object a line: the session, every entry, then every drop with its text where no entry holds it."""
+
+    def line(kind: str, value: Mapping[str, Any]) -> str:
+        return canonical({"type": kind, **value}).decode() + "\n"
+
+    yield line("session", {"version": 1, **session_value(info)})
+    for entry in _entries(ledger, info):
+        value = entry_value(entry)
+        images = [
+            {"name": part.name, "media_type": part.media_type, "data": base64.b64encode(part.data).decode()}
+            for part in entry.message.parts
+        ]
+        yield line("entry", {**value, "images": images})
+    for drop in ledger.drops(info.id):
+        text = ledger.drop_text(info.id, drop.id) if drop.entries is None else None
+        yield line("drop", {**drop_value(drop), "entries": list(drop.entries) if drop.entries else None, "text": text})
+
+
+def _markdown(ledger: Ledger, info: SessionInfo) -> Iterator[str]:
+    title = " ".join((info.name or info.first_text or "Session").split())
+    yield f"# {title}\n\n"
+    for name, value in (
+        ("Session", info.id), ("Folder", info.folder), ("Model", info.model), ("Begun", info.created),
+        ("Last used", info.updated), ("Turns", info.turns),
+    ):  # fmt: skip
+        yield f"- {name}: {value}\n"
+    for entry in _entries(ledger, info):
+        yield from _entry(entry)
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    message = entry.message
+    actor = entry.actor.removeprefix("tool:")
+    yield f"\n## {SPEAKERS.get(entry.actor, f'Result of {actor}')}\n\n*[{entry.id}] {entry.at}*\n"
+    if message.content:
+        yield f"\n{_fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
+    for part in message.parts:
+        yield f"\n*Image {part.name or 'without a name'} ({part.media_type}, {len(part.data):,} bytes)*\n"
+    for call in message.tool_calls:
+        block = _fenced(call.raw) if call.raw else _fenced(canonical(call.arguments).decode(), "json")
+        yield f"\n**{call.name}**\n\n{block}\n"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """`text` as a block of code that nothing in it can end."""
+    fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(text)), default=0))
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"

@@ -1,0 +1,64 @@
+"""The largest items of a request: sections, tool schemas and the messages of its history, each by what it is."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Role, ToolCall
+
+MOST = 10
+WORDS = 60
+"""Characters of a message that tell a person which one it is."""
+
+
+def largest(
+    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], slots: Sequence[Slot]
+) -> list[dict[str, Any]]:
+    """The `MOST` largest of all, the largest first: `what`, `tokens`, and `entry` where it is one of history."""
+    found: list[tuple[int, str, Slot | None]] = [(int(one["tokens"]), f"section {one['id']}", None) for one in sections]
+    found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
+    found += [(slot.tokens, "", slot) for slot in slots]
+    chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
+    wanted = {slot.message.tool_call_id for _, _, slot in chosen if slot and slot.message.role is Role.TOOL}
+    calls = {call.id: call for call in _calls(slots) if call.id in wanted} if wanted else {}
+    return [
+        {"what": _what(slot, calls) if slot else what, "tokens": tokens, "entry": slot.entry if slot else None}
+        for tokens, what, slot in chosen
+        if tokens
+    ]
+
+
+def _calls(slots: Sequence[Slot]) -> Iterator[ToolCall]:
+    return (call for slot in slots for call in slot.message.tool_calls)
+
+
+def _what(slot: Slot, calls: Mapping[str, ToolCall]) -> str:
+    message = slot.message
+    if slot.form is Form.SUMMARY:
+        return f"summary of entries up to {slot.entry}"
+    if slot.form is Form.MARKER:
+        return "line where entries were left out"
+    shortened = " (shortened)" if slot.form is Form.ELIDED else ""
+    if message.role is Role.TOOL:
+        call = calls.get(message.tool_call_id or "")
+        return f"result of {_called(call) if call else 'a call'}{shortened}"
+    if message.role is Role.USER:
+        images = f" with {len(message.parts)} images" if message.parts else ""
+        return f"message{images}{shortened}: {_words(message.content)}"
+    if message.tool_calls and not message.content:
+        return f"call of {_called(message.tool_calls[0])}{shortened}"
+    return f"answer{shortened}: {_words(message.content)}"
+
+
+def _called(call: ToolCall) -> str:
+    """A call by its name and its first argument that is a text."""
+    subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
+    return f"{call.name} {_words(subject)}".rstrip()
+
+
+def _words(text: str) -> str:
+    line = " ".join(text[: 4 * WORDS].split())
+    return line if len(line) <= WORDS else line[: WORDS - 1] + "…"

@@ -1,0 +1,82 @@
+"""The last exchange of a session: what was said, what was answered, what is still open. For a person who comes back.
+
+Read from the ledger, so that a compacted window hides nothing; asks for no request and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nexus_cli.context.groups import Dispatch, Done, next_step
+from nexus_cli.context.lane import slot_of
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.message import ToolCall
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.session.session import Session
+
+AT_ONCE = 200
+"""Entries that are read together."""
+PERSON = "person"
+NOTHING: Mapping[str, Any] = {
+    "version": 1, "session": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True, "at": "",
+    "entries": 0, "turns": 0,
+}  # fmt: skip
+
+
+def value(session: Session) -> dict[str, Any]:
+    """The newest turn of `session`: the person's words, the newest text of the answer, the calls without a result.
+
+    The words have the steering with them. `finished` is False where something is open or the answer broke off.
+    `NexusError` where the ledger fails.
+    """
+    if session.ledger is None:
+        return dict(NOTHING)
+    subjects = {tool.name: tool.subject for tool in session.tools()}
+    return of_ledger(session.ledger, session.id, subjects)
+
+
+def of_ledger(ledger: Ledger, session: str, subjects: Mapping[str, str]) -> dict[str, Any]:
+    """The same from a ledger alone; `subjects` are the names of the tools' main arguments."""
+    info = ledger.session(session)
+    turn = _newest_turn(ledger, info.main_lane)
+    said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
+    answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
+    step = next_step([slot_of(entry) for entry in turn])
+    calls: Sequence[ToolCall] = step.calls if isinstance(step, Dispatch) else ()
+    broken = bool(answers) and answers[-1].endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
+    return {
+        "version": 1,
+        "session": info.id,
+        "name": info.name,
+        "user": "\n\n".join(said),
+        "assistant": answers[-1] if answers else "",
+        "open": [
+            {
+                "name": call.name,
+                "subject": " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200],
+                "started": ledger.was_started(info.main_lane, call.id),
+            }
+            for call in calls
+        ],
+        "finished": isinstance(step, Done) and not broken,
+        "at": turn[-1].at if turn else info.updated,
+        "entries": info.entries,
+        "turns": info.turns,
+    }
+
+
+def _newest_turn(ledger: Ledger, lane: int) -> list[Entry]:
+    """The entries from the newest words that began a turn on; all of them where none did."""
+    found: list[Entry] = []
+    for entry in _backwards(ledger, lane):
+        found.append(entry)
+        if entry.kind is Kind.USER:
+            break
+    return found[::-1]
+
+
+def _backwards(ledger: Ledger, lane: int) -> Iterator[Entry]:
+    for last in range(ledger.last_id(lane), 0, -AT_ONCE):
+        yield from reversed(ledger.read(lane, max(1, last - AT_ONCE + 1), last))

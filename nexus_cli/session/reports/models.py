@@ -1,0 +1,93 @@
+"""The models that are usable now, with window, price and cache support, and why each of them is.
+
+Owns the listing; leaves choosing one to the front ends. Asks nobody but servers on loopback that answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from nexus_cli.core.settings import Settings
+from nexus_cli.provider.windows import check_model, model_info, provider_of, takes_effort
+from nexus_cli.session.usable import Server, find_local, keys_present, resolved, unnamed_model
+
+_ANSWER = 1024 * 1024
+
+
+def listing(settings: Settings, environ: Mapping[str, str], servers: Sequence[Server] | None = None) -> dict[str, Any]:
+    """The chosen model, aliases, the models of keys in the environment, and those of local servers.
+
+    `servers` are those that answer on loopback; None looks for them.
+    """
+    chosen = unnamed_model(environ, settings)
+    rows: dict[str, dict[str, Any]] = {}
+    for name, why in _usable(settings, environ, chosen, find_local() if servers is None else servers):
+        row = rows.setdefault(name, figures(name, settings))
+        row["because"].append(why)
+    return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
+
+
+def shown(name: str, settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
+    """One model by its name or an alias; `NexusError("usage", ...)` where no provider is known for it."""
+    model = resolved(name, settings)
+    check_model(model)
+    chosen = unnamed_model(environ, settings)
+    row = figures(model, settings)
+    row["because"] = [why for usable, why in _usable(settings, environ, chosen, ()) if usable == model]
+    effort = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
+    return {"version": 1, **row, **effort}
+
+
+def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+    """Aliases and the models of keys in the environment: what can be named without asking anybody."""
+    return [*settings.alias, *dict.fromkeys(keys_present(environ, settings).values())]
+
+
+def figures(name: str, settings: Settings) -> dict[str, Any]:
+    """What is known of one model: tokens, and US dollars per million tokens."""
+    info = model_info(name, settings.models)
+    return {
+        "name": name,
+        "because": [],
+        "window": info.window,
+        "max_output": info.max_output,
+        "input_price": info.input_price,
+        "output_price": info.output_price,
+        "cache_read_price": info.cache_read_price,
+        "cache_write_price": info.cache_write_price,
+        "cache": info.cache,
+        "images": info.images,
+        "known": info.known,
+    }
+
+
+def _usable(
+    settings: Settings, environ: Mapping[str, str], chosen: str, servers: Sequence[Server]
+) -> Iterator[tuple[str, str]]:
+    if chosen:
+        yield chosen, "chosen"
+    for alias, name in settings.alias.items():
+        yield name, f"alias {alias}"
+    for variable, name in keys_present(environ, settings).items():
+        yield name, variable
+    for server in servers:
+        for name in _served(server.url):
+            yield server.prefix.rstrip("/") + "/" + name, f"{server.name} at {server.url}"
+
+
+def _served(url: str) -> list[str]:
+    """The names that a server on loopback lists; none when it does not speak as expected."""
+    place = urlsplit(url)
+    connection = HTTPConnection(place.hostname or "127.0.0.1", place.port or 80, timeout=1.0)
+    try:
+        connection.request("GET", "/v1/models")
+        answer = json.loads(connection.getresponse().read(_ANSWER))
+        return [str(entry["id"]) for entry in answer["data"]]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        return []
+    finally:
+        connection.close()

@@ -1,0 +1,66 @@
+"""The one text form of each report: a JSON value in, lines for people out, at a width in columns.
+
+What stands in the values is decided in `nexus_cli.session.reports`; the text passes the door where it is printed. No
+form has colours, and none is wider than asked from 20 columns on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from nexus_cli.ui.reports.context import context_text
+from nexus_cli.ui.reports.cost import cost_text
+from nexus_cli.ui.reports.diff import diff_text
+from nexus_cli.ui.reports.doctor import doctor_text
+from nexus_cli.ui.reports.drops import drop_text, drops_text
+from nexus_cli.ui.reports.help import help_text
+from nexus_cli.ui.reports.last import last_text
+from nexus_cli.ui.reports.lines import Value
+from nexus_cli.ui.reports.models import model_text, models_text
+from nexus_cli.ui.reports.replay import replay_text
+from nexus_cli.ui.reports.sessions import search_text, session_text, sessions_text
+from nexus_cli.ui.reports.tools import permissions_text, tools_text
+
+FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
+    {
+        "context": context_text,
+        "cost": cost_text,
+        "diff": diff_text,
+        "doctor": doctor_text,
+        "drop": drop_text,
+        "drops": drops_text,
+        "help": help_text,
+        "last": last_text,
+        "model": model_text,
+        "models": models_text,
+        "permissions": permissions_text,
+        "replay": replay_text,
+        "search": search_text,
+        "session": session_text,
+        "sessions": sessions_text,
+        "tools": tools_text,
+    }
+)
+"""Every form by the name under which a command shows it."""
+
+__all__ = [
+    "FORMS",
+    "Value",
+    "context_text",
+    "cost_text",
+    "diff_text",
+    "doctor_text",
+    "drop_text",
+    "drops_text",
+    "help_text",
+    "last_text",
+    "model_text",
+    "models_text",
+    "permissions_text",
+    "replay_text",
+    "search_text",
+    "session_text",
+    "sessions_text",
+    "tools_text",
+]

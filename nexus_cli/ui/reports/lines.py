@@ -1,0 +1,198 @@
+"""Lines that fit: cells counted as a terminal counts them, text wrapped and cut to a width, tables.
+
+What is written in them is the reports' business; the door is passed where they are printed, and measured here.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from nexus_cli.ui.door import through
+
+Value = Mapping[str, Any]
+ENOUGH = 16
+"""Cells that the last column of a table needs to say something."""
+LEAST = 20
+"""The narrowest width that a form keeps to."""
+
+
+def number(value: Any) -> str:
+    """A number with thousands separated, `-` when it is unknown."""
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def dollars(value: Any) -> str:
+    """An amount of US dollars, `?` when it is unknown."""
+    if value is None:
+        return "?"
+    exact = f"{value:,.4f}" if value < 1 else f"{value:,.2f}"
+    return "$" + (exact[:-2] if exact.endswith("00") and value < 1 else exact)
+
+
+def share(part: Any, whole: Any) -> str:
+    """`part` of `whole` in percent, `-` where there is no whole."""
+    return f"{part / whole:.1%}" if whole and part is not None else "-"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 request`, `3 requests`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def when(at: Any) -> str:
+    """A time of the ledger, to the minute."""
+    return str(at or "")[:16].replace("T", " ")
+
+
+def cells(text: str) -> int:
+    """Columns that `text`, one line without tabs, takes at most in a terminal once it has passed the door."""
+    if text.isascii() and text.isprintable():
+        return len(text)
+    return sum(map(_cell, through(text)))
+
+
+def _cell(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+@lru_cache(4096)
+def _alone(char: str) -> int:
+    """The most cells that one character takes, whatever stands beside it."""
+    return cells(char)
+
+
+def cut(text: str, room: int) -> str:
+    """`text`, one line, in at most `room` cells; where it is longer it ends in an ellipsis."""
+    if _fits(text, room):
+        return text
+    return text[: _most(text, 0, max(0, room - 1))] + "…" if room > 0 else ""
+
+
+def one_line(text: Any, room: int) -> str:
+    """`text` on one line of at most `room` cells."""
+    return cut(" ".join(str(text or "")[: DENSE * max(1, room)].split()), room)
+
+
+DENSE = 8
+"""Characters of no width that one cell can hold before a line counts as full."""
+
+
+def _fits(text: str, room: int) -> bool:
+    """Whether `text` takes at most `room` cells; quick for a text of any length."""
+    return len(text) <= DENSE * room and cells(text) <= room
+
+
+def _most(text: str, start: int, room: int) -> int:
+    """Where the longest piece of `text` from `start` on ends that takes at most `room` cells."""
+    window = text[start : start + DENSE * room]
+    if window[: room + 1].isascii() and window[: room + 1].isprintable():
+        return start + min(room, len(window))
+    used = 0
+    for place, char in enumerate(window):
+        used += _alone(char)
+        if used > room:
+            return start + place
+    return start + len(window)
+
+
+def filled(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
+    """`text` as lines of words in at most `width` cells, `indent` before each (`first` before the first).
+
+    A word that is too long for a line is broken.
+    """
+    lines: list[str] = []
+    line, empty = indent if first is None else first, True
+    room = max(1, width - cells(indent))
+    for word in text.split():
+        start = 0
+        while start < len(word):
+            gap = "" if empty else " "
+            left = width - cells(line + gap)
+            rest = word[start : start + DENSE * width]
+            if len(rest) == len(word) - start and _fits(rest, left):
+                line, empty, start = line + gap + rest, False, len(word)
+                continue
+            end = _most(word, start, max(0, left))
+            if not empty and (end == start or left < width // 3 or _fits(word[start:], room)):
+                lines.append(line)
+                line, empty = indent, True
+            else:
+                end = max(start + 1, end)
+                lines.append(line + gap + word[start:end])
+                line, empty, start = indent, True, end
+    return lines if empty else [*lines, line]
+
+
+def folded(text: str, width: int, indent: str = "") -> list[str]:
+    """`text` line by line as it is, only long lines broken: for code, output and what people wrote."""
+    room = max(2, width - cells(indent))
+    lines = []
+    for line in text.expandtabs(4).split("\n"):
+        line = line.rstrip("\r")
+        start, end = 0, len(line) if _fits(line, room) else _most(line, 0, room)
+        while end < len(line):
+            lines.append(indent + line[start:end])
+            start, end = end, max(end + 1, _most(line, end, room))
+        lines.append((indent + line[start:]).rstrip())
+    return lines
+
+
+def shortened(lines: Sequence[str], most: int, width: int, *, tail: bool = False) -> list[str]:
+    """At most `most` of `lines`, and a line that says how many are not shown; `tail` keeps the last ones."""
+    hidden = len(lines) - most
+    if hidden <= 0:
+        return list(lines)
+    note = cut(f"[{plural(hidden, 'line')} {'before' if tail else 'more'}]", width)
+    return [note, *lines[-most:]] if tail else [*lines[:most], note]
+
+
+def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = ()) -> list[str]:
+    """`rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`.
+
+    Where too little is left for it each row becomes a paragraph instead: its first cell, then the others by name.
+    """
+    rows = [[" ".join(cell.split()) for cell in row] for row in rows]
+    if not rows:
+        return []
+    columns = list(zip(*rows, strict=True))
+    sizes = [max(map(cells, column)) for column in columns[:-1]]
+    room = width - sum(sizes) - 2 * len(sizes)
+    if room < min(ENOUGH, max(map(cells, columns[-1]))):
+        return [line for row in rows[1:] for line in _paragraph(rows[0], row, width)]
+    lines = []
+    for row in rows:
+        aligned = [
+            " " * (size - cells(cell)) + cell if index in right else cell + " " * (size - cells(cell))
+            for index, (cell, size) in enumerate(zip(row, sizes, strict=False))
+        ]
+        lines.append("  ".join([*aligned, one_line(row[-1], room)]).rstrip())
+    return lines
+
+
+def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    named = [f"{name} {one_line(cell, 2 * width)}".strip() for name, cell in zip(names, row, strict=True)]
+    first = 0 if names[0] else 1
+    head = " ".join(filter(None, row[: first + 1]))
+    return [*filled(head, width, "    ", ""), *filled(", ".join(filter(None, named[first + 1 :])), width, "    ")]
+
+
+def block(title: str, rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """A titled table behind an empty line; nothing where it has only its heading. Numbers stand on the right."""
+    if len(rows) < 2:
+        return []
+    right = [index for index, name in enumerate(rows[0]) if name in NUMBERS]
+    return ["", f"{title}:", *("  " + line for line in table(rows, width - 2, right=right))]
+
+
+NUMBERS = frozenset({"tokens", "value", "requests", "input", "output", "cached", "cost", "turns", "window"})
+"""Headings of columns that stand on the right."""
+
+
+def paragraphs(texts: Iterable[str], width: int, indent: str = "") -> list[str]:
+    """Each of `texts` filled by itself."""
+    return [line for text in texts for line in filled(text, width, indent)]

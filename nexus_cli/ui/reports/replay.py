@@ -1,0 +1,19 @@
+"""`nexus replay`: whether every request of a session is what was sent."""
+
+from __future__ import annotations
+
+from nexus_cli.ui.reports.lines import Value, filled, plural
+
+ONE_LINE = 1 << 20
+
+
+def replay_text(value: Value, width: int = ONE_LINE) -> str:
+    """One sentence; on the command line on one line, for `grep`."""
+    session, count = value["session"], int(value["requests"])
+    if not value["ok"]:
+        text = f"Session {session} differs from what was sent: {value['first_difference']}"
+    elif not count:
+        text = f"Session {session} has sent no request: there is nothing to compare."
+    else:
+        text = f"{plural(count, 'request')} of session {session} rebuilt: every line is as it was sent."
+    return "\n".join(filled(text, width))

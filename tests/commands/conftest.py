@@ -1,0 +1,157 @@
+"""A desk over a real session: the engine, the tools and the ledger of this test's own home, a model that is a function.
+
+What a command shows is drawn with its text form at once, so that a value that its form cannot take is found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played
+
+from nexus_cli.commands import discover, find
+from nexus_cli.commands.command import Choice, Command
+from nexus_cli.context import tokens
+from nexus_cli.core.event import Event, TurnEnd
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.options import Options
+from nexus_cli.session.wiring import open_session
+from nexus_cli.ui.reports import FORMS
+
+
+class FakeDesk:
+    """Implements `Desk`, and remembers what was asked of it."""
+
+    def __init__(self, folder: Path, provider: Played, **options: Any) -> None:
+        self.provider = provider
+        self._options = Options(folder, MODEL, recipe="chat", limits=Limits(max_steps=9), **options)
+        self.settings = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/quick"})
+        self.session = open_session(self._options, self.settings, approver=None, provider=provider)
+        self.said: list[str] = []
+        self.shown: list[tuple[str, Mapping[str, Any]]] = []
+        self.fed: list[Event] = []
+        self.offered: list[Choice] = []
+        self.attached: list[tuple[str, str]] = []
+        self.started: list[str] = []
+        self.pick: Callable[[Sequence[Choice]], str | None] = lambda choices: None
+        self.typed = "written in an editor"
+        self.filled = self.copied = self.last_answer = ""
+        self.left = False
+
+    @property
+    def options(self) -> Options:
+        """See `Desk`."""
+        return replace(self._options, resume=self.session.id, newest=False)
+
+    @property
+    def commands(self) -> Mapping[str, Command]:
+        """See `Desk`."""
+        return discover()
+
+    def say(self, text: str) -> None:
+        """See `Desk`."""
+        assert text.strip() and len(text) < 1000
+        self.said.append(text)
+
+    def show(self, form: str, value: Mapping[str, Any]) -> None:
+        """See `Desk`."""
+        for width in (20, 80):
+            FORMS[form](value, width)
+        self.shown.append((form, value))
+
+    def feed(self, event: Event) -> None:
+        """See `Desk`."""
+        self.fed.append(event)
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        """See `Desk`."""
+        assert title and choices
+        self.offered = list(choices)
+        return self.pick(choices)
+
+    async def reopen(self, options: Options, settings: Settings | None = None) -> None:
+        """See `Desk`."""
+        settings = settings or self.settings
+        self.session = open_session(options, settings, approver=None, provider=self.provider, earlier=self.session)
+        self._options, self.settings = options, settings
+
+    def start(self, text: str = "") -> None:
+        """See `Desk`."""
+        self.started.append(text)
+
+    async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+        """See `Desk`."""
+        assert what
+        await work
+
+    def fill(self, text: str) -> None:
+        """See `Desk`."""
+        self.filled = text
+
+    def attach(self, block: str, what: str) -> None:
+        """See `Desk`."""
+        self.attached.append((block, what))
+
+    async def edit(self, text: str) -> str:
+        """See `Desk`."""
+        return text + self.typed
+
+    def copy(self, text: str) -> str:
+        """See `Desk`."""
+        self.copied = text
+        return "copied"
+
+    def leave(self) -> None:
+        """See `Desk`."""
+        self.left = True
+
+    # What a test does
+
+    def run(self, line: str) -> FakeDesk:
+        """Type a slash command, without its slash."""
+        name, _, rest = line.partition(" ")
+
+        async def work() -> None:
+            await find(name, self.commands).run(self, rest.strip())
+
+        asyncio.run(work())
+        return self
+
+    def turn(self, words: str) -> TurnEnd:
+        """One turn of the session."""
+
+        async def follow() -> list[Event]:
+            return [event async for event in self.session.run(words)]
+
+        end = asyncio.run(follow())[-1]
+        assert isinstance(end, TurnEnd)
+        return end
+
+
+def answering(request: Any) -> str:
+    """Answers with what the person said last."""
+    words = next(m["content"] for m in reversed(request.messages) if m["role"] == "user")
+    return f"heard: {words.splitlines()[-1][-200:]}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_table() -> Iterator[None]:
+    """The token table is read once for all tests here, instead of once for each session."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_load", cache(tokens._load))
+        yield
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[FakeDesk]:
+    """A desk over a new session in an empty folder."""
+    made = FakeDesk(tmp_path, Played(answering))
+    yield made
+    asyncio.run(made.session.aclose())

@@ -1,0 +1,118 @@
+"""What holds for every slash command: it explains itself, is listed, and takes whatever is typed behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from pathlib import Path
+
+import pytest
+from commands.conftest import FakeDesk
+
+from nexus_cli import commands
+from nexus_cli.commands import discover, find, nearest
+from nexus_cli.commands.command import GROUPS, Command
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.reports import FORMS
+
+NAMES = list(discover())
+TAKES_NOTHING = [name for name, command in discover().items() if not command.usage]
+NONSENSE = [
+    "[/bold]", "{}", "%s", "{0.__class__}", "--nonsense", "d1 9:x", "d999999999999999999999", "0", "-1", "1e9", "''",
+    "a\x00b", "\x1b[2J", "é漢\U0001f600 x", "\ud800", "x" * 5000, "../../..", "~nobody/x", "a b c d",
+]  # fmt: skip
+
+
+@pytest.fixture(params=NAMES)
+def command(request: pytest.FixtureRequest) -> Command:
+    return discover()[request.param]
+
+
+def test_every_file_is_one_command_of_its_name() -> None:
+    files = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__", "command", "line"}
+    assert {file.removesuffix("_") for file in files} == set(NAMES)
+
+
+def test_the_commands_of_the_issue_are_there() -> None:
+    wanted = (
+        "help clear compact context drops recall model effort permissions resume sessions fork rename export diff cost "
+        "tools reload editor copy exit"
+    )
+    assert set(wanted.split()) <= set(NAMES) and list(dict.fromkeys(discover()[n].group for n in NAMES)) == list(GROUPS)
+
+
+def test_a_command_explains_itself(command: Command) -> None:
+    assert inspect.iscoroutinefunction(command.run)
+    assert (
+        command.summary.endswith(".") and 10 < len(command.summary) <= 50 and command.help.startswith(command.summary)
+    )
+    assert command.group in GROUPS and command.name.isidentifier() and command.usage == command.usage.strip()
+
+
+def test_help_lists_every_command_and_tells_all_of_each(desk: FakeDesk) -> None:
+    desk.run("help")
+    listed = desk.shown[-1][1]
+    for command in discover().values():
+        desk.run(f"help {command.name}").run(f"help /{command.name}")
+        one, same = desk.shown[-2:]
+        assert one == same and command.help.split()[0] in FORMS["help"](one[1], 80)
+        for width in (20, 80, 200):
+            assert f"/{command.name}" in FORMS["help"](listed, width)
+        call = f"/{command.name} {command.usage}".strip()
+        assert call in FORMS["help"](listed, 80) and call in FORMS["help"](one[1], 80)
+
+
+def run(desk: FakeDesk, line: str) -> None:
+    """Run a command; whatever is wrong is one line with a hint."""
+    try:
+        desk.run(line)
+    except NexusError as error:
+        assert error.kind in ("usage", "config") and error.line.count("\n") == 0 and error.hint
+        assert len(error.line) < 6000
+
+
+def test_a_command_takes_no_argument_and_any_nonsense(desk: FakeDesk, command: Command) -> None:
+    desk.turn("words")
+    for rest in ["", *NONSENSE]:
+        run(desk, f"{command.name} {rest}".strip())
+    assert desk.turn("more").outcome.ok
+
+
+def test_a_command_works_before_anything_was_said(desk: FakeDesk, command: Command) -> None:
+    run(desk, command.name)
+    assert desk.turn("words").outcome.ok
+
+
+@pytest.mark.parametrize("name", TAKES_NOTHING)
+def test_what_takes_no_arguments_says_so(desk: FakeDesk, name: str) -> None:
+    with pytest.raises(NexusError, match="takes no arguments"):
+        desk.run(f"{name} something")
+
+
+def test_completions_are_words_for_what_takes_arguments(desk: FakeDesk) -> None:
+    desk.turn("words")
+    for command in discover().values():
+        assert bool(command.complete) <= bool(command.usage)
+        for word in command.complete(desk) if command.complete else ():
+            assert word and " " not in word
+
+
+def test_unknown_names_suggest_the_nearest() -> None:
+    assert find("quit", discover()).name == "exit"
+    assert nearest("modle", discover()) == "model" and nearest("", discover()) == ""
+    for typed, near in (("contxt", "/context"), ("comp", "/compact"), ("zzzzzz", "/help"), ("[/bold]", "")):
+        with pytest.raises(NexusError) as caught:
+            find(typed, discover())
+        assert near in caught.value.hint and typed in caught.value.line
+
+
+NEED_THE_LEDGER = ["clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions"]
+
+
+def test_without_a_ledger_commands_that_need_it_say_so(desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(desk.session.aclose())
+    monkeypatch.setattr(type(desk.session), "ledger", property(lambda self: None))
+    for name in NEED_THE_LEDGER:
+        with pytest.raises(NexusError, match="no ledger"):
+            desk.run(f"{name} x" if name in ("recall", "rename") else name)
+    assert not discover()["drops"].complete(desk), "and completion has nothing to offer"  # type: ignore[misc]

@@ -1,0 +1,198 @@
+"""A session after another one in the same process: another model, another session; and what a session tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from session.played import MODEL, Played, the_ledger
+from session.played import Answer as Reply
+
+from nexus_cli.core.approval import Allow, Answer, Question
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Event, Resulted
+from nexus_cli.core.paths import places
+from nexus_cli.core.request import Request
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+
+OTHER = "openai/other"
+SETTINGS = Settings(models={MODEL: {"window": 16_000}, OTHER: {"window": 32_000}})
+
+
+class Asked:
+    """A person who says "always" to everything, and counts."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def ask(self, question: Question) -> Answer:
+        self.times += 1
+        return Allow(always=True)
+
+
+def _open(
+    folder: Path, provider: Played, person: Asked | None = None, earlier: Session | None = None, **more: object
+) -> Session:
+    options = replace(Options(folder, MODEL), **more)  # type: ignore[arg-type]
+    return open_session(options, SETTINGS, approver=person, provider=provider, earlier=earlier)
+
+
+async def _turn(session: Session, words: str) -> list[Event]:
+    return [event async for event in session.run(words)]
+
+
+def _shell_then_done(request: Request) -> Reply:
+    return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "echo hi"})]
+
+
+def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_path: Path) -> None:
+    provider, person = Played(_shell_then_done), Asked()
+
+    async def both() -> tuple[Session, list[Event]]:
+        first = _open(tmp_path, provider, person)
+        await _turn(first, "one")
+        second = _open(tmp_path, provider, person, first, model=OTHER, resume=first.id)
+        events = await _turn(second, "two")
+        assert second.id == first.id and second.status().budget > first.status().budget
+        await second.aclose()
+        return second, events
+
+    second, events = asyncio.run(both())
+    assert any(isinstance(event, Resulted) and "hi" in event.result.text for event in events)
+    assert person.times == 1, "what was allowed for the session holds on"
+    assert provider.seen[-1][1]["content"].endswith("one")
+    with the_ledger() as ledger:
+        assert ledger.session(second.id).model == OTHER and ledger.session(second.id).turns == 2
+
+
+def test_another_session_starts_clean_and_frees_the_one_before(tmp_path: Path) -> None:
+    provider, person = Played(_shell_then_done), Asked()
+
+    async def both() -> None:
+        first = _open(tmp_path, provider, person)
+        await _turn(first, "one")
+        second = _open(tmp_path, provider, person, first)
+        assert second.id != first.id
+        with the_ledger() as elsewhere:
+            assert elsewhere.hold(first.id) and not elsewhere.hold(second.id)
+        await _turn(second, "two")
+        assert person.times == 2, "what was allowed in one session is not allowed in the next"
+        await second.aclose()
+
+    asyncio.run(both())
+
+
+def test_after_an_error_the_earlier_session_goes_on(tmp_path: Path) -> None:
+    provider = Played(lambda request: "fine")
+
+    async def both() -> None:
+        first = _open(tmp_path, provider)
+        await _turn(first, "one")
+        for wrong in ({"resume": "nothing-like-it"}, {"recipe": "no-such-recipe"}):
+            with pytest.raises(NexusError):
+                _open(tmp_path, provider, None, first, **wrong)
+        events = await _turn(first, "two")
+        assert events[-1].outcome.ok  # type: ignore[union-attr]
+        await first.aclose()
+
+    asyncio.run(both())
+
+
+def test_a_session_that_is_not_saved_can_be_succeeded_in_memory(tmp_path: Path) -> None:
+    provider = Played(lambda request: "fine")
+
+    async def both() -> None:
+        first = _open(tmp_path, provider, save=False)
+        await _turn(first, "remember me")
+        again = _open(tmp_path, provider, None, first, save=False, resume=first.id, model=OTHER)
+        await _turn(again, "two")
+        assert any("remember me" in str(message["content"]) for message in provider.seen[-1])
+        await again.aclose()
+
+    asyncio.run(both())
+    assert not places().ledger.exists()
+
+
+@pytest.mark.parametrize("leave", ["close", "succeed"])
+def test_a_session_in_which_nothing_was_said_leaves_no_trace(tmp_path: Path, leave: str) -> None:
+    provider = Played(lambda request: "fine")
+
+    async def run() -> str:
+        first = _open(tmp_path, provider)
+        if leave == "succeed":
+            second = _open(tmp_path, provider, None, first)
+            await _turn(second, "hello")
+            await second.aclose()
+        else:
+            await first.aclose()
+        return first.id
+
+    gone = asyncio.run(run())
+    with the_ledger() as ledger:
+        assert gone not in [info.id for info in ledger.sessions()]
+        assert len(ledger.sessions()) == (leave == "succeed")
+
+
+def test_the_status_tells_where_a_session_stands(tmp_path: Path) -> None:
+    provider = Played(_shell_then_done)
+
+    async def run() -> None:
+        session = _open(tmp_path, provider, allow="all")
+        assert session.status().cached is None and session.status().drops == 0
+        assert session.report()["session"] is None, "before the first turn it is the first request of a new session"
+        await _turn(session, "one")
+        status = session.status()
+        assert (status.model, status.allow, status.folder) == (MODEL, "all", str(tmp_path))
+        assert 0 < status.used < status.budget and status.cost_usd == 0.5 and status.saved
+        assert session.report()["budget"]["used"]["total"] == status.used
+        assert not session.is_open() and not session.busy
+        await session.aclose()
+
+    asyncio.run(run())
+
+
+def test_words_for_a_running_turn_can_be_taken_back(tmp_path: Path) -> None:
+    seen: list[str] = []
+    session: list[Session] = []
+
+    def script(request: Request) -> Reply:
+        if len(seen) == 0:
+            seen.append("first")
+            session[0].steer("forget it")
+            session[0].steer("do this")
+            assert session[0].waiting == ("forget it", "do this")
+            for words in session[0].take_back()[1:]:
+                session[0].steer(words)
+        return "fine"
+
+    provider = Played(script)
+
+    async def run() -> None:
+        session.append(_open(tmp_path, provider))
+        await _turn(session[0], "one")
+        await session[0].aclose()
+
+    asyncio.run(run())
+    said = [str(message["content"]) for message in provider.seen[-1] if message["role"] == "user"]
+    assert any("do this" in words for words in said) and not any("forget it" in words for words in said)
+
+
+def test_what_is_shared_is_as_long_as_one_tool_result_and_the_rest_a_drop(tmp_path: Path) -> None:
+    async def run() -> tuple[str, str | None]:
+        session = _open(tmp_path, Played(lambda request: "fine"))
+        assert await session.share("short", "output of ! ls") == "short"
+        text = "".join(f"line {number}\n" for number in range(20_000))
+        shared = await session.share(text, "output of ! seq")
+        (drop,) = session.ledger.drops(session.id) if session.ledger else []
+        kept = session.ledger.drop_text(session.id, drop.id) if session.ledger else None
+        assert drop.id in shared and kept == text
+        await session.aclose()
+        return shared, kept
+
+    shared, kept = asyncio.run(run())
+    assert kept is not None and len(shared) < len(kept) / 4
