@@ -39,13 +39,16 @@ COMMANDS = {
     "context": "What the next request would hold, to the token, or what request N held.",
     "drops": "Everything that was left out of requests, and how to get it back.",
     "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
-    "sessions": "List, show, fork, rename and delete sessions.",
+    "sessions": "List, show, search, export, fork, rename and delete sessions.",
     "config": "Show and change the settings.",
     "model": "The models that are usable now, with window, price and cache support.",
+    "tour": "See it work with no key: the real engine, a scripted model, a folder of its own.",
     "doctor": "What works here, what does not, and what to do about it.",
 }
 """Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
 
+WITHOUT_MODEL = next(name for name, line in COMMANDS.items() if "no key" in line)
+"""What a person without a model can try."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """How the help may fail to be printed; the rest of the output goes through `Stream`."""
@@ -112,9 +115,10 @@ def root(
                 "usage", "wrong usage", f"options stand behind the command `{name}`", f"See nexus {name} --help"
             )
         return None
-    if sys.stdin is None or os.isatty(0):
-        sys.stderr.write(context.get_help() + "\n")
-        return 2
+    if os.isatty(0):
+        from nexus_cli.cli.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
+
+        return run_repl(shared)
     from nexus_cli.cli.ask import AskOptions, run_ask  # noqa: PLC0415  (a command like the others)
 
     return run_ask(AskOptions(shared=shared))
@@ -175,6 +179,9 @@ def _bug(error: Exception) -> NexusError:
 
 def _failed(error: NexusError, arguments: list[str]) -> int:
     """Tell `error`, to who asked for JSON also as the result object; the exit status."""
+    if error.what == "no model":
+        hint = f"{error.hint}; `nexus {WITHOUT_MODEL}` works without one"
+        error = NexusError(error.kind, error.what, error.why, hint)
     words = _words(arguments)
     lines = "--stream-json" in words
     try:

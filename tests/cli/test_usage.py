@@ -18,7 +18,7 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 WRONG = [
     (["aks"], b"no such command 'aks'", b"nexus ask"),
-    (["tour"], b"no such command 'tour'", b""),
+    (["atlas"], b"no such command 'atlas'", b""),
     (["ask", "--modle", "x", "hi"], b"no such option: --modle", b"--model"),
     (["ask", "--max-steps", "x", "hi"], b"'--max-steps'", b"--help"),
     (["ask", "--max-steps", "0", "hi"], b"'--max-steps'", b"--help"),
@@ -89,7 +89,7 @@ def test_the_shell_completes_commands(nexus: Run) -> None:
     assert b"_NEXUS_COMPLETE" in nexus("--show-completion", "bash").stdout
 
 
-def test_nexus_alone_in_a_terminal_prints_the_help_and_exits_2() -> None:
+def test_nexus_alone_wants_a_terminal_to_draw_on() -> None:
     controller, terminal = pty.openpty()
     try:
         command = [sys.executable, "-m", "nexus_cli"]
@@ -97,7 +97,7 @@ def test_nexus_alone_in_a_terminal_prints_the_help_and_exits_2() -> None:
     finally:
         os.close(controller)
         os.close(terminal)
-    assert done.returncode == 2 and b"Usage: nexus" in done.stderr and done.stdout == b""
+    assert done.returncode == 2 and b"no terminal" in done.stderr and done.stdout == b""
 
 
 def test_piped_into_nexus_alone_it_is_ask(engine: Run) -> None:

@@ -1,0 +1,195 @@
+"""The first start in a terminal: looks at what is there, asks at most two questions, writes the settings.
+
+Only `config.toml` is written, and only when both answers are there. What is usable is found by
+`session.reports.models`; the REPL that follows is the business of `run_repl`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.edit_config import write_setting
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.paths import Places, defaults, places
+from nexus_cli.core.settings import Loaded, Settings
+from nexus_cli.provider.endpoint import endpoint
+from nexus_cli.provider.windows import check_model
+from nexus_cli.session.reports.models import listing
+from nexus_cli.session.usable import Server, find_local, keys_present, named_model, resolved
+from nexus_cli.ui.door import through
+from nexus_cli.ui.remarks import Writable
+from nexus_cli.ui.reports.lines import filled, number, one_line, table
+
+TRIES = 3
+"""Answers that may be wrong before nothing more is asked."""
+MOST_COLUMNS = 88
+SHOWN = 20
+"""Models that are listed; a server may have hundreds, and a name may be typed."""
+LONGEST = 200
+"""Characters of a model's name."""
+MEANINGS = {
+    "read": "reading inside the project",
+    "edit": "also edits inside it",
+    "all": "also commands, and everything else",
+}
+"""What each level lets run without asking."""
+
+Meant = Callable[[str], str]
+"""What a typed answer means; `NexusError` where it means nothing."""
+
+
+def is_first(found: Places) -> bool:
+    """Whether nexus was never used here: there are neither settings nor a ledger."""
+    return not found.settings.exists() and not found.ledger.exists()
+
+
+def first_run(loaded: Loaded, environ: Mapping[str, str], stream: Writable, read_line: Callable[[], str]) -> None:
+    """Tell what was found, ask which model and what may run without asking, and write both to the settings.
+
+    The first question is left out where one model alone can be meant and it is not a server's, which is never taken
+    unasked. Enter takes the first answer of a question. Raises the `NexusError("config", ...)` of `choose` where no
+    model is usable, `NexusError("usage", ...)` after three answers that mean nothing, and `SystemExit(0)` at the end
+    of input; nothing is written then. Settings that cannot be written are told and no error.
+    """
+    _First(loaded.settings, environ, stream, read_line).run()
+
+
+class _First:
+    def __init__(
+        self, settings: Settings, environ: Mapping[str, str], stream: Writable, read_line: Callable[[], str]
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._stream = stream
+        self._read_line = read_line
+        self._width = min(stream.width, MOST_COLUMNS)
+
+    def run(self) -> None:
+        """See `first_run`."""
+        servers = find_local()
+        models: Sequence[Mapping[str, Any]] = listing(self._settings, self._environ, servers)["models"]
+        self._say("This is the first start of nexus here. What was found:")
+        self._found(servers)
+        if not models and not named_model(self._environ, self._settings):
+            self._say("A model is needed, and none is usable yet. One of these is enough:")
+            self._ways()
+            choose("", self._environ, self._settings, servers=lambda: servers)
+        model = self._model(models)
+        allow = self._level()
+        self._write({"model": model, "allow": allow})
+
+    def _found(self, servers: Sequence[Server]) -> None:
+        keys = ", ".join(keys_present(self._environ, self._settings)) or "none in the environment"
+        answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none answers here"
+        term = self._environ.get("TERM", "") or "TERM is not set"
+        colours = "colours" if self._stream.colour else "no colours"
+        git = shutil.which("git", path=self._environ.get("PATH"))
+        rows = [
+            ("keys", keys),
+            ("local servers", answering),
+            ("terminal", f"{term}, {colours}, {self._stream.width} columns"),
+            ("git", git or "not on the PATH; nexus works without it"),
+        ]
+        for name, text in rows:
+            self._put("\n".join(filled(f"{name}: {text}", self._width, "    ", "  ")))
+
+    def _ways(self) -> None:
+        names = list(self._settings.keys) or ["OPENAI_API_KEY"]
+        ways = [
+            f"export {names[0]}=... or the key of another provider: {', '.join(names[1:])}",
+            "start a local server, such as Ollama, with a model",
+            "nexus --model PROVIDER/NAME for any other model that litellm knows",
+        ]
+        for way in ways:
+            self._put("\n".join(filled(way, self._width, "    ", "  - ")))
+        self._say("`nexus model list` shows what is usable, `nexus doctor` what works here and what does not.")
+
+    def _model(self, models: Sequence[Mapping[str, Any]]) -> str:
+        own = {named_model(self._environ, self._settings), *keys_present(self._environ, self._settings).values()}
+        if len(models) == 1 and models[0]["name"] in own:
+            self._say(f"Model: {models[0]['name']} ({', '.join(models[0]['because'])}).")
+            return str(models[0]["name"])
+        self._say("Which model shall be used? Type its number, or the name of any model. $ is per million tokens.")
+        self._put("\n".join(_listed(models[:SHOWN], self._width)))
+        if len(models) > SHOWN:
+            self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
+        return self._ask("Model", str(models[0]["name"]), lambda text: self._named(text, models))
+
+    def _named(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
+        if len(text) > LONGEST:
+            raise NexusError("usage", f"{text[:20]}...", "no model has such a name", "A name is written PROVIDER/MODEL")
+        if text.isascii() and text.isdigit():
+            if 1 <= int(text) <= len(models):
+                return str(models[int(text) - 1]["name"])
+            raise NexusError("usage", text, f"there are {len(models)} models", "Type one of the numbers, or a name")
+        name = resolved(text, self._settings)
+        if not name.isprintable() or any(char.isspace() for char in name):
+            raise NexusError("usage", repr(text), "no model has such a name", "A name is written PROVIDER/MODEL")
+        check_model(name)
+        endpoint(name, self._environ)
+        return name
+
+    def _level(self) -> str:
+        self._say("What may run without asking you? You can change it at any time: /permissions.")
+        rows = [("", "", ""), *((str(place), level, MEANINGS[level]) for place, level in enumerate(LEVELS, 1))]
+        self._put("\n".join(f"  {line}" for line in table(rows, self._width - 2)[-len(LEVELS) :]))
+        return self._ask("Without asking", LEVELS[0], _level)
+
+    def _ask(self, what: str, default: str, meant: Meant) -> str:
+        """The answer to one question; Enter is `default`."""
+        for _ in range(TRIES):
+            self._stream.write(f"{what} [{through(default)}]: ")
+            try:
+                line = self._read_line()
+            except UnicodeDecodeError:
+                line = "\ufffd\n"
+            if not line:
+                self._put("")
+                raise SystemExit(0)
+            try:
+                return meant(line.strip()) if line.strip() else default
+            except NexusError as error:
+                self._put("\n".join(filled(through(f"{error.message}. {error.hint}"), self._width, "  ")))
+        hint = "`nexus model list` shows what is usable; start again, or name a model with --model"
+        raise NexusError("usage", "the first start was left", f"{TRIES} answers were not understood", hint)
+
+    def _write(self, answers: Mapping[str, str]) -> None:
+        found = places()
+        try:
+            for key, text in answers.items():
+                write_setting(found, defaults(), key, text)
+        except (NexusError, OSError) as error:
+            why = error.message if isinstance(error, NexusError) else str(error)
+            self._say(f"The settings could not be written: {why}. They are asked for again at the next start.")
+            return
+        self._say(f"Written to {found.settings}; change it with `nexus config set`, or in an editor.")
+
+    def _say(self, text: str) -> None:
+        self._put("\n".join(["", *filled(through(text), self._width)]))
+
+    def _put(self, text: str) -> None:
+        self._stream.write(text + "\n")
+
+
+def _listed(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    rows = [("", "model", "window", "$ in", "$ out", "because")]
+    for place, model in enumerate(models, 1):
+        window = f"{model['window']:,}" + ("" if model["known"] else "?")
+        prices = number(model["input_price"]), number(model["output_price"])
+        because = through(", ".join(model["because"]))
+        rows.append((str(place), one_line(through(model["name"]), 60), window, *prices, because))
+    return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
+
+
+def _level(text: str) -> str:
+    """A level by its number, its name or the beginning of it."""
+    if text in map(str, range(1, len(LEVELS) + 1)):
+        return LEVELS[int(text) - 1]
+    found = next((level for level in LEVELS if level.startswith(text.lower())), None)
+    if found is None:
+        raise NexusError("usage", repr(text[:20]), f"it is one of {', '.join(LEVELS)}", "Type a word or its number")
+    return found

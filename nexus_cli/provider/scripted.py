@@ -1,0 +1,237 @@
+"""A model that plays a script: the same answers in the same place of a conversation, with no network and no chance.
+
+Owns finding the step that fits, streaming it, the count of what was sent, and a summary of what it is given. Leaves
+what is said to the script, which is data. Nothing is remembered of earlier steps: where a script goes on is read from
+the conversation, so that another process goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import canonical
+
+MODEL = "scripted"
+"""The name under which it is asked."""
+SUMMARY_HEAD = "[CONTEXT SUMMARY"
+_TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")
+_OVERHEAD = 4
+"""Tokens that a message takes besides its texts."""
+_FRAGMENT = 12
+"""Characters of a call's arguments in one delta."""
+_ROOM = re.compile(r"at most (\d+) tokens")
+_STATUS = re.compile(r"\[[^\[\]]*exit status \d+[^\[\]]*\]")
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One reply, and where in a conversation it belongs."""
+
+    text: str = ""
+    """What is said; `$name` stands for a group of `asked` or `results`. So in the arguments of `calls`."""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    """`name` and `arguments` of each call."""
+    asked: str = ""
+    """A pattern that is found in the newest words of the person."""
+    after: str = ""
+    """Names of the calls whose results came last, with blanks between; "" when the person's words came last."""
+    results: str = ""
+    """A pattern that is found in those results."""
+    done: str = ""
+    """A tool that was called since the person's newest words."""
+    summary: bool = False
+    """The reply is a summary of the conversation, in place of `text`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a conversation stands, as far as a script looks at it."""
+
+    words: str
+    after: str
+    results: str
+    done: tuple[str, ...]
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Moment:
+        """The end of `messages`, Chat Completions message objects."""
+        last = max((index for index, one in enumerate(messages) if one["role"] == "user"), default=0)
+        since = messages[last + 1 :]
+        asking = max((index for index, one in enumerate(since) if one["role"] == "assistant"), default=-1)
+        names = [call["function"]["name"] for one in since for call in one.get("tool_calls", ())]
+        calls = since[asking].get("tool_calls", ()) if asking >= 0 else ()
+        results = "\n".join(_text(one) for one in since[asking + 1 :])
+        return cls(_text(messages[last]), " ".join(call["function"]["name"] for call in calls), results, tuple(names))
+
+
+def load(path: Path) -> tuple[Step, ...]:
+    """The steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
+    return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
+
+
+def count(text: str) -> int:
+    """Tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
+    return sum(1 for _ in _TOKEN.finditer(text))
+
+
+def _size(message: Message) -> int:
+    functions = [call["function"] for call in message.get("tool_calls", ())]
+    called = sum(count(function["name"]) + count(function["arguments"]) + _OVERHEAD for function in functions)
+    return count(_text(message)) + called + _OVERHEAD
+
+
+class Scripted:
+    """A provider that answers from a script. The first step that fits is played; without one the request fails."""
+
+    model = MODEL
+
+    def __init__(self, steps: Sequence[Step], *, pace: float = 0.0, memory: Path | None = None) -> None:
+        """`pace` is seconds between two words. In `memory` stands what was sent before, as hashes of prefixes: a cache
+        as providers have it, for every process that is given the same file."""
+        self._steps = steps
+        self._pace = pace
+        self._memory = memory
+        self._sent: set[str] = set()
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The deltas of one reply: its text in words, its calls in fragments, what it used."""
+        text, calls = self._reply(request)
+        used = self._used(request, text + "".join(arguments for _, arguments in calls))
+        for word in re.findall(r"\S+\s*|\s+", text):
+            yield TextDelta(word)
+            await asyncio.sleep(self._pace)
+        for index, (name, arguments) in enumerate(calls):
+            yield CallDelta(index, f"call_{index}", name)
+            for start in range(0, len(arguments), _FRAGMENT):
+                yield CallDelta(index, arguments=arguments[start : start + _FRAGMENT])
+        yield UsageDelta(used)
+        yield FinishDelta("tool_calls" if calls else "stop")
+
+    def _reply(self, request: Request) -> tuple[str, list[tuple[str, str]]]:
+        moment = Moment.of(request.messages)
+        for step in self._steps:
+            found = _found(step, moment)
+            if found is None:
+                continue
+            if step.summary:
+                return sum_up(request.messages[:-1], _room(moment.words)), []
+            calls = [(call["name"], canonical(_filled(call["arguments"], found)).decode()) for call in step.calls]
+            return _filled(step.text, found), calls
+        where = f"after {moment.after}" if moment.after else f"to {moment.words.splitlines()[-1][:60]!r}"
+        why = f"the script has no answer {where}"
+        raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
+
+    def _used(self, request: Request, said: str) -> Usage:
+        """What the request took, and how much of it began as an earlier one did."""
+        tools = canonical(list(request.tools))
+        lines = [(tools, count(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
+        known = self._known()
+        prefix, new, cached, total = hashlib.sha256(), [], 0, 0
+        for line, tokens in lines:
+            prefix.update(line + b"\n")
+            total += tokens
+            if prefix.hexdigest() in known:
+                cached = total
+            else:
+                new.append(prefix.hexdigest())
+        self._remember(new)
+        return Usage(total, count(said), cached)
+
+    def _known(self) -> set[str]:
+        if self._memory is not None and self._memory.exists():
+            self._sent.update(self._memory.read_text(encoding="ascii").split())
+        return self._sent
+
+    def _remember(self, prefixes: Sequence[str]) -> None:
+        self._sent.update(prefixes)
+        if self._memory is not None:
+            with self._memory.open("a", encoding="ascii") as file:
+                file.write("".join(f"{prefix}\n" for prefix in prefixes))
+
+
+def _found(step: Step, moment: Moment) -> dict[str, str] | None:
+    """What the patterns of `step` found, or None where it does not fit."""
+    if step.after != moment.after or (step.done and step.done not in moment.done):
+        return None
+    groups: dict[str, str] = {}
+    for pattern, text in ((step.asked, moment.words), (step.results, moment.results)):
+        match = re.search(pattern, text)
+        if match is None:
+            return None
+        groups.update(match.groupdict(""))
+    return groups
+
+
+def _filled(value: Any, groups: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return Template(value).safe_substitute(groups)
+    if isinstance(value, Mapping):
+        return {key: _filled(item, groups) for key, item in value.items()}
+    return [_filled(item, groups) for item in value] if isinstance(value, list) else value
+
+
+def _text(message: Message) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text", "")) for part in content)
+
+
+def _room(instruction: str) -> int:
+    named = _ROOM.search(instruction)
+    return int(named[1]) if named else 400
+
+
+def sum_up(messages: Sequence[Message], room: int) -> str:
+    """A summary of `messages` in at most `room` tokens: what was asked, run, changed, left out and answered.
+
+    Every line of it is taken from the conversation; the older ones of a kind go first where there is no room.
+    """
+    asked: list[str] = []
+    facts: list[str] = []
+    said: list[str] = []
+    results = {one["tool_call_id"]: _text(one) for one in messages if one["role"] == "tool"}
+    for one in messages:
+        text = _text(one)
+        if text.startswith(SUMMARY_HEAD):
+            facts.append(text.rpartition("\n---\n")[2].strip())
+        elif one["role"] == "user":
+            asked.append(f'- asked: "{_last_line(text)}"')
+        elif one["role"] == "assistant":
+            said += [f"- answered: {_last_line(text)}"] if text.strip() and not one.get("tool_calls") else []
+            facts += [_fact(call, results.get(call["id"], "")) for call in one.get("tool_calls", ())]
+    kept: set[str] = set()
+    for line in (*reversed(asked), *reversed(said), *reversed(facts)):
+        if count("\n".join([*kept, line])) <= room:
+            kept.add(line)
+    return "\n".join(line for line in dict.fromkeys([*asked, *facts, *said]) if line in kept) or "Nothing was said yet."
+
+
+def _last_line(text: str) -> str:
+    """The last line: before it stands what was added to the person's words, or what leads to an answer."""
+    return text.strip().rpartition("\n")[2].strip()
+
+
+def _fact(call: Message, result: str) -> str:
+    """One call and how it ended, on one line."""
+    function = call["function"]
+    arguments = json.loads(function["arguments"])
+    subject = " ".join(str(value) for value in arguments.values() if isinstance(value, str))
+    status = _STATUS.search(result)
+    ended = status[0] if status else f"{len(result):,} characters"
+    return f"- {function['name']} {subject[:60]} -> {ended}"

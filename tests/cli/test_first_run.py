@@ -1,0 +1,217 @@
+"""The first start: what is found, what is asked, what is written, and how it is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.cli import first_run as module
+from nexus_cli.cli.first_run import first_run, is_first
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.settings import load_settings
+from nexus_cli.provider.local import LocalServer
+
+ONE = {"ANTHROPIC_API_KEY": "sk-1", "PATH": os.environ["PATH"], "TERM": "xterm"}
+TWO = {**ONE, "OPENAI_API_KEY": "sk-2"}
+NONE = {"PATH": "", "TERM": "dumb"}
+
+
+@dataclass
+class Person:
+    """Types `answers`, then ends the input; reads what is printed."""
+
+    answers: list[str]
+    columns: int = 80
+    terminal: bool = True
+    colour: bool = False
+    seen: list[str] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self.columns
+
+    @property
+    def text(self) -> str:
+        """All that was printed."""
+        return "".join(self.seen)
+
+    @property
+    def asked(self) -> int:
+        """How many lines were asked for with their default."""
+        return self.text.count("]: ")
+
+    def write(self, text: str) -> None:
+        """Print."""
+        self.seen.append(text)
+
+    def read(self) -> str:
+        """One line."""
+        return self.answers.pop(0) + "\n" if self.answers else ""
+
+    def start(self, environ: Mapping[str, str]) -> None:
+        """The first start."""
+        loaded = load_settings(places(), defaults(), environ)
+        first_run(loaded, environ, self, self.read)
+
+
+@pytest.fixture(autouse=True)
+def _no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_local", list)
+
+
+@contextmanager
+def serving(*names: str) -> Iterator[LocalServer]:
+    """A server on loopback that lists models."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"data": [{"id": name} for name in names]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield LocalServer("Ollama", f"http://127.0.0.1:{server.server_port}", "ollama_chat/")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def written() -> dict[str, object]:
+    values = load_settings(places(), defaults(), {})
+    return {key: value for key, value in values.values.items() if values.origins[key] != "default"}
+
+
+def test_it_is_first_until_there_are_settings_or_a_ledger() -> None:
+    found = places()
+    assert is_first(found)
+    found.data.mkdir(parents=True)
+    found.ledger.touch()
+    assert not is_first(found)
+    found.ledger.unlink()
+    found.config.mkdir(parents=True)
+    found.settings.touch()
+    assert not is_first(found)
+
+
+def test_one_key_leaves_one_question_and_enter_answers_it() -> None:
+    person = Person([""])
+    person.start(ONE)
+    assert person.asked == 1 and "ANTHROPIC_API_KEY" in person.text and "sk-1" not in person.text
+    assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "read"}
+    assert str(places().settings) in "".join(person.text.split())
+
+
+def test_only_a_private_file_in_a_private_folder_is_written() -> None:
+    Person(["", ""]).start(ONE)
+    found = places()
+    home = Path(os.environ["NEXUS_HOME"])
+    assert [path for path in home.rglob("*") if path.is_file()] == [found.settings]
+    assert stat.S_IMODE(found.settings.stat().st_mode) == 0o600
+    assert stat.S_IMODE(found.config.stat().st_mode) == 0o700
+
+
+def test_several_keys_are_numbered_with_window_and_price() -> None:
+    person = Person(["2", "edit"])
+    person.start(TWO)
+    assert person.asked == 2 and written() == {"model": "openai/gpt-5.6", "allow": "edit"}
+    row = next(line for line in person.text.splitlines() if "anthropic/claude-sonnet-5" in line)
+    assert row.split()[0] == "1" and "000" in row and "ANTHROPIC_API_KEY" in row
+
+
+def test_enter_takes_the_first_of_several() -> None:
+    Person(["", ""]).start(TWO)
+    assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "read"}
+
+
+def test_any_name_may_be_typed() -> None:
+    Person(["openai/gpt-5.4-mini", "3"]).start(TWO)
+    assert written() == {"model": "openai/gpt-5.4-mini", "allow": "all"}
+
+
+def test_a_name_whose_key_is_missing_is_not_taken() -> None:
+    person = Person(["mistral/mistral-medium-latest", "", ""])
+    person.start(TWO)
+    assert "MISTRAL_API_KEY is not set" in person.text
+    assert written()["model"] == "anthropic/claude-sonnet-5"
+
+
+def test_a_model_of_a_local_server_is_asked_about_even_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving("qwen3:8b") as server:
+        monkeypatch.setattr(module, "find_local", lambda: [server])
+        person = Person(["", ""])
+        person.start(NONE)
+    assert person.asked == 2 and server.url in person.text
+    assert written()["model"] == "ollama_chat/qwen3:8b"
+
+
+def test_keys_come_before_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(*(f"model-{number}" for number in range(40))) as server:
+        monkeypatch.setattr(module, "find_local", lambda: [server])
+        person = Person(["", ""])
+        person.start(ONE)
+    assert written()["model"] == "anthropic/claude-sonnet-5" and "21 more" in person.text
+
+
+def test_without_any_model_it_says_what_to_do_and_writes_nothing() -> None:
+    person = Person(["", ""])
+    with pytest.raises(NexusError) as caught:
+        person.start(NONE)
+    assert (caught.value.what, caught.value.exit_status) == ("no model", 2) and "export" in caught.value.hint
+    assert person.asked == 0 and is_first(places())
+
+
+@pytest.mark.parametrize("answers", [[], ["2"]])
+def test_the_end_of_input_leaves_without_writing(answers: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        Person(answers).start(TWO)
+    assert caught.value.code == 0 and is_first(places())
+
+
+def test_three_answers_that_mean_nothing_end_it() -> None:
+    person = Person(["9", "no such model", "nowhere"])
+    with pytest.raises(NexusError, match="3 answers were not understood"):
+        person.start(TWO)
+    assert person.text.count("Model [") == 3 and is_first(places())
+
+
+def test_hostile_answers_are_harmless() -> None:
+    person = Person(["\x1b[31m[/bold]{}%s\u202e", "0" * 5000, "", "\x9b1m"])
+    with pytest.raises(SystemExit):
+        person.start(TWO)
+    assert not any(char in person.text for char in "\x1b\x9b\u202e")
+    assert len(person.text) < 3000
+
+
+def test_settings_that_cannot_be_written_are_told_and_no_error() -> None:
+    Path(os.environ["NEXUS_HOME"]).write_text("in the way")
+    person = Person([""])
+    person.start(ONE)
+    assert "could not be written" in person.text
+
+
+@pytest.mark.parametrize("columns", [20, 40])
+def test_narrow_terminals_are_kept_to(columns: int) -> None:
+    person = Person(["", ""], columns)
+    person.start(TWO)
+    wide = [line for line in person.text.splitlines() if len(line) > columns and "]: " not in line]
+    assert not wide

@@ -1,0 +1,327 @@
+"""The guided start: in a pipe, in a terminal, with a tool that does not work, stopped at any moment."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from nexus_cli.cli.app import COMMANDS
+from nexus_cli.core.paths import PACKAGE
+
+SECONDS = 60
+NEXUS = str(Path(sys.executable).with_name("nexus"))
+WATCHED = """
+import sys
+reached = set()
+def hook(event, args):
+    if event == "socket.connect" and isinstance(args[1], tuple):
+        reached.add(args[1][0])
+    if event == "socket.getaddrinfo":
+        reached.add(args[0])
+sys.addaudithook(hook)
+from nexus_cli.cli import app, process
+process.take_signals()
+status = app.run(sys.argv[1:])
+sys.stdout.flush()
+sys.stderr.write(f"\\nlitellm: {'litellm' in sys.modules} reached: {sorted(reached)}\\n")
+sys.exit(status)
+"""
+BROKEN = """
+import sys
+from dataclasses import replace
+from nexus_cli.core.message import ToolResult
+from nexus_cli.tools.builtin import edit_file
+async def run(arguments, context):
+    return ToolResult("done")
+edit_file.TOOL = replace(edit_file.TOOL, run=run)
+from nexus_cli.__main__ import main
+main()
+"""
+ASKED = r"are told\): "
+ON = "leaves: "
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one run left."""
+
+    status: int
+    out: str
+    err: str
+    home: Path
+    tmp: Path
+
+    @property
+    def flat(self) -> str:
+        """All words of it, on one line."""
+        return " ".join(self.out.split())
+
+
+def person(root: Path) -> tuple[dict[str, str], Path, Path]:
+    """An environment with a home whose settings are broken, and a folder for what is temporary."""
+    home, tmp = root / "nexus", root / "tmp"
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text("this is = not = toml")
+    tmp.mkdir()
+    ours = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_MODEL"))}
+    return {**ours, "NEXUS_HOME": str(home), "TMPDIR": str(tmp), "COLUMNS": "80"}, home, tmp
+
+
+def begun(root: Path, *arguments: str, code: str = "", **more: str) -> tuple[Any, Path, Path]:
+    env, home, tmp = person(root)
+    command = [sys.executable, "-c", code] if code else [NEXUS]
+    pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    child = subprocess.Popen(
+        [*command, "tour", *arguments], env={**env, **more}, cwd=root, stdin=subprocess.DEVNULL, **pipes
+    )
+    return child, home, tmp
+
+
+def ended(child: Any, home: Path, tmp: Path) -> Seen:
+    try:
+        out, err = child.communicate(timeout=SECONDS)
+    finally:
+        child.kill()
+        child.wait()
+    return Seen(child.returncode, out.decode(), err.decode(), home, tmp)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
+    """Two at once: one at 80 columns, watched; one at 20, whose folder is kept."""
+    wide = begun(tmp_path_factory.mktemp("wide"), code=WATCHED)
+    narrow = begun(tmp_path_factory.mktemp("narrow"), "--keep", COLUMNS="20")
+    return ended(*wide), ended(*narrow)
+
+
+@contextmanager
+def terminal(root: Path, **more: str) -> Iterator[tuple[Any, Path]]:
+    env, _, tmp = person(root)
+    env.pop("COLUMNS")
+    child = pexpect.spawn(
+        NEXUS, ["tour"], env={**env, "TERM": "xterm-256color", **more}, cwd=str(root), timeout=SECONDS,
+        encoding="utf-8", dimensions=(24, 80),
+    )  # fmt: skip
+    try:
+        yield child, tmp
+    finally:
+        child.close(force=True)
+
+
+def rest(child: Any) -> str:
+    child.expect(pexpect.EOF)
+    child.wait()
+    return str(child.before)
+
+
+def working_in(folder: Path) -> list[int]:
+    """Processes whose working folder is below `folder`."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(entry / "cwd").startswith(str(folder)):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) -> None:
+    seen = two[0]
+    assert seen.status == 0, seen.err
+    for evidence in (
+        "SCRIPTED",
+        r"bash python3 -m unittest .{0,40}exit 1",
+        r"Allow edit_file shop/shipping\.py\? allowed: --yes",
+        r"-? {5}if cents > FREE_FROM: .{0,9}\+ {5}if cents >= FREE_FROM:".replace(" {5}", " "),
+        r"all 3 tests pass\. .*they pass\.",
+        r"left out as d1: .*output_cap",
+        r"recalled d1, \d+ tokens .*ERROR order 8206",
+        r"compacted: ([\d,]+) tokens became ([\d,]+)",
+        r"The last order in it: .*order 8420",
+        r"Killed: process \d+ got SIGKILL .* 10 orders",
+        r"outcome unknown: the process ended while this ran",
+        r"Done, and none was booked twice: \d+ booked now, \d+ before: all 10 are booked",
+        r"tokens used \(\d+\.\d%\)",
+        r"\d\d% of the newest request began exactly as the one before it",
+        r"\d+ requests of session \w+ rebuilt: every line is as it was sent",
+        r"export ANTHROPIC_API_KEY=",
+    ):
+        assert re.search(evidence, seen.flat), f"{evidence!r} is not in it:\n{seen.out}"
+
+
+def test_a_compaction_makes_the_window_smaller(two: tuple[Seen, Seen]) -> None:
+    figures = re.search(r"compacted: ([\d,]+) tokens became ([\d,]+)", two[0].flat)
+    assert figures is not None
+    before, after = (int(figure.replace(",", "")) for figure in figures.groups())
+    assert after < before / 2
+
+
+def test_a_pipe_gets_plain_text(two: tuple[Seen, Seen]) -> None:
+    for seen in two:
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", seen.out)
+
+
+def test_it_needs_no_network_and_no_model_library(two: tuple[Seen, Seen]) -> None:
+    told = two[0].err.strip().splitlines()[-1]
+    assert told == "litellm: False reached: ['127.0.0.1']", two[0].err
+
+
+def test_the_persons_own_folders_are_not_touched(two: tuple[Seen, Seen]) -> None:
+    for seen in two:
+        assert [path.name for path in seen.home.rglob("*") if path.is_file()] == ["config.toml"]
+
+
+def test_nothing_is_left_of_it(two: tuple[Seen, Seen]) -> None:
+    assert list(two[0].tmp.iterdir()) == [] and working_in(two[0].tmp) == []
+
+
+def test_a_kept_folder_holds_the_session(two: tuple[Seen, Seen]) -> None:
+    seen = two[1]
+    assert seen.status == 0, seen.err
+    (folder,) = seen.tmp.iterdir()
+    env = {**os.environ, "NEXUS_HOME": str(folder / "home")}
+    told = subprocess.run([NEXUS, "replay"], env=env, cwd=folder / "shop", capture_output=True, timeout=SECONDS)
+    assert told.returncode == 0 and b"every line is as" in told.stdout, told.stderr
+
+
+def test_a_narrow_pipe_is_kept_to(two: tuple[Seen, Seen]) -> None:
+    wide = [line for line in two[1].out.splitlines() if len(line) > 20]
+    assert not wide, wide
+
+
+def test_an_edit_that_changes_nothing_is_noticed(tmp_path: Path) -> None:
+    seen = ended(*begun(tmp_path, code=BROKEN))
+    assert seen.status == 1
+    assert "The tests still fail after the edit." in seen.flat and "they pass" not in seen.flat
+    assert seen.err.startswith("nexus: it has stopped here: the tests still fail after the edit.")
+    assert list(seen.tmp.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    seen = ended(*begun(tmp_path, TMPDIR=str(tmp_path / "nowhere")))
+    assert seen.status == 1 and "Traceback" not in seen.err
+    assert len(seen.err.splitlines()) == 1 and "TMPDIR" in seen.err
+
+
+def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
+    child, _, tmp = begun(tmp_path)
+    child.stdout.readline()
+    child.stdout.close()
+    assert child.wait(SECONDS) == 0
+    assert child.stderr.read() == b"" and list(tmp.iterdir()) == []
+    child.stderr.close()
+
+
+def test_in_a_terminal_the_person_leads_and_allows(tmp_path: Path) -> None:
+    with terminal(tmp_path) as (child, tmp):
+        child.expect(ON)
+        child.sendline("")
+        for _ in range(3):
+            child.expect(ASKED)
+            child.sendline("y")
+        shown = ""
+        while child.expect([ON, pexpect.EOF]) == 0:
+            shown += child.before
+            child.sendline("")
+        shown += child.before
+        child.wait()
+        assert child.exitstatus == 0
+        assert "they pass" in shown and "outcome unknown" in shown and "as it was sent" in " ".join(shown.split())
+        assert list(tmp.iterdir()) == []
+
+
+def test_a_no_is_respected_and_the_way_goes_on(tmp_path: Path) -> None:
+    with terminal(tmp_path, NO_COLOR="1") as (child, tmp):
+        child.expect(ON)
+        child.sendline("")
+        child.expect(ASKED)
+        child.sendline("y")
+        child.expect(ASKED)
+        child.sendline("n leave it")
+        child.expect(ON)
+        told = child.before
+        assert "You said no" in told and "\x1b[" not in told
+        child.sendline("q")
+        assert "deleted" in rest(child)
+        assert child.exitstatus == 0 and list(tmp.iterdir()) == []
+
+
+def test_the_end_of_input_leaves(tmp_path: Path) -> None:
+    with terminal(tmp_path, TERM="dumb") as (child, tmp):
+        child.expect(ON)
+        shown = child.before
+        child.sendeof()
+        assert "\x1b" not in shown + rest(child)
+        assert child.exitstatus == 0 and list(tmp.iterdir()) == []
+
+
+def test_ctrl_c_at_a_question_leaves_nothing(tmp_path: Path) -> None:
+    with terminal(tmp_path) as (child, tmp):
+        child.expect(ON)
+        child.sendline("")
+        child.expect(ASKED)
+        child.sendintr()
+        assert "Traceback" not in rest(child)
+        assert child.exitstatus == 130 and list(tmp.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_another_process_works_ends_both(tmp_path: Path, number: int, status: int) -> None:
+    child, _, tmp = begun(tmp_path)
+    try:
+        while b"I read the orders" not in child.stdout.readline():
+            assert child.poll() is None
+        time.sleep(0.05)
+        child.send_signal(number)
+        child.stdout.read()
+        assert child.wait(SECONDS) == status
+        assert b"Traceback" not in child.stderr.read()
+        assert list(tmp.iterdir()) == []
+        gone = time.monotonic() + 10
+        while working_in(tmp) and time.monotonic() < gone:
+            time.sleep(0.05)
+        assert working_in(tmp) == []
+    finally:
+        child.kill()
+        child.stdout.close()
+        child.stderr.close()
+
+
+def test_the_part_that_is_killed_works_in_no_other_place(tmp_path: Path) -> None:
+    seen = ended(*begun(tmp_path, "--part", str(tmp_path), "--session", "01"))
+    assert seen.status == 2 and seen.out == "" and len(seen.err.splitlines()) == 1
+    assert "--part" not in ended(*begun(tmp_path / "help", "--help")).out
+
+
+def test_its_name_stands_nowhere_else() -> None:
+    own = {"provider/scripted.py"}
+    named = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.suffix in (".py", ".md", ".toml") and re.search(r"(?i)\btour\b|tour_", path.read_text())
+    ]
+    assert set(named) - own == {"cli/tour.py", "cli/app.py"}
+    lines = [line for line in (PACKAGE / "cli" / "app.py").read_text().splitlines() if "tour" in line.lower()]
+    assert len(lines) == 1 and lines[0].strip().startswith('"tour": ')
+
+
+def test_who_has_no_model_hears_of_it(tmp_path: Path) -> None:
+    env, _, _ = person(tmp_path)
+    (Path(env["NEXUS_HOME"]) / "config" / "config.toml").unlink()
+    told = subprocess.run(
+        [NEXUS, "ask", "hi"], env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
+    )
+    assert told.returncode == 2 and b"nexus tour" in told.stderr and "tour" in COMMANDS
