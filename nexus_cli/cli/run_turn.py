@@ -74,7 +74,7 @@ class _Turn:
             self._remarks.error(internal(error).line)
             status = 1
         finally:
-            _wind_up(loop)
+            wind_up(loop)
         if status and self._resume(session):
             self._remarks.last(self._resume(session))
         return status
@@ -154,11 +154,13 @@ class _Turn:
             self._remarks.feed(event)
 
     def _resume(self, session: Session) -> str:
-        if not session.saved:
-            return ""
-        folder = self._run.options.shared.directory
-        place = f" -C {_word(folder)}" if folder else ""
-        return f"Resume with: nexus ask{place} -r {session.id}"
+        return resume_line(session, "nexus ask", self._run.options.shared.directory)
+
+
+def resume_line(session: Session, command: str, directory: str) -> str:
+    """How `command` goes on with `session`, in the folder that was named as `directory`; "" where nothing can."""
+    place = f" -C {_word(directory)}" if directory else ""
+    return f"Resume with: {command}{place} -r {session.id}" if session.saved else ""
 
 
 def _word(text: str) -> str:
@@ -170,7 +172,7 @@ def _word(text: str) -> str:
     return f"$'{''.join(as_it_is or escaped for as_it_is, escaped in zip(plain, octal, strict=True))}'"
 
 
-def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+def wind_up(loop: asyncio.AbstractEventLoop) -> None:
     """Close `loop` as `asyncio.run` does, within bounds: nothing of it is heard of afterwards."""
     try:
         left = asyncio.all_tasks(loop)

@@ -68,16 +68,23 @@ class Meter:
         """How many counted tokens surely fit into `tokens` reported ones, without an anchor."""
         return int(max(0, tokens - ROUNDING) / (self.calibration.factor * (1 + self.error)))
 
+    def anchored(self, last: int, counted: int, reported: int) -> bool:
+        """Go on from what was reported for the newest request, also by an earlier process; False if that is no
+        believable count of it."""
+        if reported <= 0 or not LEAST * counted <= reported <= MOST * counted:
+            return False
+        self.anchor = Anchor(last, reported, counted)
+        return True
+
     def report(self, last: int, counted: int, reported: int, *, teaches: bool = True) -> Calibration | None:
         """Learn from a reported input; returns the new calibration, or None when nothing was learned.
 
         A report outside `LEAST` to `MOST` times our count is not believed; without `teaches` (the request held what
         our count knows only roughly) it anchors this epoch and says nothing of the next.
         """
-        if reported <= 0 or not LEAST * counted <= reported <= MOST * counted:
-            return None
         estimate = self.estimate(counted)
-        self.anchor = Anchor(last, reported, counted)
+        if not self.anchored(last, counted, reported):
+            return None
         if counted < SMALL or not teaches:
             return None
         old = self.calibration

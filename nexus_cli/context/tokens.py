@@ -15,6 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -245,6 +246,7 @@ def _found(module: str) -> Any:
         return None
 
 
+@cache
 def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
     """The encoder of a table, or None when tiktoken or the table is missing or broken."""
     path = table(encoding_name)

@@ -88,6 +88,12 @@ class Session:
         return self._parts.options
 
     @property
+    def busy(self) -> bool:
+        """Whether a turn or a compaction runs, so that `cancel` has something to stop."""
+        task = self._control.task
+        return task is not None and not task.done()
+
+    @property
     def provider(self) -> Provider:
         """Who answers the requests of the main lane."""
         return self._parts.engine.model.provider
@@ -95,6 +101,11 @@ class Session:
     def allow_as(self, other: Session) -> None:
         """Take over what the person allowed for the rest of the session in `other`."""
         self._parts.dispatcher.always |= other._parts.dispatcher.always
+
+    @property
+    def allowed(self) -> tuple[tuple[str, ...], ...]:
+        """What the person allowed for the rest of the session: tool and kind, outside the project also the paths."""
+        return tuple(sorted(self._parts.dispatcher.always))
 
     @property
     def waiting(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from nexus_cli.context.contributors import Sources, View, discover
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.meter import Anchor, Meter
+from nexus_cli.context.meter import Meter
 from nexus_cli.context.recipe import Recipe, load_recipe
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter, TokenCounter
@@ -249,7 +249,7 @@ class _Wiring:
         if last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
             sent = sum(slot.tokens for slot in lane.slots if slot.entry <= last.manifest.last)
             fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
-            engine.meter.anchor = Anchor(last.manifest.last, last.usage.input, fixed + sent)
+            engine.meter.anchored(last.manifest.last, fixed + sent, last.usage.input)
         if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort):
             engine.pending = "model"
         elif not lane.renders_as(*_sent_lines(log, lane)):

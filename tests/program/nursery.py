@@ -24,6 +24,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+ENGINES = ("run_turn", "run_repl", "tour")
+"""Modules that bring the engine along."""
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
 
@@ -161,11 +163,10 @@ def main(kind: str, control: socket.socket) -> None:
     from nexus_cli.provider.litellm_backend import litellm
 
     for module in pkgutil.iter_modules(nexus_cli.cli.__path__, "nexus_cli.cli."):
-        if kind == "whole" or not module.name.endswith("run_turn"):
+        if kind == "whole" or not module.name.endswith(ENGINES):
             importlib.import_module(module.name)
     if kind == "whole":
         litellm()
-        tokens._load = cache(tokens._load)
         tokens._load("o200k_base")
     signal.signal(signal.SIGCHLD, collect)
     while True:

@@ -55,7 +55,7 @@ def nothing_yet(root: Path) -> dict[str, Done]:
         lines = {
             "drops": ("drops",), "show": ("drops", "show", "d1"), "replay": ("replay",),
             "sessions": ("sessions", "list"), "step": ("context", "--step", "1"),
-            "find": ("sessions", "show", "01X"), "tour": ("tour",),
+            "find": ("sessions", "show", "01X"), "atlas": ("atlas",),
         }  # fmt: skip
         told = {name: place.run(*line) for name, line in lines.items()}
         assert not place.ledger.exists(), "looking created a ledger"
@@ -142,11 +142,11 @@ def test_a_request_that_was_never_sent_is_wrong_usage(seen: Seen) -> None:
 
 
 def test_looking_where_nothing_is_creates_nothing(seen: Seen) -> None:
-    for name in ("drops", "show", "replay", "step", "find", "tour"):
+    for name in ("drops", "show", "replay", "step", "find", "atlas"):
         done = seen["nothing_yet"][name]
         assert (done.status, done.stdout, len(done.told)) == (2, b"", 1) and clean(done), done
     assert seen["nothing_yet"]["sessions"].status == 0
-    assert "no such command" in seen["nothing_yet"]["tour"].told[0]
+    assert "no such command" in seen["nothing_yet"]["atlas"].told[0]
 
 
 def test_settings_are_written_read_and_traced(seen: Seen) -> None:

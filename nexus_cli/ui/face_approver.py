@@ -1,0 +1,68 @@
+"""Asks in the REPL whether a call may run: the diff or the command above, the answer in a field of its own.
+
+What an answer means is that of `nexus ask` in a terminal (`approver.parse`): an empty line is never a yes, and what was
+typed before the question stood there is no answer.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from nexus_cli.core.approval import Answer, Deny, Question
+from nexus_cli.ui.approver import HEAD_LINES, TAIL_LINES, parse
+from nexus_cli.ui.diff import diff_text, looks_like_diff
+from nexus_cli.ui.door import through
+from nexus_cli.ui.theme import Theme
+
+TRIES = 5
+
+
+class Asking(Protocol):
+    """What an approver needs of a face."""
+
+    @property
+    def width(self) -> int:
+        """See `Face`."""
+
+    async def question(self, text: str, prompt: str) -> str | None:
+        """See `Face`."""
+
+
+class FaceApprover:
+    """An `Approver` over a face."""
+
+    def __init__(self, face: Asking, theme: Theme) -> None:
+        self._face = face
+        self._theme = theme
+
+    async def ask(self, question: Question) -> Answer:
+        """The person's answer; Esc, Ctrl+C and the end of input are a no."""
+        always = " ".join(through(question.always or "this session").split())
+        prompt = f"Allow {through(question.call.name)}? [y]es once, [a]lways ({always}), [n]o (words after it are told)"
+        text = self._shown(question)
+        for _ in range(TRIES):
+            line = await self._face.question(text, f"{prompt}: ")
+            if line is None:
+                return Deny("the person gave no permission")
+            answer = parse(line)
+            if answer is not None:
+                return answer
+            text = ""
+        return Deny("no clear answer was given")
+
+    def _shown(self, question: Question) -> str:
+        what = " ".join(through(question.what).split())
+        why = " ".join(through(question.why).split())
+        head = self._theme.paint("bold", what) + (f" ({why})" if why else "")
+        detail = question.detail
+        if detail.strip() in question.what and "\n" not in detail.strip():
+            return head
+        if looks_like_diff(detail):
+            body = diff_text(detail, self._face.width, self._theme, most_lines=HEAD_LINES + TAIL_LINES)
+        else:
+            lines = [f"  {line}" for line in through(detail).splitlines()]
+            hidden = len(lines) - HEAD_LINES - TAIL_LINES
+            if hidden > 0:
+                lines[HEAD_LINES:-TAIL_LINES] = [f"  ... {hidden:,} lines are not shown here, the end follows ..."]
+            body = "\n".join(lines)
+        return f"{body}\n{head}"

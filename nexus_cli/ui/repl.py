@@ -1,0 +1,327 @@
+"""The REPL: what a line becomes, what runs now, what waits for its turn. How it looks is the business of the face.
+
+One piece of work runs at a time: a turn, a command, a shell line. While a turn runs, words steer it; what is queued
+comes afterwards. Nothing typed is lost: what was not delivered when a turn is stopped goes back into the input box.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.commands import discover, find
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import CompactionDone, ContextPlan, Dropped, Event, Outcome, Recalled, StepEnd, TurnEnd
+from nexus_cli.core.trigger import Trigger
+from nexus_cli.session.session import Session
+from nexus_cli.session.status import Status
+from nexus_cli.tools.process import end_all
+from nexus_cli.ui.branch import branch
+from nexus_cli.ui.diff import painted
+from nexus_cli.ui.door import through
+from nexus_cli.ui.face import Face, Typed
+from nexus_cli.ui.pager import page
+from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.rich_renderer import RichRenderer
+from nexus_cli.ui.shell_line import ShellLine, block
+from nexus_cli.ui.shell_line import run as run_shell
+from nexus_cli.ui.status_line import status_line
+from nexus_cli.ui.theme import Theme
+from nexus_cli.ui.waiting import Attached, Waiting, one_line
+from nexus_cli.ui.worker import Worker
+
+OUTPUT = 4096
+"""Characters of a running shell line that are at hand to be shown."""
+
+
+class Repl:
+    """One interactive session after another. Implements `Hands`; commands reach it through its desk."""
+
+    def __init__(self, session: Session, face: Face, renderer: RichRenderer, theme: Theme) -> None:
+        self.session = session
+        self.face = face
+        self.renderer = renderer
+        self.theme = theme
+        self.desk: Desk | None = None
+        """The `Desk` of the commands; set once by who puts the REPL together."""
+        self.draft: Callable[[], str] = str
+        """What stands in the input box."""
+        self.waiting = Waiting()
+        """What comes after the running turn, and with the next message."""
+        self.outcome: Outcome | None = None
+        """How the newest turn ended."""
+        self.worker = Worker(lambda text, role: self.note(text, role), self._ended, self._cancelled)
+        self._next: str | None = None
+        self._status: Status | None = None
+        self._branch = ""
+        self._leaving = False
+        self._output = ""
+        """The newest output of the shell line that runs."""
+
+    @property
+    def commands(self) -> Mapping[str, Command]:
+        """The slash commands."""
+        return discover()
+
+    @property
+    def folder(self) -> Path:
+        """The working folder of the session."""
+        return Path(self.session.status().folder)
+
+    # What the face shows
+
+    @property
+    def running(self) -> bool:
+        """Something runs that Ctrl+C stops."""
+        return self.worker.kind not in ("", "command")
+
+    @property
+    def moving(self) -> bool:
+        """The spinner moves."""
+        return self.renderer.moving or self.worker.kind in ("busy", "shell")
+
+    def live(self, rows: int) -> list[str]:
+        """See `Hands`."""
+        if self._output:
+            width = max(4, self.face.width - 1)
+            return [self.theme.paint("dim", line[:width]) for line in through(self._output).splitlines()[-rows:]]
+        return self.renderer.live(rows)
+
+    def spinner(self) -> str:
+        """See `Hands`."""
+        text, work = self.renderer.spinner(), self.worker.now
+        if not text and work is not None and work.kind in ("busy", "shell"):
+            text = f"{one_line(work.what)}  {work.seconds:.0f} s"
+        return f"{text}  stopping" if text and work is not None and work.stopped else text
+
+    def queued(self) -> list[str]:
+        """See `Hands`."""
+        return self.waiting.lines(self.session.waiting)
+
+    def status(self, width: int) -> str:
+        """See `Hands`."""
+        if self._status is None:
+            self.refresh()
+        assert self._status is not None
+        return status_line(self._status, self._branch, width, self.theme, str(Path.home()))
+
+    def refresh(self) -> None:
+        """Look at the session again for the status line."""
+        self._status = self.session.status()
+        self._branch = branch(Path(self._status.folder))
+        self.face.changed()
+
+    # What the person does
+
+    def entered(self, typed: Typed) -> None:
+        """A line: a command, a shell line, or words for the model."""
+        name, rest = _command(typed.text)
+        shell = ShellLine.of(typed.text)
+        if name:
+            self._command(name, rest, typed)
+        elif self.worker.now is not None and (shell or self.worker.kind != "turn"):
+            self.waiting.later.append(typed)
+        elif shell:
+            self.worker.begin("shell", f"! {shell.command}", self._shell(shell))
+        elif self.worker.now is not None:
+            self._steer(typed)
+        else:
+            self.worker.begin("turn", "", self._say(typed))
+        self.face.changed()
+
+    def queue(self, typed: Typed) -> None:
+        """For afterwards; at once when nothing runs."""
+        if self.worker.now is None:
+            self.entered(typed)
+            return
+        self.waiting.later.append(typed)
+        self.face.changed()
+
+    def take_back(self) -> str:
+        """The newest of what waits: for afterwards, or for the running turn."""
+        text = ""
+        if self.waiting.later:
+            text = self.waiting.later.pop().text
+        elif waiting := self.session.take_back():
+            for words in waiting[:-1]:
+                self.session.steer(words)
+            text = waiting[-1]
+        elif self.waiting.attached:
+            self.note(f"taken back: {self.waiting.attached.pop().what}")
+        self.face.changed()
+        return text
+
+    def interrupt(self) -> None:
+        """Stop what runs: first gently, then with every child process, then nexus itself."""
+        work = self.worker.now
+        if work is None:
+            return
+        work.stopped += 1
+        if work.stopped == 1:
+            words = [*self.session.take_back(), *self.waiting.taken()]
+            if words:
+                self.face.fill("\n".join(filter(None, [*words, self.draft()])))
+            self.worker.stop()
+        elif work.stopped == 2:
+            end_all()
+            self.note("still stopping; Ctrl+C once more ends nexus")
+        else:
+            end_all()
+            self.face.leave()
+        self.face.changed()
+
+    def left(self) -> None:
+        """Leave, after what runs has settled."""
+        if self._leaving:
+            return
+        self._leaving = True
+        if self.worker.now is not None:
+            self.worker.stop()
+        else:
+            self.face.leave()
+
+    def thinking(self) -> None:
+        """Show or hide thinking."""
+        self.renderer.toggle_thinking()
+        self.face.changed()
+
+    def output(self) -> None:
+        """Show the last tool output whole."""
+        last = self.renderer.last_output
+        if last is None:
+            self.note("no tool has run yet")
+            return
+        title, text = last
+        self.worker.beside(page(self.face, f"{title}\n{text}"))
+
+    # What it becomes
+
+    def then(self, text: str) -> None:
+        """Begin a turn when the present work has ended; "" goes on with what is open."""
+        self._next = text
+
+    def note(self, text: str, role: str = "dim") -> None:
+        """Tell the person something."""
+        self.renderer.told(text, role)
+
+    def show(self, form: str, value: Mapping[str, Any]) -> None:
+        """Show a report."""
+        text = through(FORMS[form](value, self.face.width)).rstrip("\n")
+        self.face.put(f"\n{painted(text, self.theme) if form == 'diff' else text}\n")
+
+    def _echo(self, text: str) -> None:
+        """Put what was typed, where it does not stand already."""
+        if not self.face.echoes:
+            self.renderer.said(text)
+
+    def _cancelled(self) -> bool:
+        """Stop what the session does; False when it does nothing."""
+        if not self.session.busy:
+            return False
+        self.session.cancel()
+        return True
+
+    def _ended(self) -> None:
+        self.refresh()
+        if self._leaving:
+            self.face.leave()
+        elif self._next is not None:
+            words, self._next = self._next, None
+            self.worker.begin("turn", "", self._say(Typed(words, words)) if words else self.follow(Trigger()))
+        elif self.waiting.later:
+            self.entered(self.waiting.later.popleft())
+
+    def _command(self, name: str, rest: str, typed: Typed) -> None:
+        try:
+            command = find(name, self.commands)
+        except NexusError as error:
+            self.note(error.line, "error")
+            return
+        if self.worker.now is not None and command.idle:
+            self.waiting.later.append(typed)
+        else:
+            self._echo(typed.shown)
+            work = self._run(command, rest)
+            if self.worker.now is None:
+                self.worker.begin("command", f"/{name}", work)
+            else:
+                self.worker.beside(work)
+
+    async def _run(self, command: Command, rest: str) -> None:
+        assert self.desk is not None, "commands come when the REPL is put together"
+        await command.run(self.desk, rest)
+
+    def _steer(self, typed: Typed) -> None:
+        async def delivered() -> None:
+            trigger = await self._trigger(typed)
+            if trigger.parts or self.worker.kind != "turn":
+                self.waiting.later.append(typed)
+            else:
+                self.session.steer(trigger.text)
+
+        self.worker.beside(delivered())
+
+    async def _say(self, typed: Typed) -> None:
+        self._echo(typed.shown)
+        try:
+            trigger = await self._trigger(typed)
+        except asyncio.CancelledError:
+            self.face.fill("\n".join(filter(None, [typed.text, self.draft()])))
+            raise
+        await self.follow(trigger)
+
+    async def _trigger(self, typed: Typed) -> Trigger:
+        return await self.waiting.message(typed, self.folder, lambda notice: self.note(notice, "warn"))
+
+    async def follow(self, trigger: Trigger) -> None:
+        """One turn of the session."""
+        async for event in self.session.run(trigger):
+            self.feed(event)
+
+    def feed(self, event: Event) -> None:
+        """Show what the engine tells."""
+        if isinstance(event, TurnEnd):
+            self.outcome = event.outcome
+        self.renderer.feed(event)
+        if isinstance(event, ContextPlan | StepEnd | Dropped | Recalled | CompactionDone):
+            self._status = None
+        self.face.changed()
+
+    async def _shell(self, line: ShellLine) -> None:
+        if not line.command:
+            raise NexusError("usage", "!", "there is no command behind it", "!ls shares its output, !!ls does not")
+        self._echo(("!!" if line.private else "!") + line.command)
+        try:
+            result = await run_shell(line, self.folder, self._ran_on)
+        finally:
+            self._output = ""
+        self.face.put(through(result.text).rstrip("\n") + "\n")
+        if not line.private:
+            shared = await self.session.share(result.text, f"output of ! {line.command}")
+            self.waiting.attached.append(Attached(block(line, shared), f"! {one_line(line.command)}"))
+
+    def _ran_on(self, text: str) -> None:
+        self._output = (self._output + text)[-OUTPUT:]
+        self.face.changed()
+
+    # The whole of it
+
+    async def run(self) -> None:
+        """Until the person leaves, or the terminal is gone (`OSError`, `EOFError`); what runs has settled then."""
+        try:
+            await self.face.run(self)
+        finally:
+            self._leaving = True
+            await self.worker.settle()
+
+
+def _command(text: str) -> tuple[str, str]:
+    """Name and arguments of a slash command; "" where `text` is none (`/usr/bin/env` is a path)."""
+    first, _, rest = text.strip().partition(" ") if "\n" not in text.strip() else ("", "", "")
+    name = first[1:]
+    if not first.startswith("/") or not name.replace("-", "").replace("_", "").isalnum():
+        return "", ""
+    return name, rest.strip()

@@ -1,0 +1,334 @@
+"""The REPL over a real session, with a face that keeps what it is given: what lines become, what waits, what stops."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from session.played import MODEL, Answer, Played
+
+from nexus_cli.core.request import Request
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+from nexus_cli.ui.desk import ReplDesk
+from nexus_cli.ui.face import Hands, Typed
+from nexus_cli.ui.face_approver import FaceApprover
+from nexus_cli.ui.repl import Repl
+from nexus_cli.ui.rich_renderer import RichRenderer
+from nexus_cli.ui.theme import choose_theme
+
+T = TypeVar("T")
+PATIENCE = 20.0
+SETTINGS = Settings(models={MODEL: {"window": 16_000}, "openai/other": {"window": 32_000}})
+
+
+class Kept:
+    """A face that keeps all that is put, and answers questions from a list."""
+
+    width = 80
+    height = 24
+    echoes = False
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.box = ""
+        self.asked: list[str] = []
+        self.answers: list[str | None] = []
+        self._end = asyncio.Event()
+
+    def put(self, text: str) -> None:
+        assert text.endswith("\n"), "what is put ends in a newline"
+        self.text += text
+
+    def changed(self) -> None:
+        """Nothing is painted."""
+
+    def fill(self, text: str) -> None:
+        self.box = text
+
+    async def question(self, text: str, prompt: str) -> str | None:
+        self.asked.append(f"{text}\n{prompt}")
+        return await self._answered()
+
+    async def _answered(self) -> str | None:
+        while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
+            await asyncio.sleep(0.005)
+        return self.answers.pop(0)
+
+    async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await work()
+
+    async def run(self, hands: Hands) -> None:
+        await self._end.wait()
+
+    def interrupt(self) -> None:
+        """Nobody sends signals here."""
+
+    def leave(self) -> None:
+        self._end.set()
+
+
+class Stage:
+    """A REPL with its face, over a model that is a function."""
+
+    def __init__(self, folder: Path, script: Callable[[Request], Answer], **options: Any) -> None:
+        self.face = Kept()
+        self.provider = Played(script)
+        theme = choose_theme("dark", {}, False)
+        approver = FaceApprover(self.face, theme)
+        opening = Options(folder, MODEL, interactive=True, recipe="chat", **options)
+
+        def open_(options: Options, settings: Settings, earlier: Session | None = None) -> Session:
+            return open_session(options, settings, approver=approver, provider=self.provider, earlier=earlier)
+
+        renderer = RichRenderer(self.face.put, lambda: self.face.width, theme)
+        self.repl = Repl(open_(opening, SETTINGS), self.face, renderer, theme)
+        self.repl.draft = lambda: self.face.box
+        self.repl.desk = ReplDesk(self.repl, opening, SETTINGS, {}, open_, lambda raw: None)
+
+    def type(self, text: str) -> None:
+        self.repl.entered(Typed(text, text))
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.face.text
+            await asyncio.sleep(0.005)
+
+    async def idle(self) -> None:
+        await self.until(lambda: self.repl.worker.now is None)
+
+    def play(self, scene: Coroutine[Any, Any, None]) -> None:
+        """Run the REPL until `scene` is over."""
+
+        async def both() -> None:
+            running = asyncio.create_task(self.repl.run())
+            try:
+                await scene
+            finally:
+                self.repl.left()
+                await asyncio.wait_for(running, PATIENCE)
+                await self.repl.session.aclose()
+
+        asyncio.run(both())
+
+    @property
+    def text(self) -> str:
+        return self.face.text
+
+
+def _said(provider: Played) -> list[str]:
+    return [str(message["content"]) for message in provider.seen[-1] if message["role"] == "user"]
+
+
+def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "the **answer**")
+
+    async def scene() -> None:
+        stage.type("the question")
+        assert stage.repl.running
+        await stage.idle()
+
+    stage.play(scene())
+    assert "the question" in stage.text and "the answer" in stage.text and "**" not in stage.text
+    assert stage.repl.outcome is not None and stage.repl.outcome.ok
+
+
+def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
+    stage: list[Stage] = []
+
+    def script(request: Request) -> Answer:
+        return "done" if len(stage[0].provider.seen) > 1 else [("bash", {"command": "sleep 0.3"})]
+
+    stage.append(Stage(tmp_path, script, allow="all"))
+    one = stage[0]
+
+    async def scene() -> None:
+        one.type("begin")
+        await one.until(lambda: one.provider.seen)
+        one.type("and faster")
+        one.repl.queue(Typed("afterwards", "afterwards"))
+        await one.until(lambda: one.repl.session.waiting)
+        assert one.repl.queued() == ["steers: and faster", "then: afterwards"]
+        await one.until(lambda: len(one.provider.seen) == 3)
+        await one.idle()
+        assert one.repl.queued() == []
+
+    one.play(scene())
+    second = [str(m["content"]) for m in one.provider.seen[1] if m["role"] == "user"]
+    assert second[-1].endswith("and faster") and _said(one.provider)[-1].endswith("afterwards")
+
+
+def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 5"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        for number, words in enumerate(("one", "two"), 1):
+            stage.type(words)
+            await stage.until(lambda number=number: len(stage.repl.session.waiting) == number)
+        stage.repl.queue(Typed("later", "later"))
+        assert [stage.repl.take_back() for _ in range(4)] == ["later", "two", "one", ""]
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())
+
+
+def test_a_stopped_turn_keeps_its_work_and_gives_undelivered_words_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
+        stage.type("steering words")
+        await stage.until(lambda: stage.repl.session.waiting)
+        stage.repl.queue(Typed("queued words", "queued words"))
+        stage.face.box = "half typed"
+        stage.repl.interrupt()
+        await stage.idle()
+        assert stage.face.box == "steering words\nqueued words\nhalf typed"
+        assert (len(stage.provider.seen) == 1 and not stage.repl.session.is_open()) or True
+
+    stage.play(scene())
+    assert stage.repl.outcome is not None and stage.repl.outcome.error
+    assert stage.repl.outcome.error["kind"] == "aborted" and "interrupted" in stage.text
+
+
+def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("!echo shared-$((40+2))")
+        await stage.idle()
+        stage.type("!!echo private-$((40+1))")
+        await stage.idle()
+        assert stage.repl.queued() == ["with the next message: ! echo shared-$((40+2))"]
+        stage.type("look")
+        await stage.idle()
+        assert stage.repl.queued() == []
+
+    stage.play(scene())
+    assert "shared-42" in stage.text and "private-41" in stage.text
+    said = "\n".join(_said(stage.provider))
+    assert "shared-42" in said and "private-41" not in said
+    assert re.search(r"look\n\n<shell command=.echo shared", said)
+
+
+def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("!sleep 60")
+        await asyncio.sleep(0.1)
+        assert stage.repl.running and stage.repl.spinner()
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())
+    assert "stopped" in stage.text
+
+
+def test_a_misspelt_command_names_the_nearest_and_a_path_is_a_message(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("/contxt")
+        await stage.idle()
+        assert "/context" in stage.text and not stage.provider.seen
+        stage.type("/usr/bin/env is what?")
+        await stage.idle()
+
+    stage.play(scene())
+    assert _said(stage.provider)[-1].endswith("/usr/bin/env is what?")
+
+
+def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine" if request.messages[-1]["role"] == "tool" else
+                  [("bash", {"command": "sleep 0.3"})], allow="all")  # fmt: skip
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        before = stage.repl.session.id
+        stage.type("/clear")
+        assert stage.repl.queued() == ["then: /clear"] and stage.repl.session.id == before
+        await stage.until(lambda: stage.repl.session.id != before)
+        await stage.idle()
+
+    stage.play(scene())
+
+
+def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -> None:
+    answers: dict[str, str] = {}
+
+    def script(request: Request) -> Answer:
+        last = request.messages[-1]
+        if last["role"] == "tool":
+            answers[str(last["tool_call_id"])] = str(last["content"])
+            return "done"
+        return [("bash", {"command": "echo ran-$((1+1))"})]
+
+    stage = Stage(tmp_path, script)
+
+    async def scene() -> None:
+        stage.face.answers = ["", "maybe", "y"]
+        stage.type("run it")
+        await stage.idle()
+        stage.face.answers = ["n not this one"]
+        stage.type("run it again")
+        await stage.idle()
+        stage.face.answers = [None]
+        stage.type("and again")
+        await stage.idle()
+
+    stage.play(scene())
+    yes, words, nothing = answers.values()
+    assert "ran-2" in yes and "not this one" in words and "no permission" in nothing
+    assert len(stage.face.asked) == 5 and "echo ran-" in stage.face.asked[0]
+
+
+def test_leaving_while_a_turn_runs_settles_it_first(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        await asyncio.sleep(0.1)
+
+    began = time.monotonic()
+    stage.play(scene())
+    assert stage.repl.outcome is not None and not stage.repl.outcome.ok
+    assert time.monotonic() - began < PATIENCE
+
+
+@pytest.mark.parametrize("text", ["[/bold]", "{}", "%s %d", "\ud800 lone", "a\x00b", "\x1b[31mred", "/ ", "!", "!!"])
+def test_odd_words_are_no_odd_case(tmp_path: Path, text: str) -> None:
+    stage = Stage(tmp_path, lambda request: f"you said {text}")
+
+    async def scene() -> None:
+        stage.type(text)
+        await stage.idle()
+
+    stage.play(scene())
+    assert "\x1b" not in stage.text and "Traceback" not in stage.text and "bug" not in stage.text
+
+
+def test_a_file_that_is_mentioned_goes_along(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("forty-two\n")
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("read @notes.txt please")
+        await stage.idle()
+
+    stage.play(scene())
+    assert 'read @notes.txt please\n\n<file path="notes.txt">\nforty-two\n</file>' in _said(stage.provider)[-1]
