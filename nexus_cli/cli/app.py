@@ -97,7 +97,7 @@ def root(
 ) -> int | None:
     """A coding agent for the terminal whose context you can see, trust and afford.
 
-    With piped stdin, nexus without a command is nexus ask.
+    Without a command it begins a session in the terminal; with piped stdin it is nexus ask.
     """
     if version:
         sys.stdout.write(f"nexus {__version__}\n")
