@@ -1,0 +1,171 @@
+"""A person at the REPL of the real program: a home that is no first run, a project, a scripted model, a terminal.
+
+Owns what stands around the program. The program is forked from an interpreter that has imported it (`program.nursery`),
+so that thirty of them take seconds; with `installed` it is the installed script from its very start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from program.nursery import born
+from server.play import ScriptedServer
+from server.script import Source
+from terminal.terminal import ENTER, NEXUS, Terminal
+
+TESTS = Path(__file__).resolve().parent.parent
+MODEL = "openai/gpt-4o"
+KEPT = ("PATH", "TMPDIR", "SYSTEMROOT")
+SETTINGS = "[provider]\nretries = 1\nretry_seconds = 20.0\nstall_seconds = 30.0\n"
+PROMPT_SECONDS = 20.0
+"""How long the prompt may take to appear on a machine that does other things too."""
+RESTS = 0.35
+"""Seconds without a byte after which nothing runs: a spinner moves more often."""
+LEAD = f"""
+import sys
+sys.path.insert(0, {str(TESTS)!r})
+from terminal.leader import lead
+sys.path.remove({str(TESTS)!r})
+lead()
+"""
+"""Run in the forked process before the program: the shell's part stays behind in a process of its own."""
+
+
+@dataclass
+class Place:
+    """A home, a project folder in it, a model, and the environment that joins them."""
+
+    home: Path
+    folder: Path
+    server: ScriptedServer
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def nexus_home(self) -> Path:
+        """What NEXUS_HOME names."""
+        return self.home / "nexus"
+
+    def settings(self, text: str) -> None:
+        """Writes the personal config.toml."""
+        path = self.nexus_home / "config" / "config.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@contextmanager
+def place(root: Path, script: Source = None, *, name: str = "project", **options: Any) -> Iterator[Place]:
+    """A place below `root`, with a model that answers from `script`; `options` are the server's."""
+    home = root / "home"
+    folder = home / name
+    folder.mkdir(parents=True)
+    with ScriptedServer(script, **options) as server:
+        environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+        environment |= {
+            "HOME": str(home),
+            "NEXUS_HOME": str(home / "nexus"),
+            "NEXUS_MODEL": MODEL,
+            "OPENAI_API_KEY": "x",
+            "OPENAI_API_BASE": server.base("chat"),
+            "NO_PROXY": "127.0.0.1",
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        made = Place(home, folder, server, environment)
+        made.settings(SETTINGS)
+        yield made
+
+
+class Repl(Terminal):
+    """`nexus ARGUMENTS` in a terminal of its own, at a place."""
+
+    def __init__(
+        self,
+        here: Place,
+        *arguments: str,
+        env: Mapping[str, str | None] | None = None,
+        installed: bool = False,
+        bug: str = "",
+        **options: Any,
+    ) -> None:
+        """Starts it; `bug` is Python that the forked process runs first, `options` are the terminal's."""
+        self.place = here
+        self.server = here.server
+        self.folder = here.folder
+        changed: dict[str, str | None] = {**here.environment, **(env or {})}
+        environment = {name: value for name, value in changed.items() if value is not None}
+        self.dumb = environment.get("TERM") == "dumb"
+
+        def forked(terminal: int) -> Any:
+            return born(
+                list(arguments), cwd=here.folder, env=environment, code=LEAD + bug, session=True,
+                stdin=terminal, stdout=terminal, stderr=terminal,
+            )  # fmt: skip
+
+        if installed:
+            super().__init__([NEXUS, *arguments], env=environment, cwd=here.folder, **options)
+        else:
+            super().__init__(start=forked, **options)
+
+    def ready(self) -> None:
+        """Wait for the prompt: keys are read from then on."""
+        self.wait_for(lambda one: (self.dumb or b"\x1b[?2004h" in one.raw) and one.received, PROMPT_SECONDS)
+        self.wait_quiet(0.15)
+
+    def say(self, words: str, *, ends: bool = True) -> None:
+        """Type `words` and press Enter; with `ends` wait for the end of the turn."""
+        before = len(self.server.requests)
+        self.send(words + ENTER)
+        if ends:
+            self.requested(before + 1)
+            self.idle()
+
+    def requested(self, count: int, seconds: float = 20.0) -> None:
+        """Wait until the model has been asked so often."""
+        asked = self.server.wait_for(lambda server: len(server.requests) >= count, seconds)
+        assert asked, f"{len(self.server.requests)} requests, not {count}\n{self.picture()}"
+
+    def idle(self, timeout: float = 30.0) -> None:
+        """Wait until nothing runs: no answer is on its way, and nothing has moved for longer than a spinner rests."""
+        done = self.server.wait_for(lambda server: all(one.done for one in server.requests), timeout)
+        assert done, f"an answer has not ended\n{self.picture()}"
+        self.wait_quiet(RESTS, timeout)
+
+    def asked_about(self, tool: str, timeout: float = 20.0) -> None:
+        """Wait until the question about a call of `tool` stands there and takes keys."""
+
+        def opened(terminal: Terminal) -> bool:
+            lines = terminal.lines()
+            closed = any(line.startswith(". ") or line == "." for line in lines)
+            return any(f"Allow {tool}?" in line for line in lines) and not closed
+
+        self.wait_for(opened, timeout)
+        if self.dumb:
+            self.wait_quiet(RESTS)
+
+    def times(self, text: str) -> int:
+        """How many lines of all that was ever shown hold `text`."""
+        return sum(text in line for line in self.scrollback())
+
+
+def everywhere(mark: str) -> list[str]:
+    """The command lines of all processes of this machine that hold `mark`, but for this one's. Linux."""
+    pids = [path.name for path in Path("/proc").iterdir() if path.name.isdigit() and int(path.name) != os.getpid()]
+    return [line for pid in pids if mark in (line := _command_line(pid))]
+
+
+def _command_line(pid: str) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return " ".join(word.decode("utf-8", "replace") for word in words if word)
+
+
+Opens = Callable[..., Repl]

@@ -1,0 +1,140 @@
+"""How it ends and comes back: left, closed, stopped and continued, ended from outside."""
+
+from __future__ import annotations
+
+import signal
+import termios
+import time
+
+from terminal.repl import Opens, Repl, everywhere
+from terminal.stories import call, numbered, rows_of
+from terminal.terminal import ctrl
+from terminal.test_turns import gone
+
+ROWS = [f"row {number:04d}" for number in range(60)]
+PACED = {"text": numbered(len(ROWS)) + "\nend of it\n", "chunk": 4, "pace": 0.01}
+
+
+def local_modes(made: Repl) -> int:
+    return int(termios.tcgetattr(made._master)[3])
+
+
+def test_ctrl_d_leaves_and_says_how_to_come_back(repl: Opens) -> None:
+    made = repl()
+    made.say("hello")
+    made.send(ctrl("d"))
+    assert made.status() == 0
+    assert any(line.startswith("Resume with: nexus -r ") for line in made.lines()), made.picture()
+    assert local_modes(made) & termios.ICANON
+
+
+def test_a_session_in_which_nothing_was_said_is_left_without_a_word(repl: Opens) -> None:
+    made = repl()
+    made.send(ctrl("d"))
+    assert made.status() == 0
+    assert not any("Resume with" in line for line in made.lines())
+
+
+def test_ctrl_c_clears_the_line_and_twice_on_an_empty_one_leaves(repl: Opens) -> None:
+    made = repl()
+    made.send("words that nobody wants")
+    made.wait_for("words that nobody wants")
+    made.send(ctrl("c"))
+    made.wait_for(lambda terminal: "words that nobody wants" not in terminal.text)
+    made.send(ctrl("c"))
+    made.wait_for("Ctrl+C again")
+    made.send(ctrl("c"))
+    assert made.status() == 0
+
+
+def test_the_end_of_input_in_a_question_is_a_no(repl: Opens) -> None:
+    made = repl([call("bash", command="touch made"), "well then"])
+    made.say("go", ends=False)
+    made.asked_about("bash")
+    made.send(ctrl("d"))
+    made.wait_for("well then")
+    made.idle()
+    assert not (made.folder / "made").exists()
+    made.send(ctrl("d"))
+    assert made.status() == 0
+
+
+def test_a_closed_window_ends_it_and_the_session_can_be_resumed(repl: Opens) -> None:
+    made = repl([{"text": "half of it, " * 200, "pace": 0.05}, "the other half"])
+    made.say("go", ends=False)
+    made.wait_for("half of it")
+    made.hang_up()
+    assert made.status() == 129
+    again = repl(at=made.place, arguments=("-c",))
+    again.wait_for("half of it")
+    again.say("go on")
+    again.wait_for("the other half")
+    assert "half of it" in str(again.server.requests[-1].body["messages"])
+
+
+def test_a_window_closed_in_a_question_runs_nothing_and_asks_again_when_resumed(repl: Opens) -> None:
+    made = repl([call("bash", command="touch made"), "well then"])
+    made.say("go", ends=False)
+    made.asked_about("bash")
+    made.hang_up()
+    assert made.status() == 129
+    assert not (made.folder / "made").exists()
+
+
+def test_a_closed_window_leaves_no_child(repl: Opens) -> None:
+    made = repl([call("bash", command="sleep 97541 & sleep 97542; wait")], arguments=("--allow", "all"))
+    made.say("go", ends=False)
+    made.wait_for(lambda terminal: everywhere("sleep 97542"), 20)
+    made.hang_up()
+    assert made.status() == 129
+    assert gone("sleep 9754")
+
+
+def test_a_signal_to_end_ends_it_with_the_terminal_as_it_was(repl: Opens) -> None:
+    made = repl([{"text": "half of it, " * 200, "pace": 0.05}])
+    made.say("go", ends=False)
+    made.wait_for("half of it")
+    made.signal(signal.SIGTERM)
+    assert made.status() == 143
+    assert local_modes(made) & termios.ICANON and local_modes(made) & termios.ECHO
+    assert any("Resume with: nexus" in line for line in made.lines()), made.picture()
+
+
+def test_ctrl_z_and_fg_at_the_prompt_keep_what_was_typed(repl: Opens) -> None:
+    made = repl()
+    made.send("half a sentence")
+    made.wait_for("half a sentence")
+    made.suspend()
+    assert local_modes(made) & termios.ICANON, "the shell would get a terminal in raw mode"
+    made.resume()
+    made.wait_for(lambda terminal: not local_modes(made) & termios.ICANON)
+    made.wait_for("half a sentence")
+    made.say(" and the rest")
+    assert "half a sentence and the rest" in str(made.server.requests[-1].body["messages"])
+
+
+def test_ctrl_z_and_fg_in_a_turn_lose_no_row(repl: Opens) -> None:
+    made = repl([PACED])
+    made.say("go", ends=False)
+    made.wait_for("row 0005", back=True)
+    for _ in range(3):
+        made.suspend()
+        made.resize(60, 20)
+        time.sleep(0.1)
+        made.resume()
+        time.sleep(0.2)
+    made.wait_for("end of it", 30, back=True)
+    made.idle()
+    assert rows_of(made.scrollback()) == ROWS
+
+
+def test_stopped_and_continued_from_outside_it_draws_itself_again(repl: Opens) -> None:
+    made = repl()
+    made.send("half a sentence")
+    made.wait_for("half a sentence")
+    made.signal(signal.SIGSTOP)
+    made.stopped()
+    made.resume()
+    made.wait_for(lambda terminal: not local_modes(made) & termios.ICANON)
+    made.say(" and the rest")
+    assert "half a sentence and the rest" in str(made.server.requests[-1].body["messages"])

@@ -1,0 +1,238 @@
+"""What a person does while it works: say more, take it back, stop it, answer it, and go on two hundred times."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from terminal.repl import Opens, Repl, everywhere
+from terminal.stories import call
+from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, ctrl
+
+TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
+"""A second and a half."""
+
+
+def gone(mark: str, seconds: float = 10.0) -> bool:
+    """No process of this machine has `mark` on its command line any more."""
+    limit = time.monotonic() + seconds
+    while everywhere(mark):
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def begun(mark: str, made: Repl) -> None:
+    made.wait_for(lambda terminal: everywhere(mark), 20)
+
+
+def stopped(made: Repl, times: int) -> None:
+    """Wait until so many turns have ended as interrupted ones."""
+    made.wait_for(lambda terminal: made.times("[interrupted]") == times, 30)
+    made.idle()
+
+
+def sent(made: Repl, number: int = -1) -> str:
+    """The messages of a request as text."""
+    return str(made.server.requests[number].body["messages"])
+
+
+def test_enter_steers_and_the_words_are_delivered_after_the_tool_calls(repl: Opens) -> None:
+    made = repl([call("bash", command="sleep 1.5; echo woke"), "done"], arguments=("--allow", "all"))
+    made.say("go", ends=False)
+    begun("sleep 1.5", made)
+    made.send("use the other file\r")
+    made.wait_for("use the other file")
+    made.wait_for("done")
+    made.idle()
+    assert len(made.server.requests) == 2
+    messages = made.server.requests[1].body["messages"]
+    assert [message["role"] for message in messages[-2:]] == ["tool", "user"]
+    assert "use the other file" in str(messages[-1]) and "woke" in str(messages[-2])
+    assert made.times("use the other file") == 1
+
+
+def test_alt_enter_queues_for_afterwards(repl: Opens) -> None:
+    made = repl([TALK, "second answer"])
+    made.say("go", ends=False)
+    made.wait_for("word")
+    made.send("and then this" + ALT_ENTER)
+    made.wait_for("and then this")
+    made.wait_for("second answer")
+    made.idle()
+    assert "and then this" not in sent(made, 0) and "and then this" in sent(made, 1)
+    assert made.times("and then this") == 1
+
+
+def test_escape_on_an_empty_box_takes_queued_words_back(repl: Opens) -> None:
+    made = repl([TALK, "never"])
+    made.say("go", ends=False)
+    made.wait_for("word")
+    made.send("not this" + ALT_ENTER)
+    made.wait_for("then: not this")
+    made.send(ESCAPE)
+    made.wait_for(lambda terminal: "then: not this" not in terminal.text and "not this" in terminal.text)
+    made.idle()
+    assert len(made.server.requests) == 1
+    made.send(BACKSPACE * 8)
+    made.say("but that")
+    assert "not this" not in sent(made)
+
+
+def test_steering_that_was_not_delivered_can_be_taken_back(repl: Opens) -> None:
+    made = repl([TALK, "never"])
+    made.say("go", ends=False)
+    made.wait_for("word")
+    made.send("steer it\r")
+    made.wait_for("steers: steer it")
+    made.send(ESCAPE)
+    made.wait_for(lambda terminal: "steers:" not in terminal.text)
+    made.idle()
+    assert len(made.server.requests) == 1
+
+
+def test_ctrl_c_keeps_what_was_said_and_the_model_learns_of_it(repl: Opens) -> None:
+    made = repl([{"text": "half of an answer that never ends, " * 40, "pace": 0.05}])
+    made.say("go", ends=False)
+    made.wait_for("half of an answer")
+    made.send(ctrl("c"))
+    made.idle()
+    assert any("half of an answer" in line for line in made.scrollback())
+    made.say("and now?")
+    made.wait_for("answer (2)")
+    assert "half of an answer" in sent(made) and "[interrupted]" in sent(made)
+
+
+def test_ctrl_c_twice_leaves_no_child_and_no_half_written_file(repl: Opens) -> None:
+    text = "0123456789\n" * 60_000
+    command = "sleep 97531 & sleep 97532; wait"
+    made = repl(
+        [{"calls": [{"name": "write_file", "arguments": {"path": "big.txt", "content": text}}]},
+         call("bash", command=command)],
+        arguments=("--allow", "all"),
+    )  # fmt: skip
+    made.say("go", ends=False)
+    begun("sleep 97531", made)
+    made.send(ctrl("c") * 2)
+    assert gone("sleep 9753")
+    made.idle()
+    left = {path.name: path.read_text() for path in made.folder.iterdir() if path.is_file()}
+    assert left == {"big.txt": text}
+    made.send(ctrl("u"))
+    made.say("still there?")
+    made.wait_for("answer (3)")
+
+
+def test_a_file_is_whole_or_absent_wherever_ctrl_c_falls(repl: Opens) -> None:
+    text = "0123456789\n" * 20_000
+
+    def write(body: Any) -> dict[str, Any]:
+        path = f"big{sum(message['role'] == 'user' for message in body['messages'])}.txt"
+        return {"calls": [{"name": "write_file", "arguments": {"path": path, "content": text}}], "fragment": 0}
+
+    made = repl(write, arguments=("--allow", "all"))
+    for number in range(6):
+        before = len(made.server.requests)
+        made.say(f"go {number}", ends=False)
+        made.requested(before + 1)
+        time.sleep(number * 0.03)
+        made.send(ctrl("c"))
+        stopped(made, number + 1)
+        assert all(path.read_text() == text for path in made.folder.iterdir())
+
+
+def test_what_was_typed_ahead_never_answers_a_question(repl: Opens) -> None:
+    ask: dict[str, Any] = {"text": "wait for it", "delay": 1.0, **call("bash", command="touch made")}
+    made = repl([ask, "well then"])
+    made.say("go", ends=False)
+    time.sleep(0.2)
+    for _ in range(12):
+        made.send("y")
+        time.sleep(0.1)
+    made.asked_about("bash")
+    assert any("yyyyyyyy" in line for line in made.lines())
+    made.send("\r")
+    time.sleep(0.3)
+    made.asked_about("bash")
+    made.send(ESCAPE)
+    made.wait_for("well then")
+    made.idle()
+    assert not (made.folder / "made").exists()
+    assert any("yyyyyyyy" in line for line in made.lines())
+
+
+def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None:
+    made = repl([call("bash", command="touch made"), "well then"])
+    made.send("go\r")
+    limit = time.monotonic() + 3
+    while time.monotonic() < limit:
+        made.send("y\r")
+        time.sleep(0.05)
+    made.asked_about("bash")
+    assert not (made.folder / "made").exists()
+    made.send("n\r")
+    made.wait_for("well then", 20, back=True)
+    assert not (made.folder / "made").exists()
+
+
+def test_an_answer_of_no_with_words_reaches_the_model(repl: Opens) -> None:
+    made = repl([call("bash", command="touch made"), "well then"])
+    made.say("go", ends=False)
+    made.asked_about("bash")
+    made.send("n use the makefile\r")
+    made.wait_for("well then")
+    assert "use the makefile" in sent(made) and not (made.folder / "made").exists()
+
+
+def test_always_is_asked_once(repl: Opens) -> None:
+    made = repl([call("bash", command="echo one >> made"), call("bash", command="echo two >> made"), "well then"])
+    made.say("go", ends=False)
+    made.asked_about("bash")
+    made.send("a\r")
+    made.wait_for("well then")
+    assert (made.folder / "made").read_text() == "one\ntwo\n"
+
+
+def test_words_entered_at_the_very_end_of_a_turn_are_answered(repl: Opens) -> None:
+    made = repl()
+    made.say("word 0 ", ends=False)
+    for number in range(1, 60):
+        made.requested(number)
+        assert made.server.wait_for(lambda server: all(one.done for one in server.requests), 20)
+        time.sleep(number % 10 * 0.004)
+        made.send(f"word {number} \r")
+    made.requested(60)
+    made.idle()
+    said = [message["content"] for message in made.server.requests[-1].body["messages"] if message["role"] == "user"]
+    assert [text.split()[-1] for text in said] == [str(number) for number in range(60)]
+
+
+def test_two_hundred_turns_in_one_repl(repl: Opens) -> None:
+    made = repl()
+    for number in range(1, 201):
+        made.send(f"turn {number}\r")
+        made.wait_for(f"answer ({number})")
+    made.idle()
+    shown = made.scrollback()
+    assert [line.split("(")[1] for line in shown if line.startswith("answer (")] == [f"{n})" for n in range(1, 201)]
+    assert len(made.server.requests) == 200
+    assert all(sum(line.endswith(f" turn {number}") for line in shown) == 1 for number in range(1, 201))
+
+
+def test_a_shell_line_is_shared_and_a_private_one_is_not(repl: Opens) -> None:
+    made = repl()
+    made.send("!echo shared-$((40+2))\r")
+    made.wait_for("shared-42")
+    made.send("!!echo private-$((40+2))\r")
+    made.wait_for("private-42")
+    made.idle()
+    made.say("what did it print?")
+    assert "shared-42" in sent(made) and "private-42" not in sent(made)
+
+
+def test_the_project_is_not_touched_by_looking(repl: Opens) -> None:
+    made = repl()
+    made.say("hello")
+    assert list(Path(made.folder).iterdir()) == []
