@@ -36,11 +36,11 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
         return named[name]
     near = nearest(name, named)
     hint = f"The nearest is /{near}" if near else "/help lists them"
-    raise NexusError("usage", f"there is no command /{name}", "nexus does not know it", hint)
+    raise NexusError("usage", f"/{name}", "there is no such command", hint)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """The one of `names` that a misspelt one most likely means, or ""."""
     known = list(names)
     starts = [one for one in known if name and one.startswith(name)]
-    return next(iter(starts or difflib.get_close_matches(name, known, 1, 0.5)), "")
+    return next(iter(starts or difflib.get_close_matches(name, known, 1, 0.6)), "")

@@ -1,4 +1,4 @@
-"""Asks in the REPL whether a call may run: the diff or the command above, the answer in a field of its own.
+"""Asks in the REPL whether a call may run: what will happen with its diff or command, the answer in a field of its own.
 
 What an answer means is that of `nexus ask` in a terminal (`approver.parse`): an empty line is never a yes, and what was
 typed before the question stood there is no answer.
@@ -12,9 +12,11 @@ from nexus_cli.core.approval import Answer, Deny, Question
 from nexus_cli.ui.approver import HEAD_LINES, TAIL_LINES, parse
 from nexus_cli.ui.diff import diff_text, looks_like_diff
 from nexus_cli.ui.door import through
+from nexus_cli.ui.rich_cells import wrap
 from nexus_cli.ui.theme import Theme
 
 TRIES = 5
+MOST_LINES = HEAD_LINES + TAIL_LINES
 
 
 class Asking(Protocol):
@@ -53,16 +55,15 @@ class FaceApprover:
     def _shown(self, question: Question) -> str:
         what = " ".join(through(question.what).split())
         why = " ".join(through(question.why).split())
-        head = self._theme.paint("bold", what) + (f" ({why})" if why else "")
+        lines = wrap(f"? {what}" + (f" ({why})" if why else ""), self._face.width - 1)
+        head = "\n".join(self._theme.paint("bold", line) for line in lines)
         detail = question.detail
         if detail.strip() in question.what and "\n" not in detail.strip():
-            return head
+            return f"\n{head}"
         if looks_like_diff(detail):
-            body = diff_text(detail, self._face.width, self._theme, most_lines=HEAD_LINES + TAIL_LINES)
-        else:
-            lines = [f"  {line}" for line in through(detail).splitlines()]
-            hidden = len(lines) - HEAD_LINES - TAIL_LINES
-            if hidden > 0:
-                lines[HEAD_LINES:-TAIL_LINES] = [f"  ... {hidden:,} lines are not shown here, the end follows ..."]
-            body = "\n".join(lines)
-        return f"{body}\n{head}"
+            return f"\n{head}\n{diff_text(detail, self._face.width, self._theme, most_lines=MOST_LINES)}"
+        shown = [f"  {line}" for line in through(detail).splitlines()]
+        hidden = len(shown) - MOST_LINES
+        if hidden > 0:
+            shown[HEAD_LINES:-TAIL_LINES] = [f"  ... {hidden:,} lines are not shown here, the end follows ..."]
+        return "\n".join(["", head, *shown])

@@ -1,14 +1,13 @@
 """The keys of the input box: completion, history search, pastes, the editor, new lines (interface.md section 10).
 
 Moving and editing are prompt-toolkit's own keys, emacs or vi. Enter, Alt+Enter, Esc on an empty box and the other keys
-that leave the box belong to the screen; here Enter and Esc only end a search, close the menu, or stand in a paste.
+that leave the box belong to the screen; here Enter and Esc only end a search or close the menu.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import (
     Condition,
     emacs_insert_mode,
@@ -25,7 +24,6 @@ from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
 from prompt_toolkit.keys import Keys
 
 from nexus_cli.ui.completion import calls
-from nexus_cli.ui.input_keys import more_follows
 
 if TYPE_CHECKING:
     from nexus_cli.ui.input_box import InputBox
@@ -101,11 +99,6 @@ def _text(keys: KeyBindings, box: InputBox) -> None:
 
     @keys.add("c-j", filter=here)
     def _newline(event: KeyPressEvent) -> None:
-        box.buffer.newline(copy_margin=False)
-
-    # A terminal without bracketed paste sends a paste like typing: an Enter with more behind it was not typed.
-    @keys.add("enter", filter=here & Condition(lambda: more_follows(get_app())), eager=True)
-    def _pasted_newline(event: KeyPressEvent) -> None:
         box.buffer.newline(copy_margin=False)
 
     @keys.add(Keys.BracketedPaste, filter=here)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import select
 
-from prompt_toolkit.application import Application
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
@@ -21,6 +20,8 @@ from nexus_cli.ui.piped import KEPT
 
 BURST = 256
 """Characters in one read that nobody types: without control characters they are a paste."""
+LINES = 48
+"""The same where an Enter stands among them; fewer may be typed ahead of a program that is slow to read."""
 _READ = 64 * 1024
 _MOST = 1024 * 1024
 """Characters that are read before other things get their turn."""
@@ -28,7 +29,6 @@ _LULL = 0.002
 """Seconds without a character that end a burst."""
 _END = "\x1b[201~"
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_TYPED = (Keys.ControlM, Keys.ControlJ, Keys.ControlI)
 
 
 class BurstReader(PosixStdinReader):
@@ -64,9 +64,10 @@ class PasteParser(Vt100Parser):
             self._paste(data)
             return
         text, enter = (data[:-1], data[-1]) if data.endswith(("\r", "\n")) else (data, "")
-        if len(data) < BURST or _CONTROL.search(data):
+        lines = "\r" in text or "\n" in text
+        if len(data) < (LINES if lines else BURST) or _CONTROL.search(data):
             super().feed(data)
-        elif "\r" in text or "\n" in text:
+        elif lines:
             self.feed_key_callback(KeyPress(Keys.BracketedPaste, data))
         else:
             self.feed_key_callback(KeyPress(Keys.BracketedPaste, text))
@@ -101,9 +102,3 @@ def hasten(source: Input) -> None:
         source.vt100_parser = PasteParser(source.vt100_parser.feed_key_callback)
         reader = source.stdin_reader
         source.stdin_reader = BurstReader(reader.stdin_fd, reader.errors)
-
-
-def more_follows(app: Application[object]) -> bool:
-    """Whether more text came in the same read as the key that is handled now: it was pasted, not typed."""
-    queue = app.key_processor.input_queue
-    return bool(queue) and (len(queue[0].key) == 1 or queue[0].key in _TYPED) and queue[0].data != "_Flush"

@@ -30,7 +30,7 @@ from nexus_cli.ui.shell_line import ShellLine, block
 from nexus_cli.ui.shell_line import run as run_shell
 from nexus_cli.ui.status_line import status_line
 from nexus_cli.ui.theme import Theme
-from nexus_cli.ui.waiting import Attached, Waiting, one_line
+from nexus_cli.ui.waiting import Attached, Later, Waiting, one_line
 from nexus_cli.ui.worker import Worker
 
 OUTPUT = 4096
@@ -54,6 +54,7 @@ class Repl:
         self.outcome: Outcome | None = None
         """How the newest turn ended."""
         self.worker = Worker(lambda text, role: self.note(text, role), self._ended, self._cancelled)
+        self._steering = asyncio.Lock()
         self._next: str | None = None
         self._status: Status | None = None
         self._branch = ""
@@ -94,7 +95,7 @@ class Repl:
         """See `Hands`."""
         text, work = self.renderer.spinner(), self.worker.now
         if not text and work is not None and work.kind in ("busy", "shell"):
-            text = f"{one_line(work.what)}  {work.seconds:.0f} s"
+            text = f"{self.theme.signs.running} {one_line(work.what)}  {work.seconds:.0f} s"
         return f"{text}  stopping" if text and work is not None and work.stopped else text
 
     def queued(self) -> list[str]:
@@ -123,11 +124,11 @@ class Repl:
         if name:
             self._command(name, rest, typed)
         elif self.worker.now is not None and (shell or self.worker.kind != "turn"):
-            self.waiting.later.append(typed)
+            self.waiting.later.append(Later(typed))
         elif shell:
             self.worker.begin("shell", f"! {shell.command}", self._shell(shell))
         elif self.worker.now is not None:
-            self._steer(typed)
+            self.worker.beside(self._steer(typed))
         else:
             self.worker.begin("turn", "", self._say(typed))
         self.face.changed()
@@ -137,14 +138,14 @@ class Repl:
         if self.worker.now is None:
             self.entered(typed)
             return
-        self.waiting.later.append(typed)
+        self.waiting.later.append(Later(typed))
         self.face.changed()
 
     def take_back(self) -> str:
         """The newest of what waits: for afterwards, or for the running turn."""
         text = ""
         if self.waiting.later:
-            text = self.waiting.later.pop().text
+            text = self.waiting.later.pop().typed.text
         elif waiting := self.session.take_back():
             for words in waiting[:-1]:
                 self.session.steer(words)
@@ -225,23 +226,34 @@ class Repl:
         return True
 
     def _ended(self) -> None:
+        """What ran is over: what comes next."""
         self.refresh()
+        stopped = self.outcome is not None and not self.outcome.ok
         if self._leaving:
             self.face.leave()
         elif self._next is not None:
             words, self._next = self._next, None
             self.worker.begin("turn", "", self._say(Typed(words, words)) if words else self.follow(Trigger()))
+        elif self.session.waiting and stopped:
+            self.face.fill("\n".join(filter(None, [*self.session.take_back(), self.draft()])))
+        elif self.session.waiting:  # they came when the turn had already looked for the last time
+            self.worker.begin("turn", "", self.follow(Trigger()))
         elif self.waiting.later:
-            self.entered(self.waiting.later.popleft())
+            later = self.waiting.later.popleft()
+            if later.trigger is None:
+                self.entered(later.typed)
+            else:
+                self.worker.begin("turn", "", self._say(later.typed, later.trigger))
 
     def _command(self, name: str, rest: str, typed: Typed) -> None:
         try:
             command = find(name, self.commands)
         except NexusError as error:
+            self._echo(typed.shown)
             self.note(error.line, "error")
             return
         if self.worker.now is not None and command.idle:
-            self.waiting.later.append(typed)
+            self.waiting.later.append(Later(typed))
         else:
             self._echo(typed.shown)
             work = self._run(command, rest)
@@ -254,20 +266,22 @@ class Repl:
         assert self.desk is not None, "commands come when the REPL is put together"
         await command.run(self.desk, rest)
 
-    def _steer(self, typed: Typed) -> None:
-        async def delivered() -> None:
+    async def _steer(self, typed: Typed) -> None:
+        """Give words to the running turn; images, and words that come too late for it, begin one of their own."""
+        async with self._steering:
             trigger = await self._trigger(typed)
-            if trigger.parts or self.worker.kind != "turn":
-                self.waiting.later.append(typed)
+            if self.worker.now is None:
+                self.worker.begin("turn", "", self._say(typed, trigger))
+            elif trigger.parts or self.worker.kind != "turn":
+                self.waiting.later.append(Later(typed, trigger))
             else:
                 self.session.steer(trigger.text)
+        self.face.changed()
 
-        self.worker.beside(delivered())
-
-    async def _say(self, typed: Typed) -> None:
+    async def _say(self, typed: Typed, trigger: Trigger | None = None) -> None:
         self._echo(typed.shown)
         try:
-            trigger = await self._trigger(typed)
+            trigger = trigger or await self._trigger(typed)
         except asyncio.CancelledError:
             self.face.fill("\n".join(filter(None, [typed.text, self.draft()])))
             raise

@@ -68,7 +68,9 @@ class Thought:
 
     def summary(self) -> str:
         """How long it took and how much it was."""
-        return f"thought for {lasted(self._clock() - self._began)} ({self.words:,} words, Ctrl+T shows)"
+        seconds = self._clock() - self._began
+        time = f" for {lasted(seconds)}" if seconds >= 1 else ""
+        return f"thought{time} ({self.words:,} words, Ctrl+T shows)"
 
     def _keep(self, lines: list[str]) -> None:
         for line in lines:

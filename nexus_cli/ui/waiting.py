@@ -23,22 +23,31 @@ class Attached:
     """How the person sees it until then."""
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A message for after the running turn."""
+
+    typed: Typed
+    trigger: Trigger | None = None
+    """What it became, where that was worked out already."""
+
+
 @dataclass
 class Waiting:
     """In the order in which it came."""
 
-    later: deque[Typed] = field(default_factory=deque)
+    later: deque[Later] = field(default_factory=deque)
     attached: list[Attached] = field(default_factory=list)
 
     def lines(self, steering: Sequence[str]) -> list[str]:
         """One line for each thing that waits, the words for the running turn first."""
         now = [f"steers: {one_line(words)}" for words in steering]
-        then = [f"then: {one_line(typed.shown)}" for typed in self.later]
+        then = [f"then: {one_line(one.typed.shown)}" for one in self.later]
         return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
 
     def taken(self) -> list[str]:
         """The messages that waited for later; they do no longer."""
-        texts = [typed.text for typed in self.later]
+        texts = [one.typed.text for one in self.later]
         self.later.clear()
         return texts
 

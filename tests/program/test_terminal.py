@@ -66,14 +66,9 @@ def interrupted(root: Path) -> dict[str, Any]:
         return {"rest": rest, "status": child.exitstatus}
 
 
-def alone(root: Path) -> dict[str, Any]:
-    with stage(root) as place, terminal(place) as child:
-        return {"text": whole(child), "status": child.exitstatus}
-
-
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, approved, interrupted, alone)
+    return play(tmp_path_factory.mktemp, approved, interrupted)
 
 
 def test_it_asks_before_a_command_and_does_what_it_is_told(seen: Seen) -> None:
@@ -94,7 +89,3 @@ def test_ctrl_c_ends_the_turn_and_says_how_to_go_on(seen: Seen) -> None:
     lines = OURS.sub("", shown["rest"]).strip().splitlines()
     assert shown["status"] == 130 and "Traceback" not in shown["rest"]
     assert lines[-1].startswith("Resume with: nexus ask -r "), lines
-
-
-def test_plain_nexus_in_a_terminal_prints_the_help(seen: Seen) -> None:
-    assert seen["alone"]["status"] == 2 and "Usage: nexus" in seen["alone"]["text"]

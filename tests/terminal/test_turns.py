@@ -40,11 +40,13 @@ def sent(made: Repl, number: int = -1) -> str:
 
 
 def test_enter_steers_and_the_words_are_delivered_after_the_tool_calls(repl: Opens) -> None:
-    made = repl([call("bash", command="sleep 1.5; echo woke"), "done"], arguments=("--allow", "all"))
+    waits = "for i in $(seq 600); do [ -e go ] && break; sleep 0.1; done; echo woke"
+    made = repl([call("bash", command=waits), "done"], arguments=("--allow", "all"))
     made.say("go", ends=False)
-    begun("sleep 1.5", made)
+    begun("seq 600", made)
     made.send("use the other file\r")
-    made.wait_for("use the other file")
+    made.wait_for("steers: use the other file")
+    (made.place.folder / "go").touch()
     made.wait_for("done")
     made.idle()
     assert len(made.server.requests) == 2

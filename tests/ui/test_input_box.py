@@ -396,10 +396,20 @@ def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.M
 
 def test_lines_that_arrive_together_are_a_paste_also_without_brackets(folder: Path) -> None:
     async def run(stage: Stage) -> None:
-        await stage.keys("one\rtwo\rthree", "one\ntwo\nthree")
+        text = "def mean(values):\n    total = sum(values)\n    return total\n}"
+        await stage.keys(text.replace("\n", "\r"), text)
         assert stage.sent == []
         await stage.keys("\r", "")
-        assert stage.sent == [Typed("one\ntwo\nthree", "one\ntwo\nthree")]
+        assert stage.sent == [Typed(text, text)]
+
+    play(run, folder)
+
+
+def test_what_is_typed_ahead_of_a_slow_program_is_sent_line_by_line(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("go on\ryes\rand")
+        await stage.until(lambda: stage.sent == [Typed("go on", "go on"), Typed("yes", "yes")])
+        await stage.until(lambda: stage.box.buffer.text == "and")
 
     play(run, folder)
 
