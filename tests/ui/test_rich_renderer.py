@@ -102,7 +102,7 @@ EVENTS: tuple[e.Event, ...] = (
 def test_every_event_of_the_union_is_taken() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
     seen = Seen().feed(*EVENTS)
-    for part in ("thought for", "Title", "✓ bash pytest -q", "left out as d1", "recalled d1", "> and tests too",
+    for part in ("thought (", "Title", "✓ bash pytest -q", "left out as d1", "recalled d1", "> and tests too",
                  "compacted: 100 tokens became 30", "retry 1 in 2 s: busy", "! note"):  # fmt: skip
         assert part in seen.text, part
     assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
