@@ -25,7 +25,8 @@ def drops(context: typer.Context, session: SessionKey = "", json: Json = False) 
     if context.invoked_subcommand:
         return None
     ledger = open_ledger()
-    value = reports.listing(ledger, session_id(ledger, session))
+    found = session_id(ledger, session)
+    value = reports.listing(found, ledger.drops(found))
     if json:
         show_json(value)
     else:

@@ -10,6 +10,7 @@ import io
 import os
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ from nexus_cli.commands import discover
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.settings import Settings, load_settings
+from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last
 from nexus_cli.session.session import Session
@@ -161,26 +163,39 @@ class _Start:
         sys.stderr = Overheard(lambda line: loop.call_soon_threadsafe(repl.note, line, "warn"))
         self._greet(repl)
         loop.call_later(SOON, _prepare, repl.session)
-        status = 0
         try:
-            await repl.run()
-        except (OSError, EOFError):
-            status = 128 + signal.SIGHUP
+            status = await self._until_left(repl)
         finally:
             sys.stderr = sys.__stderr__
             process.take_signals()
             words = self._last_words(repl.session)
             await repl.session.aclose()
-        if words:
-            tell(words)
+            if words:
+                tell(words)
         return 128 + self._signal if self._signal else status
+
+    async def _until_left(self, repl: Repl) -> int:
+        """Run the REPL; the status with which it ends, were there no signal."""
+        try:
+            await repl.run()
+        except (OSError, EOFError) as error:
+            if not isinstance(error, EOFError) and _there(0) and _there(1):
+                tell(internal(error).line)
+                return 1
+            return 128 + signal.SIGHUP
+        except Exception as bug:  # the last seam: the command that resumes stands below whatever went wrong
+            if self._shared.verbose:
+                sys.excepthook(type(bug), bug, bug.__traceback__)
+            tell(internal(bug).line)
+            return 1
+        return 0
 
     def _greet(self, repl: Repl) -> None:
         session = repl.session
         if not self._shared.quiet:
             where = str(self._options.cwd).replace(str(Path.home()), "~", 1)
             repl.note(f"nexus {__version__}  {session.model}  {where}\n/help lists the commands, Ctrl+D leaves")
-        for notice in session.notices:
+        for notice in session.take_notices():
             repl.note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:
             repl.show("last", last.value(session))
@@ -217,6 +232,14 @@ class _Start:
         """Ctrl+C where it is a signal: single lines, or another process that sends it."""
         assert self._repl is not None, "signals are taken when it is there"
         self._repl.face.interrupt()
+
+
+def _there(descriptor: int) -> bool:
+    """Whether the terminal still answers."""
+    try:
+        return bool(termios.tcgetattr(descriptor))
+    except (termios.error, OSError):
+        return False
 
 
 def _prepare(session: Session) -> None:

@@ -17,6 +17,7 @@ from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.ledger import SessionInfo
+from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, exported, save
 from nexus_cli.ui.door import through
@@ -81,7 +82,8 @@ def export(
     if form not in FORMATS:
         raise NexusError("usage", f"wrong value for --format: '{form}'", "it is md or jsonl", "Give one of them")
     ledger = open_ledger()
-    pieces = exported(ledger, ledger.find_session(key).id, form)
+    found = ledger.find_session(key)
+    pieces = exported(SessionLogger(ledger=ledger, session=found.id), found, form)
     if output and output != "-":
         tell(f"nexus: written to {save(pieces, Path(output).absolute(), beside=False)}.")
         return 0

@@ -84,7 +84,7 @@ class Desk(Protocol):
     async def edit(self, text: str) -> str:
         """`text` as the person leaves it in their editor; `NexusError` when the editor fails."""
 
-    def copy(self, text: str) -> str:
+    async def copy(self, text: str) -> str:
         """Put `text` on the clipboard; how that was done, for the person."""
 
     def leave(self) -> None:

@@ -17,7 +17,7 @@ async def run(desk: Desk, rest: str) -> None:
     if not answer:
         raise wrong("copy", rest, "there is no answer yet")
     if not rest:
-        desk.say(desk.copy(answer))
+        desk.say(await desk.copy(answer))
         return
     if not (rest.isascii() and rest.isdigit() and 0 < len(rest) < 6):
         raise wrong("copy", rest, "it takes the number of a block of code")
@@ -25,7 +25,7 @@ async def run(desk: Desk, rest: str) -> None:
     if not 1 <= int(rest) <= len(blocks):
         why = f"the last answer has {len(blocks)} of them" if blocks else "the last answer has no block of code"
         raise wrong("copy", rest, why)
-    desk.say(desk.copy(blocks[int(rest) - 1].removesuffix("\n")))
+    desk.say(await desk.copy(blocks[int(rest) - 1].removesuffix("\n")))
 
 
 COMMAND = Command("copy", "work", run, "[N]")

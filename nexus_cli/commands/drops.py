@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import drop_ids, ledger_of, original
+from nexus_cli.commands.line import drop_ids, original, record_of
 from nexus_cli.session.reports import drops as reports
 
 SHOWN, MOST = 4000, 100_000
@@ -15,13 +15,13 @@ async def run(desk: Desk, rest: str) -> None:
 
     A:B are characters; without a range the beginning is shown. /recall gives it to the model again.
     """
-    ledger, session = ledger_of(desk), desk.session.id
+    drops = record_of(desk).drops()
     if not rest:
-        desk.show("drops", reports.listing(ledger, session))
+        desk.show("drops", reports.listing(desk.session.id, drops))
         return
     drop_id, text, start, end = original("drops", rest, desk)
     end = min(end, start + (MOST if " " in rest else SHOWN))
-    drop = ledger.drop(session, drop_id)
+    drop = next((one for one in drops if one.id == drop_id), None)
     known = {"what": drop.what, "tokens": drop.tokens, "cause": str(drop.cause)} if drop else {"what": "left out"}
     piece = {"text": text[start:end], "start": start, "end": end, "total": len(text)}
     desk.show("drop", {"version": 1, "id": drop_id, **known, **piece})

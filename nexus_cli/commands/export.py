@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of
+from nexus_cli.commands.line import ledger_of, record_of
 from nexus_cli.session.reports.export import FORMATS, default_name, exported, save
 
 
@@ -22,11 +22,11 @@ async def run(desk: Desk, rest: str) -> None:
     first, _, more = rest.partition(" ")
     form, name = (first, more.strip()) if first in FORMATS else ("", rest)
     form = form or ("jsonl" if name.casefold().endswith(".jsonl") else "md")
-    ledger, session = ledger_of(desk), desk.session.id
+    record, info = record_of(desk), ledger_of(desk).session(desk.session.id)
     target = Path(desk.session.status().folder) / os.path.expanduser(name)
     if os.path.isdir(target):
-        target /= default_name(ledger.session(session), form)
-    path = await asyncio.to_thread(lambda: save(exported(ledger, session, form), target, beside=True))
+        target /= default_name(info, form)
+    path = await asyncio.to_thread(lambda: save(exported(record, info, form), target, beside=True))
     desk.say(f"Written to {path}")
 
 

@@ -11,6 +11,7 @@ from nexus_cli.commands.command import Desk
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.options import Options
+from nexus_cli.session.record import Record
 
 LONGEST_NAME = 100
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
@@ -45,8 +46,19 @@ def name_in(name: str, rest: str) -> str:
 def ledger_of(desk: Desk) -> Ledger:
     """The ledger of the session; `NexusError("ledger", ...)` where there is none."""
     if desk.session.ledger is None:
-        raise NexusError("ledger", "this session has no ledger", "it was put together by hand", "Start nexus itself")
+        raise _bare()
     return desk.session.ledger
+
+
+def record_of(desk: Desk) -> Record:
+    """What the session has recorded; `NexusError("ledger", ...)` where there is nothing."""
+    if desk.session.record is None:
+        raise _bare()
+    return desk.session.record
+
+
+def _bare() -> NexusError:
+    return NexusError("ledger", "this session has no ledger", "it was put together by hand", "Start nexus itself")
 
 
 def original(name: str, rest: str, desk: Desk) -> tuple[str, str, int, int]:
@@ -55,7 +67,7 @@ def original(name: str, rest: str, desk: Desk) -> tuple[str, str, int, int]:
     `NexusError("usage", ...)` where the session has no such drop or `A:B` is no range.
     """
     drop_id, _, span = rest.partition(" ")
-    text = ledger_of(desk).drop_text(desk.session.id, drop_id)
+    text = record_of(desk).original(drop_id)
     if text is None:
         raise wrong(name, drop_id, "this session has no such drop", "/drops lists them")
     match = _RANGE.fullmatch(span.strip() or ":")
@@ -68,7 +80,7 @@ def original(name: str, rest: str, desk: Desk) -> tuple[str, str, int, int]:
 def drop_ids(desk: Desk) -> Sequence[str]:
     """The ids of the session's drops, the newest first."""
     try:
-        return [drop.id for drop in reversed(ledger_of(desk).drops(desk.session.id))]
+        return [drop.id for drop in reversed(record_of(desk).drops())]
     except NexusError:
         return ()
 

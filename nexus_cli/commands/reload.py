@@ -20,7 +20,7 @@ async def run(desk: Desk, rest: str) -> None:
     settings = load_settings(places(), defaults(), os.environ).settings
     if settings != desk.settings:
         await desk.reopen(going_on(desk), settings)
-        desk.say("The settings were read anew.")
+        desk.say("The settings were read anew; theme and keys count from the next start on.")
     if begun(desk):
         desk.session.reload()
         desk.say(f"Instructions are read anew. {anew(desk)}")

@@ -126,6 +126,10 @@ class Ledger:
         self._holds[session] = taken
         return True
 
+    def holds(self, session: str) -> bool:
+        """Whether this ledger owns the session."""
+        return session in self._holds
+
     def let_go(self, session: str) -> None:
         """Own a session no longer; one that nothing happened in is deleted."""
         held = self._holds.pop(session, None)

@@ -17,8 +17,13 @@ class Control:
     stopped: str = ""
     """Why the turn was stopped: `cancel`, `timeout`, or "" while it runs."""
 
+    @property
+    def running(self) -> bool:
+        """Whether there is something to stop."""
+        return self.task is not None and not self.task.done()
+
     def stop(self, why: str) -> None:
         """Stop the running turn; the first reason counts."""
-        if self.task is not None and not self.task.done() and not self.stopped:
+        if self.task is not None and self.running and not self.stopped:
             self.stopped = why
             self.task.cancel()

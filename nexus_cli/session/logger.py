@@ -189,6 +189,10 @@ class SessionLogger:
         """As `recall`, without counting."""
         return self.ledger.drop_text(self._id, drop_id)
 
+    def drops(self) -> list[Drop]:
+        """Everything left out in the session so far, oldest first, without texts."""
+        return self.ledger.drops(self._id)
+
     def recalled(self, drop_id: str) -> None:
         """Count that a drop was asked for again."""
         self.ledger.recalled(self._id, drop_id)

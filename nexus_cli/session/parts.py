@@ -25,6 +25,7 @@ from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model, Preamble
 from nexus_cli.session.options import Options
+from nexus_cli.session.record import Record
 from nexus_cli.session.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -60,6 +61,7 @@ class Parts:
     """Dollars of all requests of the session so far, None when a price is unknown."""
     report: Callable[[], Mapping[str, Any]] = dict
     """What the next request would hold: interface.md section 8."""
+    record: Record | None = None
     ledger: Ledger | None = None
     options: Options | None = None
     """What the session was opened with."""

@@ -32,10 +32,12 @@ from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.parts import Parts, bare_parts
+from nexus_cli.session.record import Record
 from nexus_cli.session.reports.result import result
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import renew, steered, turn
+from nexus_cli.session.unhurried import unhurried
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -90,17 +92,20 @@ class Session:
     @property
     def busy(self) -> bool:
         """Whether a turn or a compaction runs, so that `cancel` has something to stop."""
-        task = self._control.task
-        return task is not None and not task.done()
+        return self._control.running
 
     @property
     def provider(self) -> Provider:
         """Who answers the requests of the main lane."""
         return self._parts.engine.model.provider
 
-    def allow_as(self, other: Session) -> None:
-        """Take over what the person allowed for the rest of the session in `other`."""
+    def take_over(self, other: Session) -> None:
+        """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
         self._parts.dispatcher.always |= other._parts.dispatcher.always
+        mine, theirs = self._parts.engine, other._parts.engine
+        mine.pending = mine.pending or theirs.pending
+        mine.notices.extend(theirs.notices)
+        self._control.steering.extend(other.take_back())
 
     @property
     def allowed(self) -> tuple[tuple[str, ...], ...]:
@@ -128,6 +133,17 @@ class Session:
         """Whether the window ends in something to go on with: calls without results, or words without an answer."""
         lane = self._parts.engine.lane
         return bool(lane.slots) and not isinstance(lane.next_step(), Done)
+
+    def take_notices(self) -> list[str]:
+        """Lines for the person that came up since the last look, outside a turn; they come only once."""
+        notices = list(self._parts.notices)
+        self._parts.notices.clear()
+        return notices
+
+    @property
+    def record(self) -> Record | None:
+        """What was recorded so far, also where the ledger has failed; None for a bare session."""
+        return self._parts.record
 
     @property
     def context(self) -> ContextManager:
@@ -251,11 +267,7 @@ class Session:
         error: NexusError | None = None
         first = engine.lane.timeline.last
         try:
-            await self._open(engine)
-            first = engine.lane.timeline.last
-            emit(event.SessionStart(self.id, self.model, parts.recipe, parts.resumed))
-            await self._admit(trigger)
-            emit(event.TurnStart(trigger.text))
+            first = await unhurried(self._begin(engine, trigger))
             await turn(engine, parts.dispatcher)
         except NexusError as problem:
             error = problem
@@ -270,6 +282,15 @@ class Session:
         except NexusError as problem:
             error = error or problem
         emit(event.TurnEnd(self._outcome(first, error)))
+
+    async def _begin(self, engine: Engine, trigger: Trigger) -> int:
+        """Everything up to the person's words in the window; the newest entry before them."""
+        await self._open(engine)
+        first = engine.lane.timeline.last
+        engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe, self._parts.resumed))
+        await self._admit(trigger)
+        engine.emit(event.TurnStart(trigger.text))
+        return first
 
     async def _admit(self, trigger: Trigger) -> None:
         """Settle what an earlier process left open, then record the person's words."""

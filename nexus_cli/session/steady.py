@@ -167,14 +167,22 @@ class SteadyLog:
 
     def recall(self, drop_id: str) -> str | None:
         """See `Recall`."""
+        text = self.original(drop_id)
+        if text is not None:
+            self.recalled(drop_id)
+        return text
+
+    def original(self, drop_id: str) -> str | None:
+        """As `recall`, without counting."""
         kept = next((drop for drop in (self._memory.drops if self._memory else ()) if drop.id == drop_id), None)
         if kept is not None:
             span = kept.entries
             return kept.text if span is None else self._asked(lambda: transcript(self.read(*span)), None)
-        text = self._asked(lambda: self.logger.original(drop_id), None)
-        if text is not None:
-            self._quiet(lambda: self.logger.recalled(drop_id))
-        return text
+        return self._asked(lambda: self.logger.original(drop_id), None)
+
+    def recalled(self, drop_id: str) -> None:
+        """Count that a drop was asked for again."""
+        self._quiet(lambda: self.logger.recalled(drop_id))
 
     def digest(self, path: str) -> str | None:
         """See `Seen`."""

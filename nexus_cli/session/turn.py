@@ -20,6 +20,7 @@ from nexus_cli.session.exchange import exchange
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, notice, times_in_a_row
 from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import after_overflow, make_room
+from nexus_cli.session.unhurried import unhurried
 
 
 async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
@@ -79,10 +80,13 @@ async def steered(engine: Engine) -> bool:
     if not waiting:
         return False
     while waiting:
-        words = waiting.popleft()
-        await admit(engine, Kind.STEER, words)
-        engine.emit(event.Steered(words))
+        await unhurried(_steer(engine, waiting.popleft()))
     return True
+
+
+async def _steer(engine: Engine, words: str) -> None:
+    await admit(engine, Kind.STEER, words)
+    engine.emit(event.Steered(words))
 
 
 def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:

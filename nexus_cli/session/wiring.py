@@ -98,7 +98,7 @@ def _succeed(
         raise NexusError("ledger", f"session {earlier.id} cannot be left", why, "/export keeps a copy; then /exit")
     made = _open(ledger, options, settings, approver, provider or earlier.provider, clock, notices)
     if made.id == earlier.id:
-        made.allow_as(earlier)
+        made.take_over(earlier)
     else:
         ledger.let_go(earlier.id)
     return made
@@ -129,16 +129,23 @@ def _open(
         folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
         at=stamp(clock()),
     )  # fmt: skip
-    hold(ledger, made)
-    if found and found.model != info.name:
-        ledger.touch_session(found.id, model=info.name)
     asked = provider or Retrying(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
         tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )
     wiring = _Wiring(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
-    return Session(asked, parts=wiring.parts(approver))
+    held = ledger.holds(made.id)
+    hold(ledger, made)
+    try:
+        session = Session(asked, parts=wiring.parts(approver))
+    except BaseException:
+        if not held:
+            ledger.let_go(made.id)
+        raise
+    if found and found.model != info.name:
+        ledger.touch_session(found.id, model=info.name)
+    return session
 
 
 def _sent_lines(log: SteadyLog, lane: Lane) -> tuple[list[bytes], dict[int, bytes]]:
@@ -171,7 +178,7 @@ class _Wiring:
         log = SteadyLog(
             SessionLogger(ledger=self.ledger, session=self.made.id),
             require_save=options.require_save,
-            warn=lambda line: engine.emit(event.Notice(line)),
+            warn=lambda line: engine.emit(event.Notice(line)) if engine.control.running else self.notices.append(line),
         )
         model = Model(info, self.provider, options.effort, self._root(), self.settings.provider.stall_seconds)
         budget = TokenBudget.of(info.window, info.max_output)
@@ -196,8 +203,8 @@ class _Wiring:
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log), log.drops, self._close,
-            lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine), self._report,
-            self.ledger, options, self.settings,
+            lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine),
+            lambda: self._report(log), log, self.ledger, options, self.settings,
         )  # fmt: skip
 
     def _cost(self, engine: Engine) -> float | None:
@@ -206,8 +213,11 @@ class _Wiring:
         except NexusError:
             return engine.spending.usage.cost_usd
 
-    def _report(self) -> dict[str, Any]:
-        return report_of(self.ledger, self.made.id, replace(self.options, model=self.info.name), self.settings)
+    def _report(self, log: SteadyLog) -> dict[str, Any]:
+        value = report_of(self.ledger, self.made.id, replace(self.options, model=self.info.name), self.settings)
+        if not log.saving:
+            value["notices"].append("the ledger has failed: this is what it held until then")
+        return value
 
     def _context(self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:
         cut = self.settings.truncation

@@ -86,7 +86,8 @@ class ReplDesk:
         lines = [f"{number:>3}  {choice.label}" for number, choice in enumerate(choices, 1)]
         text = through("\n".join([title, *lines]))
         for _ in range(3):
-            answer = await self._repl.face.question(text, f"1-{len(choices)}, empty leaves it: ")
+            with self._repl.worker.waiting():
+                answer = await self._repl.face.question(text, f"1-{len(choices)}, empty leaves it: ")
             word = (answer or "").strip()
             if not word:
                 return None
@@ -106,10 +107,11 @@ class ReplDesk:
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
-        for notice in made.notices:
+        for notice in made.take_notices():
             self._repl.note(f"nexus: {notice}", "warn")
         state = made.status()
         if made.id != before.id:
+            self._repl.renderer.forget()
             self._repl.note(f"session {made.id}, model {state.model}", "")
             if options.resume:
                 self._repl.show("last", last.value(made))
@@ -135,11 +137,12 @@ class ReplDesk:
 
     async def edit(self, text: str) -> str:
         """See `Desk`."""
-        return await self._repl.face.outside(lambda: edit(text, self._environ))
+        with self._repl.worker.waiting():
+            return await self._repl.face.outside(lambda: edit(text, self._environ))
 
-    def copy(self, text: str) -> str:
+    async def copy(self, text: str) -> str:
         """See `Desk`."""
-        return copy(text, self._environ, self._raw)
+        return await copy(text, self._environ, self._raw)
 
     def leave(self) -> None:
         """See `Desk`."""

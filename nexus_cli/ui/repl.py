@@ -13,8 +13,8 @@ from typing import Any
 
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.command import Command, Desk
+from nexus_cli.core import event as e
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import CompactionDone, ContextPlan, Dropped, Event, Outcome, Recalled, StepEnd, TurnEnd
 from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
@@ -26,15 +26,14 @@ from nexus_cli.ui.face import Face, Typed
 from nexus_cli.ui.pager import page
 from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.rich_renderer import RichRenderer
-from nexus_cli.ui.shell_line import ShellLine, block
-from nexus_cli.ui.shell_line import run as run_shell
+from nexus_cli.ui.shell_line import Shell, ShellLine
 from nexus_cli.ui.status_line import status_line
 from nexus_cli.ui.theme import Theme
-from nexus_cli.ui.waiting import Attached, Later, Waiting, one_line
+from nexus_cli.ui.waiting import Message, Waiting, brief
 from nexus_cli.ui.worker import Worker
 
-OUTPUT = 4096
-"""Characters of a running shell line that are at hand to be shown."""
+SOON = 0.5
+"""Seconds after which what runs is worth a line."""
 
 
 class Repl:
@@ -51,7 +50,8 @@ class Repl:
         """What stands in the input box."""
         self.waiting = Waiting()
         """What comes after the running turn, and with the next message."""
-        self.outcome: Outcome | None = None
+        self.shell = Shell(face, renderer.keep_output, self.waiting.attached.append)
+        self.outcome: e.Outcome | None = None
         """How the newest turn ended."""
         self.worker = Worker(lambda text, role: self.note(text, role), self._ended, self._cancelled)
         self._steering = asyncio.Lock()
@@ -59,8 +59,8 @@ class Repl:
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
-        self._output = ""
-        """The newest output of the shell line that runs."""
+        self._begun = False
+        """The words of the newest turn are in the session."""
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -77,25 +77,26 @@ class Repl:
     @property
     def running(self) -> bool:
         """Something runs that Ctrl+C stops."""
-        return self.worker.kind not in ("", "command")
+        return self.worker.now is not None
 
     @property
     def moving(self) -> bool:
         """The spinner moves."""
-        return self.renderer.moving or self.worker.kind in ("busy", "shell")
+        return self.renderer.moving or (self.worker.kind in ("busy", "shell", "command") and not self.worker.waits)
 
     def live(self, rows: int) -> list[str]:
         """See `Hands`."""
-        if self._output:
-            width = max(4, self.face.width - 1)
-            return [self.theme.paint("dim", line[:width]) for line in through(self._output).splitlines()[-rows:]]
-        return self.renderer.live(rows)
+        output = self.shell.output
+        if not output:
+            return self.renderer.live(rows)
+        width = max(4, self.face.width - 1)
+        return [self.theme.paint("dim", line[:width]) for line in through(output).splitlines()[-rows:]]
 
     def spinner(self) -> str:
         """See `Hands`."""
         text, work = self.renderer.spinner(), self.worker.now
-        if not text and work is not None and work.kind in ("busy", "shell"):
-            text = f"{self.theme.signs.running} {one_line(work.what)}  {work.seconds:.0f} s"
+        if not text and work is not None and work.kind != "turn" and work.seconds > SOON and not self.worker.waits:
+            text = f"{self.theme.signs.running} {brief(work.what)}  {work.seconds:.0f} s"
         return f"{text}  stopping" if text and work is not None and work.stopped else text
 
     def queued(self) -> list[str]:
@@ -124,7 +125,7 @@ class Repl:
         if name:
             self._command(name, rest, typed)
         elif self.worker.now is not None and (shell or self.worker.kind != "turn"):
-            self.waiting.later.append(Later(typed))
+            self.waiting.later.append(typed)
         elif shell:
             self.worker.begin("shell", f"! {shell.command}", self._shell(shell))
         elif self.worker.now is not None:
@@ -138,18 +139,18 @@ class Repl:
         if self.worker.now is None:
             self.entered(typed)
             return
-        self.waiting.later.append(Later(typed))
+        self.waiting.later.append(typed)
         self.face.changed()
 
     def take_back(self) -> str:
         """The newest of what waits: for afterwards, or for the running turn."""
         text = ""
         if self.waiting.later:
-            text = self.waiting.later.pop().typed.text
+            text = self.waiting.newest()
         elif waiting := self.session.take_back():
             for words in waiting[:-1]:
                 self.session.steer(words)
-            text = waiting[-1]
+            text = self.waiting.back(waiting[-1])
         elif self.waiting.attached:
             self.note(f"taken back: {self.waiting.attached.pop().what}")
         self.face.changed()
@@ -162,9 +163,7 @@ class Repl:
             return
         work.stopped += 1
         if work.stopped == 1:
-            words = [*self.session.take_back(), *self.waiting.taken()]
-            if words:
-                self.face.fill("\n".join(filter(None, [*words, self.draft()])))
+            self._give_back(*self.waiting.taken(self.session.take_back()))
             self.worker.stop()
         elif work.stopped == 2:
             end_all()
@@ -229,21 +228,28 @@ class Repl:
         """What ran is over: what comes next."""
         self.refresh()
         stopped = self.outcome is not None and not self.outcome.ok
+        for notice in self.session.take_notices():
+            self.note(f"nexus: {notice}", "warn")
         if self._leaving:
             self.face.leave()
         elif self._next is not None:
             words, self._next = self._next, None
             self.worker.begin("turn", "", self._say(Typed(words, words)) if words else self.follow(Trigger()))
         elif self.session.waiting and stopped:
-            self.face.fill("\n".join(filter(None, [*self.session.take_back(), self.draft()])))
+            self._give_back(*self.waiting.taken(self.session.take_back()))
         elif self.session.waiting:  # they came when the turn had already looked for the last time
             self.worker.begin("turn", "", self.follow(Trigger()))
-        elif self.waiting.later:
+        while self.waiting.later and self.worker.now is None and not self._leaving:
             later = self.waiting.later.popleft()
-            if later.trigger is None:
-                self.entered(later.typed)
+            if isinstance(later, Typed):
+                self.entered(later)
             else:
-                self.worker.begin("turn", "", self._say(later.typed, later.trigger))
+                self.worker.begin("turn", "", self._say(later.typed, later))
+
+    def _give_back(self, *words: str) -> None:
+        """Put words that did not get through back into the input box, before what stands there."""
+        if any(words):
+            self.face.fill("\n".join(filter(None, [*words, self.draft()])))
 
     def _command(self, name: str, rest: str, typed: Typed) -> None:
         try:
@@ -253,7 +259,7 @@ class Repl:
             self.note(error.line, "error")
             return
         if self.worker.now is not None and command.idle:
-            self.waiting.later.append(Later(typed))
+            self.waiting.later.append(typed)
         else:
             self._echo(typed.shown)
             work = self._run(command, rest)
@@ -269,25 +275,28 @@ class Repl:
     async def _steer(self, typed: Typed) -> None:
         """Give words to the running turn; images, and words that come too late for it, begin one of their own."""
         async with self._steering:
-            trigger = await self._trigger(typed)
+            message = await self._message(typed)
             if self.worker.now is None:
-                self.worker.begin("turn", "", self._say(typed, trigger))
-            elif trigger.parts or self.worker.kind != "turn":
-                self.waiting.later.append(Later(typed, trigger))
+                self.worker.begin("turn", "", self._say(typed, message))
+            elif message.trigger.parts or self.worker.kind != "turn":
+                self.waiting.later.append(message)
             else:
-                self.session.steer(trigger.text)
+                self.waiting.given[message.trigger.text] = message
+                self.session.steer(message.trigger.text)
         self.face.changed()
 
-    async def _say(self, typed: Typed, trigger: Trigger | None = None) -> None:
+    async def _say(self, typed: Typed, message: Message | None = None) -> None:
         self._echo(typed.shown)
+        self._begun = False
         try:
-            trigger = trigger or await self._trigger(typed)
-        except asyncio.CancelledError:
-            self.face.fill("\n".join(filter(None, [typed.text, self.draft()])))
-            raise
-        await self.follow(trigger)
+            message = message or await self._message(typed)
+            await self.follow(message.trigger)
+        finally:
+            if not self._begun:  # nothing of it is in the session
+                self.waiting.attached[:0] = message.along if message else ()
+                self._give_back(typed.text)
 
-    async def _trigger(self, typed: Typed) -> Trigger:
+    async def _message(self, typed: Typed) -> Message:
         return await self.waiting.message(typed, self.folder, lambda notice: self.note(notice, "warn"))
 
     async def follow(self, trigger: Trigger) -> None:
@@ -295,12 +304,18 @@ class Repl:
         async for event in self.session.run(trigger):
             self.feed(event)
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: e.Event) -> None:
         """Show what the engine tells."""
-        if isinstance(event, TurnEnd):
+        if isinstance(event, e.TurnEnd):
             self.outcome = event.outcome
+        elif isinstance(event, e.TurnStart):
+            self._begun = True
+        elif isinstance(event, e.Steered):
+            shown = self.waiting.shown(event.text)
+            self.waiting.given.pop(event.text, None)
+            event = e.Steered(shown)
         self.renderer.feed(event)
-        if isinstance(event, ContextPlan | StepEnd | Dropped | Recalled | CompactionDone):
+        if isinstance(event, e.ContextPlan | e.StepEnd | e.Dropped | e.Recalled | e.CompactionDone):
             self._status = None
         self.face.changed()
 
@@ -308,18 +323,7 @@ class Repl:
         if not line.command:
             raise NexusError("usage", "!", "there is no command behind it", "!ls shares its output, !!ls does not")
         self._echo(("!!" if line.private else "!") + line.command)
-        try:
-            result = await run_shell(line, self.folder, self._ran_on)
-        finally:
-            self._output = ""
-        self.face.put(through(result.text).rstrip("\n") + "\n")
-        if not line.private:
-            shared = await self.session.share(result.text, f"output of ! {line.command}")
-            self.waiting.attached.append(Attached(block(line, shared), f"! {one_line(line.command)}"))
-
-    def _ran_on(self, text: str) -> None:
-        self._output = (self._output + text)[-OUTPUT:]
-        self.face.changed()
+        await self.shell.run(line, self.folder, self.session)
 
     # The whole of it
 

@@ -73,6 +73,14 @@ class RichRenderer:
         title_, text = self._output
         return title_, through(text)
 
+    def keep_output(self, title_: str, text: str) -> None:
+        """Take the output of something else for the newest one."""
+        self._output = title_, text
+
+    def forget(self) -> None:
+        """Another session begins: its last answer and output are its own."""
+        self.last_answer, self._output, self._folded = "", None, None
+
     def spinner(self) -> str:
         """What is waited for, on one line; "" when nothing is."""
         return self._spinner.line(self._width())

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from nexus_cli.core.message import ToolResult
 from nexus_cli.core.paths import project
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, TOOL
+from nexus_cli.ui.door import through
+from nexus_cli.ui.face import Face
+from nexus_cli.ui.waiting import Attached, brief
+
+LINES, MOST = 400, 100_000
+"""Lines and characters of an output that are printed."""
+OUTPUT = 4096
+"""Characters of a running command that are at hand to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +39,51 @@ class ShellLine:
         return cls(text[2 if private else 1 :].strip(), private)
 
 
-async def run(line: ShellLine, folder: Path, show: Callable[[str], None]) -> ToolResult:
-    """The output and how it ended; `show` is given pieces of it while it runs. Cancelling ends the command."""
-    context = ToolContext(folder, project(folder), 0, "shell", show)
-    return await TOOL.run({"command": line.command, "timeout": MOST_SECONDS}, context)
+class Shell:
+    """Runs one line after the other, and puts and sends along what they give."""
+
+    def __init__(
+        self, face: Face, keep: Callable[[str, str], None], attach: Callable[[Attached], None]
+    ) -> None:
+        """`keep` gets a title and the whole output, `attach` what goes with the next message."""
+        self._face = face
+        self._keep = keep
+        self._attach = attach
+        self.output = ""
+        """The newest output of the line that runs."""
+
+    async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
+        """Run `line` to its end; cancelled it ends at once, and what it gave last is kept."""
+        context = ToolContext(folder, project(folder), 0, "shell", self._ran_on)
+        try:
+            result = await TOOL.run({"command": line.command, "timeout": MOST_SECONDS}, context)
+        except asyncio.CancelledError:
+            text = f"{self.output.rstrip()}\n[stopped by the person; only the end of its output was kept]"
+            self._show(line, text, text)
+            raise
+        finally:
+            self.output = ""
+        text = result.text
+        self._show(line, text, text if line.private else await session.share(text, f"output of ! {line.command}"))
+
+    def _show(self, line: ShellLine, text: str, shared: str) -> None:
+        self._keep(f"! {line.command}", text)
+        self._face.put(end_of(text))
+        if not line.private:
+            self._attach(Attached(block(line, shared), f"! {brief(line.command)}"))
+
+    def _ran_on(self, text: str) -> None:
+        self.output = (self.output + text)[-OUTPUT:]
+        self._face.changed()
+
+
+def end_of(text: str) -> str:
+    """What is printed of an output: the end of it where it is long, ready for a terminal."""
+    kept = text[-MOST:]
+    lines = through(kept).rstrip("\n").split("\n")
+    if len(kept) < len(text) or len(lines) > LINES:
+        lines = [f"[... {text.count(chr(10)) + 1:,} lines in all, Ctrl+O shows them ...]", *lines[-LINES:]]
+    return "\n".join(lines) + "\n"
 
 
 def block(line: ShellLine, output: str) -> str:

@@ -13,6 +13,9 @@ from nexus_cli.ui.attached import mentions
 from nexus_cli.ui.door import through
 from nexus_cli.ui.face import Typed
 
+BRIEF = 500
+"""Characters of a message that a line about it is made of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attached:
@@ -24,34 +27,57 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
-    """A message for after the running turn."""
+class Message:
+    """What typed words became."""
 
     typed: Typed
-    trigger: Trigger | None = None
-    """What it became, where that was worked out already."""
+    trigger: Trigger
+    along: tuple[Attached, ...] = ()
+    """What it took along."""
 
 
 @dataclass
 class Waiting:
     """In the order in which it came."""
 
-    later: deque[Later] = field(default_factory=deque)
+    later: deque[Typed | Message] = field(default_factory=deque)
+    """For after the running turn."""
     attached: list[Attached] = field(default_factory=list)
+    given: dict[str, Message] = field(default_factory=dict)
+    """What the running turn was given and has not taken yet, by the words that it was given."""
 
     def lines(self, steering: Sequence[str]) -> list[str]:
         """One line for each thing that waits, the words for the running turn first."""
-        now = [f"steers: {one_line(words)}" for words in steering]
-        then = [f"then: {one_line(one.typed.shown)}" for one in self.later]
+        now = [f"steers: {brief(self.shown(words))}" for words in steering]
+        then = [f"then: {brief(_typed(one).shown)}" for one in self.later]
         return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
 
-    def taken(self) -> list[str]:
-        """The messages that waited for later; they do no longer."""
-        texts = [one.typed.text for one in self.later]
-        self.later.clear()
+    def shown(self, words: str) -> str:
+        """What the person typed of the words that the turn was given."""
+        return self.given[words].typed.shown if words in self.given else words
+
+    def taken(self, steering: Sequence[str]) -> list[str]:
+        """The texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
+        texts = [self.back(words) for words in steering]
+        while self.later:
+            texts.append(self._back(self.later.popleft()))
         return texts
 
-    async def message(self, typed: Typed, folder: Path, tell: Callable[[str], None]) -> Trigger:
+    def newest(self) -> str:
+        """The text of what came last for later; it waits no longer."""
+        return self._back(self.later.pop())
+
+    def back(self, words: str) -> str:
+        """What was typed of words that the turn was given and has not taken; what they took along waits again."""
+        message = self.given.pop(words, None)
+        return self._back(message) if message is not None else words
+
+    def _back(self, one: Typed | Message) -> str:
+        if isinstance(one, Message):
+            self.attached[:0] = one.along
+        return _typed(one).text
+
+    async def message(self, typed: Typed, folder: Path, tell: Callable[[str], None]) -> Message:
         """The words with the files that they mention and what was attached; `tell` gets what is odd about a file.
 
         What was pasted in one piece mentions none: an `@name` in a log is nobody's wish.
@@ -59,9 +85,19 @@ class Waiting:
         read = await asyncio.to_thread(mentions, typed.shown, folder)
         for notice in read.notices:
             tell(notice)
-        along, self.attached = self.attached, []
+        along = tuple(self.attached)
+        self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
-        return Trigger(text, "person", tuple(read.parts), read.uncounted)
+        return Message(typed, Trigger(text, "person", tuple(read.parts), read.uncounted), along)
+
+
+def _typed(one: Typed | Message) -> Typed:
+    return one.typed if isinstance(one, Message) else one
+
+
+def brief(text: str) -> str:
+    """The beginning of `text` through the door, on one line."""
+    return one_line(text[:BRIEF])
 
 
 def one_line(text: str) -> str:

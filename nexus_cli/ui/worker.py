@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,8 @@ class Worker:
         self._cancel = cancel
         self._beside: set[asyncio.Task[None]] = set()
         self.now: Work | None = None
+        self.waits = False
+        """What runs waits for the person."""
 
     @property
     def kind(self) -> str:
@@ -83,7 +85,17 @@ class Worker:
     def stop(self) -> None:
         """Let what runs settle and end; what is done is kept."""
         if self.now is not None and self.now.task is not None and not self._cancel():
-            self.now.task.cancel()
+            # A task that is cancelled before its first step would never know what it had to give back.
+            asyncio.get_running_loop().call_soon(self.now.task.cancel)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """What runs waits for the person meanwhile."""
+        self.waits = True
+        try:
+            yield
+        finally:
+            self.waits = False
 
     async def settle(self) -> None:
         """End everything and wait for it, within bounds."""

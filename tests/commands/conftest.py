@@ -103,7 +103,7 @@ class FakeDesk:
         """See `Desk`."""
         return text + self.typed
 
-    def copy(self, text: str) -> str:
+    async def copy(self, text: str) -> str:
         """See `Desk`."""
         self.copied = text
         return "copied"

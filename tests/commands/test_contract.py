@@ -111,7 +111,8 @@ NEED_THE_LEDGER = ["clear", "cost", "drops", "export", "fork", "recall", "rename
 
 def test_without_a_ledger_commands_that_need_it_say_so(desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(desk.session.aclose())
-    monkeypatch.setattr(type(desk.session), "ledger", property(lambda self: None))
+    for name in ("ledger", "record"):
+        monkeypatch.setattr(type(desk.session), name, property(lambda self: None))
     for name in NEED_THE_LEDGER:
         with pytest.raises(NexusError, match="no ledger"):
             desk.run(f"{name} x" if name in ("recall", "rename") else name)

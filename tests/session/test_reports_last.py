@@ -13,13 +13,15 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.dispatch import Dispatcher
+from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports import last
 from nexus_cli.session.session import Session
 
 
 def shown(session: str) -> dict[str, Any]:
     with the_ledger() as ledger:
-        return last.of_ledger(ledger, session, {"bash": "command"})
+        record = SessionLogger(ledger=ledger, session=session)
+        return last.of_record(record, ledger.session(session), {"bash": "command"})
 
 
 def test_a_finished_turn_is_its_words_and_its_answer(tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from session.played import Answer as Reply
 
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Event, Resulted
+from nexus_cli.core.event import Event, Resulted, TurnEnd
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
+from nexus_cli.session.reports.export import exported
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
 
@@ -101,6 +103,94 @@ def test_after_an_error_the_earlier_session_goes_on(tmp_path: Path) -> None:
         await first.aclose()
 
     asyncio.run(both())
+
+
+def test_a_model_that_is_refused_leaves_session_and_locks_as_they_were(tmp_path: Path) -> None:
+    provider = Played(lambda request: "fine")
+    capped = replace(SETTINGS, limits=Limits(max_steps=9, max_cost=1.0))
+
+    async def run() -> tuple[str, str]:
+        other = _open(tmp_path, provider)
+        await _turn(other, "other")
+        await other.aclose()
+        first = _open(tmp_path, provider)
+        await _turn(first, "one")
+        for resume in (first.id, other.id):
+            options = Options(tmp_path, "openai/unpriced-thing", resume=resume)
+            with pytest.raises(NexusError, match="price"):
+                open_session(options, capped, approver=None, provider=provider, earlier=first)
+        with the_ledger() as elsewhere:
+            assert elsewhere.hold(other.id) and not elsewhere.hold(first.id)
+            assert {elsewhere.session(one).model for one in (first.id, other.id)} == {MODEL}
+        await first.aclose()
+        return first.id, other.id
+
+    kept = asyncio.run(run())
+    with the_ledger() as ledger:
+        assert {info.id for info in ledger.sessions()} == set(kept)
+
+
+def test_what_waits_in_a_session_goes_over_to_its_successor(tmp_path: Path) -> None:
+    provider = Played(lambda request: "fine")
+
+    async def run() -> None:
+        first = _open(tmp_path, provider)
+        await _turn(first, "one")
+        (tmp_path / "NEXUS.md").write_text("Say moin.\n")
+        first.reload()
+        first.steer("and also this")
+        second = _open(tmp_path, provider, None, first, allow="edit", resume=first.id)
+        assert second.waiting == ("and also this",) and not first.waiting
+        await _turn(second, "two")
+        await second.aclose()
+
+    asyncio.run(run())
+    assert "Say moin." in str(provider.seen[-1][0]), "the reload was not forgotten"
+
+
+def test_words_are_kept_however_early_the_turn_is_stopped(tmp_path: Path) -> None:
+    provider = Played(lambda request: "fine")
+
+    async def run(steps: int) -> str:
+        session = _open(tmp_path, provider)
+        turn = session.run("these words")
+        events = asyncio.create_task(anext(turn))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        session.cancel()
+        seen = [await events, *[event async for event in turn]]
+        assert isinstance(seen[-1], TurnEnd) and not seen[-1].outcome.ok
+        await session.aclose()
+        return session.id
+
+    for steps in (2, 3, 5, 8, 13):
+        kept = asyncio.run(run(steps))
+        with the_ledger() as ledger:
+            (entry, *_) = ledger.read(ledger.session(kept).main_lane, 1, 9)
+            assert entry.message.content == "these words", steps
+
+
+def test_a_ledger_that_fails_between_turns_is_told_and_its_copy_is_whole(tmp_path: Path) -> None:
+    provider = Played(lambda request: "fine")
+
+    async def run() -> None:
+        session = _open(tmp_path, provider)
+        await _turn(session, "one")
+        assert session.ledger is not None and session.record is not None
+        session.ledger._db.run("PRAGMA query_only = ON")
+        await session.share("x " * 20_000, "output of ! long")
+        assert not session.saved
+        (notice,) = session.take_notices()
+        assert "memory" in notice and not session.take_notices()
+        await _turn(session, "two")
+        info = session.ledger.session(session.id)
+        text = "".join(exported(session.record, info, "md"))
+        assert "one" in text and "two" in text and text.count("fine") == 2
+        (drop,) = session.record.drops()
+        assert session.record.original(drop.id) == "x " * 20_000
+        await session.aclose()
+
+    asyncio.run(run())
 
 
 def test_a_session_that_is_not_saved_can_be_succeeded_in_memory(tmp_path: Path) -> None:

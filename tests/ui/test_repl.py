@@ -23,6 +23,7 @@ from nexus_cli.ui.face_approver import FaceApprover
 from nexus_cli.ui.repl import Repl
 from nexus_cli.ui.rich_renderer import RichRenderer
 from nexus_cli.ui.theme import choose_theme
+from nexus_cli.ui.waiting import Attached
 
 T = TypeVar("T")
 PATIENCE = 20.0
@@ -227,14 +228,15 @@ def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
     async def scene() -> None:
-        stage.type("!sleep 60")
-        await asyncio.sleep(0.1)
-        assert stage.repl.running and stage.repl.spinner()
+        stage.type("!echo so-far-$((40+2)); sleep 60")
+        await stage.until(lambda: "so-far-42" in "".join(stage.repl.live(5)) and stage.repl.spinner())
+        assert stage.repl.running
         stage.repl.interrupt()
         await stage.idle()
+        assert stage.repl.queued() == ["with the next message: ! echo so-far-$((40+2)); sleep 60"]
 
     stage.play(scene())
-    assert "stopped" in stage.text
+    assert "stopped" in stage.text and "so-far-42" in stage.text
 
 
 def test_a_misspelt_command_names_the_nearest_and_a_path_is_a_message(tmp_path: Path) -> None:
@@ -301,8 +303,7 @@ def test_leaving_while_a_turn_runs_settles_it_first(tmp_path: Path) -> None:
 
     async def scene() -> None:
         stage.type("begin")
-        await stage.until(lambda: stage.provider.seen)
-        await asyncio.sleep(0.1)
+        await stage.until(lambda: "sleep" in "".join(stage.repl.live(5)))
 
     began = time.monotonic()
     stage.play(scene())
@@ -332,3 +333,102 @@ def test_a_file_that_is_mentioned_goes_along(tmp_path: Path) -> None:
 
     stage.play(scene())
     assert 'read @notes.txt please\n\n<file path="notes.txt">\nforty-two\n</file>' in _said(stage.provider)[-1]
+
+
+def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("first")
+        for words in ("/nosuch", "second", "/nosuch either", "third"):
+            stage.repl.queue(Typed(words, words))
+        await stage.until(lambda: len(stage.provider.seen) == 3)
+        await stage.idle()
+        assert stage.repl.queued() == []
+
+    stage.play(scene())
+    assert stage.text.count("no such command") == 2 and _said(stage.provider)[-1].endswith("third")
+
+
+def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("forty-two\n" * 5000)
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("!echo shared")
+        await stage.idle()
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.type("!echo again")
+        stage.type("read @notes.txt")
+        await stage.until(lambda: stage.repl.session.waiting)
+        stage.type("see @dot.png")
+        await stage.until(lambda: len(stage.repl.queued()) == 3)
+        assert stage.repl.queued() == ["steers: read @notes.txt", "then: !echo again", "then: see @dot.png"]
+        taken = [stage.repl.take_back() for _ in range(4)]
+        assert taken == ["see @dot.png", "!echo again", "read @notes.txt", ""]
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())
+    assert "forty-two" not in stage.text
+
+
+def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.repl.waiting.attached.append(Attached("<block/>", "a block"))
+        stage.type("see @dot.png")
+        await stage.until(lambda: stage.repl.queued() == ["then: see @dot.png"])
+        assert stage.repl.take_back() == "see @dot.png"
+        assert stage.repl.queued() == ["with the next message: a block"]
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())
+
+
+def test_words_that_never_reached_the_session_stand_in_the_box_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.repl.waiting.attached.append(Attached("<block/>", "a block"))
+        stage.type("words")
+        stage.repl.interrupt()
+        await stage.idle()
+        assert stage.face.box == "words" and stage.repl.queued() == ["with the next message: a block"]
+
+    stage.play(scene())
+    assert not stage.provider.seen
+
+
+def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "the first answer")
+
+    async def scene() -> None:
+        assert stage.repl.desk is not None
+        stage.type("one")
+        await stage.idle()
+        assert stage.repl.desk.last_answer == "the first answer"
+        stage.type("/clear")
+        await stage.idle()
+        assert stage.repl.desk.last_answer == ""
+
+    stage.play(scene())
+
+
+def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("!!seq 1 30000")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "\n30000\n" in stage.text and "\n1\n" not in stage.text and "Ctrl+O shows them" in stage.text
+    assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]

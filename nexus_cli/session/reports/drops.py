@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from nexus_cli.core.entry import Drop
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.reports.result import drop_value
 
 
-def listing(ledger: Ledger, session: str) -> dict[str, Any]:
+def listing(session: str, drops: Sequence[Drop]) -> dict[str, Any]:
     """The drops of a session, oldest first, and how many were asked for again."""
-    drops = ledger.drops(session)
     return {
         "version": 1,
         "session": session,

@@ -17,7 +17,8 @@ from typing import Any, TextIO
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger import SessionInfo
+from nexus_cli.session.record import Record
 from nexus_cli.session.reports.result import drop_value
 from nexus_cli.session.reports.sessions import entry_value, session_value
 
@@ -29,10 +30,9 @@ _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
 
 
-def exported(ledger: Ledger, session: str, form: str) -> Iterator[str]:
-    """The session in pieces of text; `form` is one of `FORMATS`. `NexusError` for a session that is not there."""
-    info = ledger.session(session)
-    return _markdown(ledger, info) if form == "md" else _lines(ledger, info)
+def exported(record: Record, info: SessionInfo, form: str) -> Iterator[str]:
+    """The session in pieces of text; `form` is one of `FORMATS`."""
+    return _markdown(record, info) if form == "md" else _lines(record, info)
 
 
 def default_name(info: SessionInfo, form: str) -> str:
@@ -72,31 +72,32 @@ def _new(path: Path, beside: bool) -> TextIO:
     raise AssertionError("the names have no end")
 
 
-def _entries(ledger: Ledger, info: SessionInfo) -> Iterator[Entry]:
-    for first in range(1, ledger.last_id(info.main_lane) + 1, AT_ONCE):
-        yield from ledger.read(info.main_lane, first, first + AT_ONCE - 1)
+def _entries(record: Record) -> Iterator[Entry]:
+    last = record.last_id()
+    for first in range(1, last + 1, AT_ONCE):
+        yield from record.read(first, min(last, first + AT_ONCE - 1))
 
 
-def _lines(ledger: Ledger, info: SessionInfo) -> Iterator[str]:
+def _lines(record: Record, info: SessionInfo) -> Iterator[str]:
     """One object a line: the session, every entry, then every drop with its text where no entry holds it."""
 
     def line(kind: str, value: Mapping[str, Any]) -> str:
         return canonical({"type": kind, **value}).decode() + "\n"
 
     yield line("session", {"version": 1, **session_value(info)})
-    for entry in _entries(ledger, info):
+    for entry in _entries(record):
         value = entry_value(entry)
         images = [
             {"name": part.name, "media_type": part.media_type, "data": base64.b64encode(part.data).decode()}
             for part in entry.message.parts
         ]
         yield line("entry", {**value, "images": images})
-    for drop in ledger.drops(info.id):
-        text = ledger.drop_text(info.id, drop.id) if drop.entries is None else None
+    for drop in record.drops():
+        text = record.original(drop.id) if drop.entries is None else None
         yield line("drop", {**drop_value(drop), "entries": list(drop.entries) if drop.entries else None, "text": text})
 
 
-def _markdown(ledger: Ledger, info: SessionInfo) -> Iterator[str]:
+def _markdown(record: Record, info: SessionInfo) -> Iterator[str]:
     title = " ".join((info.name or info.first_text or "Session").split())
     yield f"# {title}\n\n"
     for name, value in (
@@ -104,7 +105,7 @@ def _markdown(ledger: Ledger, info: SessionInfo) -> Iterator[str]:
         ("Last used", info.updated), ("Turns", info.turns),
     ):  # fmt: skip
         yield f"- {name}: {value}\n"
-    for entry in _entries(ledger, info):
+    for entry in _entries(record):
         yield from _entry(entry)
 
 

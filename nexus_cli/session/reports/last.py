@@ -12,8 +12,9 @@ from nexus_cli.context.groups import Dispatch, Done, next_step
 from nexus_cli.context.lane import slot_of
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.session.record import Record
 from nexus_cli.session.session import Session
 
 AT_ONCE = 200
@@ -31,16 +32,15 @@ def value(session: Session) -> dict[str, Any]:
     The words have the steering with them. `finished` is False where something is open or the answer broke off.
     `NexusError` where the ledger fails.
     """
-    if session.ledger is None:
+    if session.ledger is None or session.record is None:
         return dict(NOTHING)
     subjects = {tool.name: tool.subject for tool in session.tools()}
-    return of_ledger(session.ledger, session.id, subjects)
+    return of_record(session.record, session.ledger.session(session.id), subjects)
 
 
-def of_ledger(ledger: Ledger, session: str, subjects: Mapping[str, str]) -> dict[str, Any]:
-    """The same from a ledger alone; `subjects` are the names of the tools' main arguments."""
-    info = ledger.session(session)
-    turn = _newest_turn(ledger, info.main_lane)
+def of_record(record: Record, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
+    """The same from a record alone; `subjects` are the names of the tools' main arguments."""
+    turn = _newest_turn(record)
     said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
     answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
     step = next_step([slot_of(entry) for entry in turn])
@@ -56,7 +56,7 @@ def of_ledger(ledger: Ledger, session: str, subjects: Mapping[str, str]) -> dict
             {
                 "name": call.name,
                 "subject": " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200],
-                "started": ledger.was_started(info.main_lane, call.id),
+                "started": record.was_started(call.id),
             }
             for call in calls
         ],
@@ -67,16 +67,16 @@ def of_ledger(ledger: Ledger, session: str, subjects: Mapping[str, str]) -> dict
     }
 
 
-def _newest_turn(ledger: Ledger, lane: int) -> list[Entry]:
+def _newest_turn(record: Record) -> list[Entry]:
     """The entries from the newest words that began a turn on; all of them where none did."""
     found: list[Entry] = []
-    for entry in _backwards(ledger, lane):
+    for entry in _backwards(record):
         found.append(entry)
         if entry.kind is Kind.USER:
             break
     return found[::-1]
 
 
-def _backwards(ledger: Ledger, lane: int) -> Iterator[Entry]:
-    for last in range(ledger.last_id(lane), 0, -AT_ONCE):
-        yield from reversed(ledger.read(lane, max(1, last - AT_ONCE + 1), last))
+def _backwards(record: Record) -> Iterator[Entry]:
+    for last in range(record.last_id(), 0, -AT_ONCE):
+        yield from reversed(record.read(max(1, last - AT_ONCE + 1), last))
