@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from nexus_cli.cli.options import Json
-from nexus_cli.cli.show import show, show_json
+from nexus_cli.cli.show import show, show_json, show_value
 from nexus_cli.cli.tell import tell
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places
@@ -61,7 +61,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     value = _loaded().values.get(".".join(quoted(part) for part in parts))
     if value is None:
         raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
-    show(str(value).lower() if isinstance(value, bool) else str(value))
+    show_value(str(value).lower() if isinstance(value, bool) else str(value))
     return 0
 
 
@@ -84,7 +84,7 @@ def set_setting(
 @app.command("path")
 def path() -> int:
     """Print where the personal config.toml lies, whether it is there or not."""
-    show(str(places().settings))
+    show_value(str(places().settings))
     return 0
 
 

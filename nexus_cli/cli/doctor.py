@@ -97,7 +97,7 @@ def _ledger(look: Look) -> Check:
     path = look.places.ledger
     try:
         there = path.exists()
-        ledger = Ledger.open(path)
+        ledger = Ledger.open(path if there else None)
     except NexusError as error:
         return Check("ledger", "broken", error.why, error.hint or f"Look at {path}; `nexus ask` works without it")
     except OSError as error:
@@ -106,7 +106,7 @@ def _ledger(look: Look) -> Check:
     ledger.close()
     if notices:
         return Check("ledger", "note", notices)
-    return Check("ledger", "ok", f"{path}, writable" + ("" if there else ", made just now"))
+    return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, made with the first session")
 
 
 def _config(look: Look) -> Check:

@@ -43,8 +43,8 @@ Meant = Callable[[str], str]
 
 
 def is_first(found: Places) -> bool:
-    """Whether nexus was never used here: there are neither settings nor a ledger."""
-    return not found.settings.exists() and not found.ledger.exists()
+    """Whether nobody has said yet how nexus shall work here: there are no settings."""
+    return not found.settings.exists()
 
 
 def first_run(loaded: Loaded, environ: Mapping[str, str], stream: Writable, read_line: Callable[[], str]) -> None:
@@ -129,8 +129,14 @@ class _First:
         name = resolved(text, self._settings)
         if not name.isprintable() or any(char.isspace() for char in name):
             raise NexusError("usage", repr(text), "no model has such a name", "A name is written PROVIDER/MODEL")
-        check_model(name)
-        endpoint(name, self._environ)
+        begins = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]
+        if len(begins) == 1:
+            return begins[0]
+        try:
+            check_model(name)
+            endpoint(name, self._environ)
+        except NexusError as error:
+            raise NexusError(error.kind, name, error.why, error.hint) from None
         return name
 
     def _level(self) -> str:

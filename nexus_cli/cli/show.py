@@ -1,4 +1,4 @@
-"""Puts a report on stdout: as JSON, or as text that a terminal cannot be harmed by."""
+"""Puts a report on stdout: as JSON, or as text that a terminal cannot be harmed by, also where a pipe leads to one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from nexus_cli.ui.stream import Stream
 
 
 def show(text: str) -> None:
-    """Write `text`, ending in one newline; in a terminal through the door."""
+    """Write a report's text through the door, ending in one newline."""
+    Stream(1).write(through(text.rstrip("\n") + "\n"))
+
+
+def show_value(text: str) -> None:
+    """Write a value as it is, for a script; in a terminal through the door."""
     stream = Stream(1)
-    text = text.rstrip("\n") + "\n"
-    stream.write(through(text) if stream.terminal else text)
+    stream.write((through(text) if stream.terminal else text) + "\n")
 
 
 def show_json(value: Mapping[str, Any]) -> None:

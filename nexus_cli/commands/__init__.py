@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import pkgutil
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
@@ -11,6 +12,7 @@ from importlib import import_module
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
 
+_LINE = re.compile(r"/+([\w-]*)/?(?:[ \t]+(.*))?")
 _NO_COMMAND = {"command", "line"}
 
 
@@ -27,6 +29,15 @@ def discover() -> dict[str, Command]:
             raise ValueError(f"two commands are called /{name}")
         found[command.name] = command
     return dict(sorted(found.items(), key=lambda item: (GROUPS.index(item[1].group), item[0])))
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """Name and arguments of a line that begins with `/`, None for other words: several lines, a path.
+
+    A line that begins with a space is words, whatever follows.
+    """
+    found = _LINE.fullmatch(text.rstrip())
+    return (found[1], (found[2] or "").strip()) if found else None
 
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.command import Choice, Command, Desk
 from nexus_cli.commands.line import anew, going_on, one_of
+from nexus_cli.core.errors import NexusError
+from nexus_cli.provider.arguments import effort_notice
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """The words that litellm knows; which of them a model takes is for its provider to say."""
@@ -26,6 +28,8 @@ async def run(desk: Desk, rest: str) -> None:
     if level == present:
         desk.say(f"The effort is {level} already.")
         return
+    if notice := effort_notice(desk.session.model, level):
+        raise NexusError("usage", f"/effort {level}", notice, "/model goes on with another model")
     cost = anew(desk)
     await desk.reopen(going_on(desk, effort=level))
     desk.say(f"effort {level}. {cost}".rstrip())

@@ -92,9 +92,9 @@ def going_on(desk: Desk, **changes: Any) -> Options:
 
 
 def begun(desk: Desk) -> bool:
-    """Whether a request of the session was put together yet."""
+    """Whether a request of the session was sent yet."""
     ledger = ledger_of(desk)
-    return ledger.current_epoch(ledger.session(desk.session.id).main_lane) is not None
+    return ledger.step(ledger.session(desk.session.id).main_lane) > 0
 
 
 def anew(desk: Desk) -> str:

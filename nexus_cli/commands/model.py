@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.commands.command import Choice, Command, Desk
-from nexus_cli.commands.line import anew, going_on
+from nexus_cli.commands.line import anew, going_on, wrong
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
+from nexus_cli.provider.endpoint import endpoint
 from nexus_cli.provider.windows import check_model
 from nexus_cli.session.reports import models as reports
 from nexus_cli.session.usable import resolved
@@ -24,7 +26,11 @@ async def run(desk: Desk, rest: str) -> None:
     name = resolved(sound(rest), desk.settings) if rest else await _chosen(desk)
     if not name:
         return
-    check_model(name)
+    try:
+        check_model(name)
+        endpoint(name, os.environ)
+    except NexusError as error:
+        raise wrong("model", name, f"it cannot be asked: {error.why[:200]}", error.hint) from None
     if name == desk.session.model:
         desk.say(f"{name} is the model already.")
         return

@@ -42,9 +42,9 @@ def _others(desk: Desk) -> list[SessionInfo]:
 
 
 def _label(info: SessionInfo) -> str:
-    what = " ".join((info.name or info.first_text or "(no words)").split())
+    what = " ".join((info.name or info.first_text.split("\n\n<", 1)[0] or "(no words)").split())
     turns = f"{info.turns} turn{'' if info.turns == 1 else 's'}"
-    return f"{info.updated[:16].replace('T', ' ')}  {turns}  {what[:80]}"
+    return f"{info.updated[:16].replace('T', ' ')} UTC  {turns}  {what[:80]}"
 
 
 def _ids(desk: Desk) -> Sequence[str]:

@@ -25,6 +25,10 @@ class Effect(StrEnum):
     RUN = "run"
 
 
+def _nobody(text: str) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """What a tool is handed: the place it works in and the services that it declared."""
@@ -37,6 +41,8 @@ class ToolContext:
     emit: Callable[[str], None]
     """Shows a piece of live output; not part of the result."""
     services: Mapping[type, Any] = field(default_factory=dict)
+    stopped: Callable[[str], None] = _nobody
+    """Told what a cancelled call had given until then; it becomes part of the result."""
 
 
 def _no_paths(arguments: Mapping[str, Any]) -> Sequence[str]:

@@ -23,6 +23,8 @@ from nexus_cli.session.exchange import exchange
 from nexus_cli.session.side import forked, separate
 from nexus_cli.session.spending import left_over
 
+LEAST = 4000
+"""Tokens below which a window is not worth a compaction on command."""
 FORKS = 2
 """Tries as a fork, before a plain transcript."""
 ASKED_SHARE = 0.75
@@ -53,6 +55,8 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
     frame = await engine.frame()
     available = engine.meter.countable(engine.budget.available)
+    if cause == "command":  # the person wants it small now, however far the window is from full
+        available = min(available, max(LEAST, engine.lane.counted))
     target = int(share * available) - frame.system_tokens - frame.tools_tokens
     before = engine.lane.counted
     engine.emit(event.CompactionStart(cause, engine.meter.estimate(before)))

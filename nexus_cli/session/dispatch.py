@@ -69,6 +69,8 @@ class Dispatcher:
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
     """What the person allowed for the rest of the session: tool and kind; outside the project also the paths."""
+    given: dict[str, str] = field(default_factory=dict)
+    """What calls that were cancelled had given."""
     here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
 
@@ -86,7 +88,7 @@ class Dispatcher:
                     raise failures[0]
                 del waiting[: len(batch)]
         except asyncio.CancelledError:
-            self._settle(engine, calls)
+            await self._settle(engine, calls)
             raise
 
     def settle_open(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
@@ -105,13 +107,21 @@ class Dispatcher:
         for call in calls:
             self._not_run(engine, call, REPEATED)
 
-    def _settle(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
-        """The turn was stopped: every call without a result gets one."""
+    async def _settle(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+        """The turn was stopped: every call without a result gets one, with what it had given until then."""
         answered = {slot.message.tool_call_id for slot in engine.lane.tail}
         who = TIMEOUT if engine.control.stopped == "timeout" else PERSON
         for call in calls:
-            if call.id not in answered:
-                self._not_run(engine, call, (INTERRUPTED if call.id in self.here else CANCELLED).format(who=who))
+            if call.id in answered:
+                continue
+            began = self.here.get(call.id)
+            why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
+            given = self.given.pop(call.id, "")
+            if began is None or not given:
+                self._not_run(engine, call, why)
+            else:
+                seconds = time.monotonic() - began
+                await self._record(engine, call, ToolResult(given, why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
@@ -151,6 +161,7 @@ class Dispatcher:
             call.id,
             lambda text: engine.emit(event.Output(call.id, text)),
             self.services,
+            lambda text: self.given.update({call.id: text}),
         )
         try:
             return await tool.run(checked, context)

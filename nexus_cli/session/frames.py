@@ -52,6 +52,8 @@ class Frames:
         if lane.epoch.id != self._epoch:
             self._epoch = lane.epoch.id
             self.gatherer.new_epoch()
+            # What a head keeps is not told again: a switch of model keeps all of it, a compaction the newest part.
+            await self.gatherer.resume(slot.preamble for slot in lane.slots)
         everything = lane.undressed() or not self.gatherer.sent
         text, fresh = await self.gatherer.preamble(only="" if everything else "notices")
 

@@ -125,6 +125,7 @@ def _open(
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
+        options = replace(options, effort="")
     made = found or ledger.create_session(
         folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
         at=stamp(clock()),
@@ -180,7 +181,7 @@ class _Wiring:
             require_save=options.require_save,
             warn=lambda line: engine.emit(event.Notice(line)) if engine.control.running else self.notices.append(line),
         )
-        model = Model(info, self.provider, options.effort, self._root(), self.settings.provider.stall_seconds)
+        model = Model(info, self.provider, options.effort, self._root().id, self.settings.provider.stall_seconds)
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, budget, counter)
@@ -235,7 +236,7 @@ class _Wiring:
             {name: contributor for name, contributor in discover().items() if self.recipe.admits(name)},
             Sources.of(
                 self.options.cwd,
-                datetime.fromisoformat(self.made.created).astimezone(),
+                datetime.fromisoformat(self._root().created).astimezone(),
                 clock=self.clock,
                 notices=lambda: engine().notices,
             ),
@@ -273,15 +274,16 @@ class _Wiring:
         name = self.settings.alias.get(self.settings.compact.model, self.settings.compact.model)
         return replace(model, info=model_info(name, self.settings.models), effort="") if name else model
 
-    def _root(self) -> str:
-        """The session that this one's first lines come from: all its forks have one cache key."""
+    def _root(self) -> SessionInfo:
+        """The session that this one's first lines come from, as far as it is still there: its forks share a cache key
+        and the time at which it all began."""
         session = self.made
         try:
             while session.parent:
                 session = self.ledger.session(session.parent)
         except NexusError:
-            return session.parent or session.id
-        return session.id
+            return replace(session, id=session.parent or session.id)
+        return session
 
     async def _close(self) -> None:
         shut = getattr(getattr(self.provider, "inner", self.provider), "aclose", None)

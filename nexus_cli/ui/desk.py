@@ -36,7 +36,7 @@ class ReplDesk:
     ) -> None:
         """`raw` writes to the terminal what is no text (the clipboard's escape)."""
         self._repl = repl
-        self._options = options
+        self._options = self._begun = options
         self._settings = settings
         self._environ = environ
         self._reopen = reopen
@@ -104,6 +104,8 @@ class ReplDesk:
         """See `Desk`."""
         settings = settings or self._settings
         before = self._repl.session
+        if options.resume != before.id:  # what runs without asking was said of a session, not of the next one
+            options = replace(options, allow=self._begun.allow)
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
@@ -112,10 +114,19 @@ class ReplDesk:
         state = made.status()
         if made.id != before.id:
             self._repl.renderer.forget()
-            self._repl.note(f"session {made.id}, model {state.model}", "")
-            if options.resume:
+            self._left_behind()
+            copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
+            if options.resume and not copied:
                 self._repl.show("last", last.value(made))
+            else:
+                self._repl.note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh()
+
+    def _left_behind(self) -> None:
+        """What was to go along with the next message of the session before does not go to another one."""
+        for one in self._repl.waiting.attached:
+            self._repl.note(f"not sent to the new session: {one.what}", "warn")
+        self._repl.waiting.attached.clear()
 
     def start(self, text: str = "") -> None:
         """See `Desk`."""

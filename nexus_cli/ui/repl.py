@@ -1,7 +1,7 @@
 """The REPL: what a line becomes, what runs now, what waits for its turn. How it looks is the business of the face.
 
 One piece of work runs at a time: a turn, a command, a shell line. While a turn runs, words steer it; what is queued
-comes afterwards. Nothing typed is lost: what was not delivered when a turn is stopped goes back into the input box.
+comes afterwards. Nothing typed is lost: what was not delivered when a turn is stopped waits to be sent or taken back.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.commands import discover, find
+from nexus_cli.commands import discover, find, parse
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.core import event as e
 from nexus_cli.core.errors import NexusError
@@ -30,7 +30,7 @@ from nexus_cli.ui.shell_line import Shell, ShellLine
 from nexus_cli.ui.status_line import status_line
 from nexus_cli.ui.theme import Theme
 from nexus_cli.ui.waiting import Message, Waiting, brief
-from nexus_cli.ui.worker import Worker
+from nexus_cli.ui.worker import Work, Worker
 
 SOON = 0.5
 """Seconds after which what runs is worth a line."""
@@ -120,10 +120,10 @@ class Repl:
 
     def entered(self, typed: Typed) -> None:
         """A line: a command, a shell line, or words for the model."""
-        name, rest = _command(typed.text)
+        command = parse(typed.text)
         shell = ShellLine.of(typed.text)
-        if name:
-            self._command(name, rest, typed)
+        if command is not None:
+            self._command(*command, typed)
         elif self.worker.now is not None and (shell or self.worker.kind != "turn"):
             self.waiting.later.append(typed)
         elif shell:
@@ -163,7 +163,8 @@ class Repl:
             return
         work.stopped += 1
         if work.stopped == 1:
-            self._give_back(*self.waiting.taken(self.session.take_back()))
+            # The turn would else take them with it: kept, but without an answer.
+            self.waiting.hold_back(self.session.take_back())
             self.worker.stop()
         elif work.stopped == 2:
             end_all()
@@ -178,6 +179,8 @@ class Repl:
         if self._leaving:
             return
         self._leaving = True
+        for words in self.waiting.taken(self.session.take_back()):
+            self.note(f"not sent: {brief(words)}", "warn")
         if self.worker.now is not None:
             self.worker.stop()
         else:
@@ -224,21 +227,29 @@ class Repl:
         self.session.cancel()
         return True
 
-    def _ended(self) -> None:
-        """What ran is over: what comes next."""
+    def _ended(self, work: Work) -> None:
+        """`work` is over: what comes next. After one that was stopped or failed, what waits goes on waiting."""
         self.refresh()
-        stopped = self.outcome is not None and not self.outcome.ok
         for notice in self.session.take_notices():
             self.note(f"nexus: {notice}", "warn")
+        failed = work.kind == "turn" and self.outcome is not None and not self.outcome.ok
         if self._leaving:
             self.face.leave()
+        elif work.stopped or failed:
+            self._next = None
+            self.waiting.hold_back(self.session.take_back())
+            if self.waiting.later:
+                self.note("what is queued waits for your next message; Esc on an empty box takes it back")
         elif self._next is not None:
             words, self._next = self._next, None
             self.worker.begin("turn", "", self._say(Typed(words, words)) if words else self.follow(Trigger()))
-        elif self.session.waiting and stopped:
-            self._give_back(*self.waiting.taken(self.session.take_back()))
         elif self.session.waiting:  # they came when the turn had already looked for the last time
             self.worker.begin("turn", "", self.follow(Trigger()))
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Begin with what waits."""
         while self.waiting.later and self.worker.now is None and not self._leaving:
             later = self.waiting.later.popleft()
             if isinstance(later, Typed):
@@ -334,12 +345,3 @@ class Repl:
         finally:
             self._leaving = True
             await self.worker.settle()
-
-
-def _command(text: str) -> tuple[str, str]:
-    """Name and arguments of a slash command; "" where `text` is none (`/usr/bin/env` is a path)."""
-    first, _, rest = text.strip().partition(" ") if "\n" not in text.strip() else ("", "", "")
-    name = first[1:]
-    if not first.startswith("/") or not name.replace("-", "").replace("_", "").isalnum():
-        return "", ""
-    return name, rest.strip()

@@ -54,17 +54,21 @@ class Shell:
 
     async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
         """Run `line` to its end; cancelled it ends at once, and what it gave last is kept."""
-        context = ToolContext(folder, project(folder), 0, "shell", self._ran_on)
+        given: list[str] = []
+        context = ToolContext(folder, project(folder), 0, "shell", self._ran_on, stopped=given.append)
         try:
             result = await TOOL.run({"command": line.command, "timeout": MOST_SECONDS}, context)
         except asyncio.CancelledError:
-            text = f"{self.output.rstrip()}\n[stopped by the person; only the end of its output was kept]"
-            self._show(line, text, text)
+            text = "".join([*given, "[stopped by the person]"])
+            self._show(line, text, await self._shared(line, text, session))
             raise
         finally:
             self.output = ""
         text = result.text
-        self._show(line, text, text if line.private else await session.share(text, f"output of ! {line.command}"))
+        self._show(line, text, await self._shared(line, text, session))
+
+    async def _shared(self, line: ShellLine, text: str, session: Session) -> str:
+        return text if line.private else await session.share(text, f"output of ! {line.command}")
 
     def _show(self, line: ShellLine, text: str, shared: str) -> None:
         self._keep(f"! {line.command}", text)

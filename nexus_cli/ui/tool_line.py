@@ -123,7 +123,14 @@ def _end(output: str, room: int, theme: Theme) -> list[str]:
     """The last lines of a command's output, without its exit status, which stands above."""
     text = through(_STATUS.sub("", output[-_KEPT:])).strip("\n")
     lines = [untabbed(line).rstrip() for line in text.split("\n")]
-    return [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]] if text.strip() else []
+    if not text.strip():
+        return []
+    shown = [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]]
+    before = output.count("\n") - text.count("\n") if len(output) > _KEPT else 0
+    more = len(lines) - len(shown) + before
+    return [cut(f"... {more:,} lines before, Ctrl+O shows all", room, theme.signs.cut), *shown] if more > 1 else (
+        [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES - 1 :]]
+    )
 
 
 def _cause(error: str, room: int) -> list[str]:

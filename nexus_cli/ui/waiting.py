@@ -56,6 +56,11 @@ class Waiting:
         """What the person typed of the words that the turn was given."""
         return self.given[words].typed.shown if words in self.given else words
 
+    def hold_back(self, steering: Sequence[str]) -> None:
+        """Words that the turn was given and did not take wait for later, before what waits already."""
+        words = [self.given.pop(one) if one in self.given else Typed(one, one) for one in steering]
+        self.later.extendleft(reversed(words))
+
     def taken(self, steering: Sequence[str]) -> list[str]:
         """The texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
         texts = [self.back(words) for words in steering]

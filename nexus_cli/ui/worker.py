@@ -42,8 +42,8 @@ class Work:
 class Worker:
     """Runs work in tasks of the loop."""
 
-    def __init__(self, told: Told, ended: Callable[[], None], cancel: Callable[[], bool]) -> None:
-        """`ended` is called when the piece of work is over; `cancel` asks the session to stop, if it is at work."""
+    def __init__(self, told: Told, ended: Callable[[Work], None], cancel: Callable[[], bool]) -> None:
+        """`ended` is called with the piece of work that is over; `cancel` stops the session, if it is at work."""
         self._told = told
         self._ended = ended
         self._cancel = cancel
@@ -108,8 +108,9 @@ class Worker:
                 await asyncio.wait_for(asyncio.shield(work.task), WIND_UP)
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        self.now = None
-        self._ended()
+        work, self.now = self.now, None
+        if work is not None:
+            self._ended(work)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -150,8 +150,9 @@ def _one_table() -> Iterator[None]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[FakeDesk]:
-    """A desk over a new session in an empty folder."""
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDesk]:
+    """A desk over a new session in an empty folder, with a key that nobody asks for."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
     made = FakeDesk(tmp_path, Played(answering))
     yield made
     asyncio.run(made.session.aclose())

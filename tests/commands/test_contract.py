@@ -10,7 +10,7 @@ import pytest
 from commands.conftest import FakeDesk
 
 from nexus_cli import commands
-from nexus_cli.commands import discover, find, nearest
+from nexus_cli.commands import discover, find, nearest, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.reports import FORMS
@@ -117,3 +117,25 @@ def test_without_a_ledger_commands_that_need_it_say_so(desk: FakeDesk, monkeypat
         with pytest.raises(NexusError, match="no ledger"):
             desk.run(f"{name} x" if name in ("recall", "rename") else name)
     assert not discover()["drops"].complete(desk), "and completion has nothing to offer"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("/help", ("help", "")),
+        ("/help  context ", ("help", "context")),
+        ("/compact keep [/bold] %s", ("compact", "keep [/bold] %s")),
+        ("/", ("", "")),
+        ("/ help", ("", "help")),
+        ("//", ("", "")),
+        ("/help/", ("help", "")),
+        ("/usr/bin/env is what?", None),
+        ("/a.py", None),
+        (" /help", None),
+        ("/compact\nmore", None),
+        ("words /help", None),
+        ("", None),
+    ],
+)
+def test_a_line_is_a_command_or_words(line: str, meant: tuple[str, str] | None) -> None:
+    assert parse(line) == meant

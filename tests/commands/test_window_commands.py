@@ -76,6 +76,10 @@ def test_models_are_offered_with_window_price_and_cache(desk: FakeDesk, monkeypa
 
 
 def test_the_effort_is_set_and_holds(desk: FakeDesk) -> None:
+    with pytest.raises(NexusError, match="not known to take an effort"):
+        desk.run("effort high")
+    assert desk.session.status().effort == ""
+    desk.run("model openai/gpt-5")
     desk.turn("words")
     desk.run("effort HIGH")
     assert desk.session.status().effort == "high" and "sent anew" in desk.said[-1]

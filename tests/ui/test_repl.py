@@ -125,8 +125,8 @@ class Stage:
         return self.face.text
 
 
-def _said(provider: Played) -> list[str]:
-    return [str(message["content"]) for message in provider.seen[-1] if message["role"] == "user"]
+def _said(provider: Played, number: int = -1) -> list[str]:
+    return [str(message["content"]) for message in provider.seen[number] if message["role"] == "user"]
 
 
 def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
@@ -184,24 +184,48 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
     stage.play(scene())
 
 
-def test_a_stopped_turn_keeps_its_work_and_gives_undelivered_words_back(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: Path) -> None:
+    def script(request: Request) -> Answer:
+        return [("bash", {"command": "echo so far; sleep 30"})] if len(request.messages) < 3 else "fine"
+
+    stage = Stage(tmp_path, script, allow="all")
 
     async def scene() -> None:
         stage.type("begin")
-        await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
+        await stage.until(lambda: "so far" in "\n".join(stage.repl.live(8)[1:]))
         stage.type("steering words")
         await stage.until(lambda: stage.repl.session.waiting)
         stage.repl.queue(Typed("queued words", "queued words"))
         stage.face.box = "half typed"
         stage.repl.interrupt()
         await stage.idle()
-        assert stage.face.box == "steering words\nqueued words\nhalf typed"
-        assert (len(stage.provider.seen) == 1 and not stage.repl.session.is_open()) or True
+        assert stage.face.box == "half typed", "the draft is nobody's business"
+        assert stage.repl.queued() == ["then: steering words", "then: queued words"]
+        assert len(stage.provider.seen) == 1 and stage.repl.session.is_open(), "the model was not told yet"
+        assert stage.repl.outcome is not None and stage.repl.outcome.error
+        assert stage.repl.outcome.error["kind"] == "aborted" and "interrupted" in stage.text
+        stage.type("go on")
+        await stage.until(lambda: len(stage.provider.seen) == 4)
+        await stage.idle()
+        assert stage.repl.queued() == []
 
     stage.play(scene())
-    assert stage.repl.outcome is not None and stage.repl.outcome.error
-    assert stage.repl.outcome.error["kind"] == "aborted" and "interrupted" in stage.text
+    first, second, third = (_said(stage.provider, number)[-1] for number in (1, 2, 3))
+    assert first.endswith("go on") and second.endswith("steering words") and third.endswith("queued words")
+    result = next(message for message in stage.provider.seen[1] if message["role"] == "tool")
+    assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
+
+
+def test_what_is_not_sent_is_told_when_the_person_leaves(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.repl.queue(Typed("and then this", "and then this"))
+
+    stage.play(scene())
+    assert "not sent: and then this" in stage.text
 
 
 def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:

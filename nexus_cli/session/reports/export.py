@@ -6,6 +6,7 @@ Also the file that the pieces go to, where it is to be one: nothing that is ther
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -68,8 +69,13 @@ def _new(path: Path, beside: bool) -> TextIO:
     names = chain([path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2)))
     for name in names:
         with suppress(*([FileExistsError] if beside else [])):
-            return open(name, "x", encoding="utf-8", errors="replace", newline="")
+            return open(name, "x", encoding="utf-8", errors="replace", newline="", opener=_private)
     raise AssertionError("the names have no end")
+
+
+def _private(path: str, flags: int) -> int:
+    """A session is nobody else's business."""
+    return os.open(path, flags, 0o600)
 
 
 def _entries(record: Record) -> Iterator[Entry]:
@@ -98,7 +104,7 @@ def _lines(record: Record, info: SessionInfo) -> Iterator[str]:
 
 
 def _markdown(record: Record, info: SessionInfo) -> Iterator[str]:
-    title = " ".join((info.name or info.first_text or "Session").split())
+    title = " ".join((info.name or info.first_text.split("\n\n<", 1)[0] or "Session").split())
     yield f"# {title}\n\n"
     for name, value in (
         ("Session", info.id), ("Folder", info.folder), ("Model", info.model), ("Begun", info.created),

@@ -34,10 +34,16 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
     env = {**os.environ, "TERM": "dumb"}
     argv = [_shell(), "-c", arguments["command"]]
+    ended: list[Finished] = []
     try:
         done = await finish(
-            lambda stop: run_process(argv, cwd=context.cwd, env=env, stop=stop, seconds=seconds, show=live.feed)
+            lambda stop: run_process(argv, cwd=context.cwd, env=env, stop=stop, seconds=seconds, show=live.feed),
+            ended.append,
         )
+    except asyncio.CancelledError:
+        if ended and ended[0].output:
+            context.stopped(await asyncio.to_thread(_told, ended[0], seconds))
+        raise
     except (OSError, ValueError) as error:
         if not os.path.isdir(context.cwd):
             return ToolResult(error=f"the working folder {context.cwd} is gone", ran=False)

@@ -15,9 +15,14 @@ def sessions_text(value: Value, width: int) -> str:
         return "\n".join(filled(text, width))
     rows = [("id", "updated (UTC)", "turns", "what")]
     for s in sessions:
-        what = s.get("name") or s.get("first_text") or ""
+        what = s.get("name") or title_of(s.get("first_text"))
         rows.append((str(s["id"]), when(s.get("updated")), number(s.get("turns")), what))
     return "\n".join(table(rows, width, right=(2,)))
+
+
+def title_of(text: object) -> str:
+    """The beginning of a session as its title: the person's words without what went along with them."""
+    return str(text or "").split("\n\n<", 1)[0]
 
 
 def session_text(value: Value, width: int) -> str:
