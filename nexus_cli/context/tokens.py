@@ -246,7 +246,6 @@ def _found(module: str) -> Any:
         return None
 
 
-@cache
 def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
     """The encoder of a table, or None when tiktoken or the table is missing or broken."""
     path = table(encoding_name)
@@ -255,14 +254,21 @@ def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
     try:
         import tiktoken  # noqa: PLC0415  (15 ms, and the table 150 to 300 ms: only for a text that needs it)
 
-        lines = (line.partition(b" ") for line in path.read_bytes().splitlines() if line)
-        ranks = {a2b_base64(token): int(rank) for token, _, rank in lines}
-        pattern = PATTERNS[encoding_name.partition("_")[0]]
-        return tiktoken.Encoding(
-            encoding_name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
-        ).encode_ordinary
+        return _encoder(tiktoken.Encoding, encoding_name, path)
     except (ImportError, OSError, ValueError, KeyError, TypeError):
         return None
+
+
+@cache
+def _encoder(encoding: Callable[..., Any], name: str, path: Path) -> Callable[[str], list[int]]:
+    """The encoder of the table at `path`, made once: the sessions of one process share it."""
+    lines = (line.partition(b" ") for line in path.read_bytes().splitlines() if line)
+    ranks = {a2b_base64(token): int(rank) for token, _, rank in lines}
+    pattern = PATTERNS[name.partition("_")[0]]
+    made: Callable[[str], list[int]] = encoding(
+        name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
+    ).encode_ordinary
+    return made
 
 
 def _plain(value: object) -> Any:

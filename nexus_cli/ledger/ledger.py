@@ -82,8 +82,9 @@ class Ledger:
         return sessions.find(self._db, key)
 
     def newest_session(self, folder: str) -> SessionInfo | None:
-        """The session of `folder` that was used last and has something in it."""
-        return next(iter(sessions.listing(self._db, folder, 1, begun=True)), None)
+        """The session of `folder` that was used last; one that has nothing in it only where there is no other."""
+        begun = sessions.listing(self._db, folder, 1, begun=True)
+        return next(iter(begun or sessions.listing(self._db, folder, 1)), None)
 
     def sessions(self, folder: str | None = None, limit: int = 50) -> list[SessionInfo]:
         """The last used first."""

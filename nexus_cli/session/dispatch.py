@@ -116,7 +116,7 @@ class Dispatcher:
                 continue
             began = self.here.get(call.id)
             why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
-            given = self.given.pop(call.id, "")
+            given = self.given.pop(call.id, "").rstrip("\n")
             if began is None or not given:
                 self._not_run(engine, call, why)
             else:

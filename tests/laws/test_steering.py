@@ -148,7 +148,7 @@ def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
 
     around, entries = lived(place, [SLEEPS, "done"], live)
     results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
-    assert results == [INTERRUPTED.format(who=PERSON), CANCELLED.format(who=PERSON)]
+    assert results == ["begun\n" + INTERRUPTED.format(who=PERSON), CANCELLED.format(who=PERSON)]
     assert not (around.folder / "never").exists()
     assert len(around.server.requests) == 2
 
@@ -159,7 +159,7 @@ def test_a_time_limit_is_not_told_as_the_persons_act(place: Path) -> None:
 
     _, entries = lived(place, [SLEEPS, "done"], live, limits=Limits(timeout=1.5))
     results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
-    assert results == [INTERRUPTED.format(who=TIMEOUT), CANCELLED.format(who=TIMEOUT)]
+    assert results == ["begun\n" + INTERRUPTED.format(who=TIMEOUT), CANCELLED.format(who=TIMEOUT)]
 
 
 def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:

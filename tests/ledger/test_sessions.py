@@ -38,9 +38,10 @@ def test_the_newest_session_of_a_folder_is_the_one_used_last(ledger: Ledger, mak
     assert ledger.newest_session("/p") is None
     one, two = make.new(ledger), make.new(ledger)
     make.new(ledger, folder="/elsewhere")
-    assert ledger.newest_session("/p") is None, "nothing happened in one of them yet"
-    for info in (one, two):
-        ledger.append(info.main_lane, make.user(1))
+    assert ledger.newest_session("/p") == ledger.session(two.id)
+    ledger.append(one.main_lane, make.user(1))
+    assert ledger.newest_session("/p") == ledger.session(one.id), "in the other one nothing happened yet"
+    ledger.append(two.main_lane, make.user(1))
     assert ledger.newest_session("/p") == ledger.session(two.id)
     ledger.touch_session(one.id, at="2027-01-01T00:00:00.000Z", model="other/m")
     assert ledger.newest_session("/p") == ledger.session(one.id)

@@ -42,7 +42,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         )
     except asyncio.CancelledError:
         if ended and ended[0].output:
-            context.stopped(await asyncio.to_thread(_told, ended[0], seconds))
+            context.stopped(await asyncio.to_thread(_text, ended[0].output))
         raise
     except (OSError, ValueError) as error:
         if not os.path.isdir(context.cwd):
@@ -58,12 +58,16 @@ def _shell() -> str:
     return next((path for path in ("/bin/bash", shutil.which("bash")) if path and os.path.exists(path)), "/bin/sh")
 
 
-def _told(done: Finished, seconds: int) -> str:
+def _text(output: bytes) -> str:
+    """`output` decoded, ending in a newline if there is any."""
     # In pieces: one call would hold up every other thread until all of it is decoded.
-    pieces = (done.output[start : start + _PIECE] for start in range(0, len(done.output), _PIECE))
+    pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
     text = "".join(codecs.iterdecode(pieces, "utf-8", "replace"))
-    if text and not text.endswith("\n"):
-        text += "\n"
+    return text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def _told(done: Finished, seconds: int) -> str:
+    text = _text(done.output)
     notes = []
     if done.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
