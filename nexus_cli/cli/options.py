@@ -14,11 +14,26 @@ from nexus_cli.core.limits import LEVELS
 
 MOST = 2**53
 """The largest whole number that an option takes: what every reader of JSON can hold."""
-Model = Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
+
+
+def _said(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
+    """`value`; an empty one that was given (an unset variable of a script) must not mean that none was."""
+    given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
+    if given and not value.strip():
+        raise NexusError("usage", option.opts[0], "its value is empty", "Give one, or leave the option away")
+    return value
+
+
+Model = Annotated[
+    str, typer.Option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.", callback=_said)
+]
 Effort = Annotated[str, typer.Option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.")]
 Continue = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session of this folder.")]
 Resume = Annotated[
-    str, typer.Option("--resume", "-r", metavar="ID", help="Go on with a session: id, unique prefix, or name.")
+    str,
+    typer.Option(
+        "--resume", "-r", metavar="ID", help="Go on with a session: id, unique prefix, or name.", callback=_said
+    ),
 ]
 Directory = Annotated[str, typer.Option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
 RecipeName = Annotated[str, typer.Option("--recipe", metavar="NAME", help="Which sections and powers the run has.")]

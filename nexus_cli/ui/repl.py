@@ -23,6 +23,7 @@ from nexus_cli.ui.branch import branch
 from nexus_cli.ui.diff import painted
 from nexus_cli.ui.door import through
 from nexus_cli.ui.face import Face, Typed
+from nexus_cli.ui.last_exchange import last_exchange
 from nexus_cli.ui.pager import page
 from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.rich_renderer import RichRenderer
@@ -212,7 +213,10 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
-        text = through(FORMS[form](value, self.face.width)).rstrip("\n")
+        if form == "last":
+            text = last_exchange(value, self.face.width, self.theme)
+        else:
+            text = through(FORMS[form](value, self.face.width)).rstrip("\n")
         self.face.put(f"\n{painted(text, self.theme) if form == 'diff' else text}\n")
 
     def _echo(self, text: str) -> None:
@@ -257,11 +261,6 @@ class Repl:
             else:
                 self.worker.begin("turn", "", self._say(later.typed, later))
 
-    def _give_back(self, *words: str) -> None:
-        """Put words that did not get through back into the input box, before what stands there."""
-        if any(words):
-            self.face.fill("\n".join(filter(None, [*words, self.draft()])))
-
     def _command(self, name: str, rest: str, typed: Typed) -> None:
         try:
             command = find(name, self.commands)
@@ -305,7 +304,7 @@ class Repl:
         finally:
             if not self._begun:  # nothing of it is in the session
                 self.waiting.attached[:0] = message.along if message else ()
-                self._give_back(typed.text)
+                self.face.fill("\n".join(filter(None, [typed.text, self.draft()])))
 
     async def _message(self, typed: Typed) -> Message:
         return await self.waiting.message(typed, self.folder, lambda notice: self.note(notice, "warn"))

@@ -13,6 +13,8 @@ from nexus_cli.ui.theme import Theme
 
 SPEED = 10
 """Frames a second."""
+SILENT = 10.0
+"""Seconds without a word of an answer after which that is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Spinner:
         self._phase = ""
         self._began = 0.0
         self._characters = 0
+        self._wrote = 0.0
         self._tools: dict[str, _Tool] = {}
         self._asked: set[str] = set()
         self._retry = (0, 0.0, "")
@@ -51,6 +54,7 @@ class Spinner:
     def wrote(self, characters: int) -> None:
         """The model has written so much more."""
         self._characters += characters
+        self._wrote = self._clock()
 
     def called(self, call_id: str, what: str) -> None:
         """A tool runs."""
@@ -101,4 +105,6 @@ class Spinner:
         text = f"{self._phase} {now - self._began:.0f} s"
         if self._characters:
             text += f"{dot}~{max(1, self._characters // 4):,} tokens"
+            if now - self._wrote >= SILENT:
+                text = f"no data for {now - self._wrote:.0f} s{dot}{text}"
         return cut(text, room, mark)

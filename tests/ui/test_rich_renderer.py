@@ -156,9 +156,11 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     seen.feed(e.Output("c1", "first\nsec"), e.Output("c1", "ond\n"))
     assert seen.live() == ["● bash pytest -q  3 s", "    second"]
     assert seen.live(1) == ["● bash pytest -q  3 s"]
-    output = "1\n2\n3\n\x1b[31m4\n5\n[exit status 1]"
+    output = "0\n1\n2\n3\n\x1b[31m4\n5\n[exit status 1]"
     seen.feed(resulted(ToolResult(output, status=1), tokens=1234, seconds=3.21))
-    assert seen.text == "! bash pytest -q · 3.2 s · 1.2k tokens · exit 1\n    2\n    3\n    ␛[31m4\n    5\n"
+    assert seen.text == "! bash pytest -q · 3.2 s · 1.2k tokens · exit 1\n" + "".join(
+        f"    {line}\n" for line in ("... 2 lines before, Ctrl+O shows all", "2", "3", "␛[31m4", "5")
+    )
     assert seen.live() == []
     assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛"))
 
