@@ -6,12 +6,12 @@ Whether a call needs asking is decided elsewhere. Only for a process whose stdin
 from __future__ import annotations
 
 import asyncio
-import os
 import termios
 
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.ui.door import through
 from nexus_cli.ui.remarks import Writable
+from nexus_cli.ui.terminal_line import typed
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
@@ -29,6 +29,25 @@ def parse(line: str) -> Answer | None:
         case "n" | "no":
             return Deny(rest.strip())
     return None
+
+
+def details(question: Question) -> list[str]:
+    """The lines that a question shows of its diff or command, set in: the beginning and the end of a long one.
+
+    None where `what` says it all.
+    """
+    if "\n" not in question.detail.strip() and question.detail.strip() in question.what:
+        return []
+    return [f"  {line}" for line in excerpt(through(question.detail).splitlines())]
+
+
+def excerpt(lines: list[str]) -> list[str]:
+    """`lines`; of many their beginning and their end, with a word about what is missing between."""
+    hidden = len(lines) - HEAD_LINES - TAIL_LINES
+    if hidden <= 0:
+        return lines
+    missing = f"... {hidden:,} lines are not shown here, the end follows ..."
+    return [*lines[:HEAD_LINES], missing, *lines[-TAIL_LINES:]]
 
 
 class TerminalApprover:
@@ -49,7 +68,7 @@ class TerminalApprover:
             keys = f"[y]es once, [a]lways ({always}), {_NO}"
             for _ in range(5):
                 self._stream.write(f"Allow {through(question.call.name)}? {keys}")
-                line = await self._line()
+                line = await typed(self._descriptor)
                 if not line:
                     self._stream.write("\n")
                     return Deny("the person ended the input")
@@ -59,37 +78,8 @@ class TerminalApprover:
             return Deny("no clear answer was given")
 
     def _show(self, question: Question) -> None:
-        lines = through(question.detail).splitlines()
-        if len(lines) == 1 and question.detail.strip() in question.what:
-            lines = []
-        hidden = len(lines) - HEAD_LINES - TAIL_LINES
-        if hidden > 0:
-            lines[HEAD_LINES:-TAIL_LINES] = [f"... {hidden:,} lines are not shown here, the end follows ..."]
         bold, plain = ("\x1b[1m", "\x1b[0m") if self._stream.colour else ("", "")
         head = " ".join(through(question.what).split())
         why = " ".join(through(question.why).split())
-        block = "".join(f"  {line}\n" for line in lines)
+        block = "".join(f"{line}\n" for line in details(question))
         self._stream.write(f"{block}{bold}{head}{plain}" + (f" ({why})" if why else "") + "\n")
-
-    async def _line(self) -> str:
-        """One line with its newline, or "" at the end of input; reads only what belongs to the line."""
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[bytes] = loop.create_future()
-        typed = bytearray()
-
-        def arrived() -> None:
-            try:
-                # A terminal in line mode gives at most one line per read.
-                typed.extend(os.read(self._descriptor, 4096))
-            except BlockingIOError:
-                return
-            except OSError:
-                typed.clear()
-            if not ready.done() and (not typed or typed.endswith(b"\n") or len(typed) >= 4096):
-                ready.set_result(bytes(typed))
-
-        loop.add_reader(self._descriptor, arrived)
-        try:
-            return (await ready).decode("utf-8", "replace")
-        finally:
-            loop.remove_reader(self._descriptor)

@@ -5,12 +5,15 @@ Owns the ways and their order. Which text, and how the outcome is told, is the c
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import shutil
-import subprocess
+import signal
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
@@ -28,7 +31,7 @@ _PROGRAMS = (
 _HINT = "Install wl-copy, xclip or xsel, or use a terminal that has OSC 52"
 
 
-def copy(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
+async def copy(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
     """Put `text` on the clipboard and say by what: a program, tmux, or the terminal (OSC 52) through `write`.
 
     `write` sends its text to the terminal as it is. Whether a terminal heeds OSC 52 cannot be known. Raises
@@ -38,11 +41,11 @@ def copy(text: str, environ: Mapping[str, str], write: Callable[[str], None]) ->
         raise NexusError("usage", "nothing to copy", "there is no text yet", "Ask something first")
     data = sound(text).encode()
     for command in _commands(environ):
-        if _ran(command, data, environ):
+        if await _ran(command, data, environ):
             return f"copied with {os.path.basename(command[0])}"
     tmux = _program("tmux", environ) if environ.get("TMUX") else None
     # -w hands the text on to the terminal around tmux; older ones do not know it.
-    if tmux and _ran([tmux, "load-buffer", "-w", "-"], data, environ):
+    if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data, environ):
         return "copied with tmux, to its buffer and the terminal's clipboard"
     if environ.get("TERM", "") in ("", "dumb"):
         raise NexusError("usage", "the clipboard", "there is no program for it, and the terminal is dumb", _HINT)
@@ -72,18 +75,24 @@ def _program(name: str, environ: Mapping[str, str]) -> str | None:
     return found if found is not None and os.path.isabs(found) else None
 
 
-def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:
-    """Whether the program took the text. It may stay in the background to hand it out: nothing waits for its output."""
+async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:
+    """Whether the program took the text in time; one that did not is ended with all that it has started.
+
+    It may stay in the background to hand the text out: nothing waits for its output.
+    """
     try:
-        done = subprocess.run(
-            command,
-            input=data,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=SECONDS,
-            env=dict(environ),
-            start_new_session=True,
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, env=dict(environ), start_new_session=True
         )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (OSError, ValueError):
         return False
-    return done.returncode == 0
+    try:
+        await asyncio.wait_for(process.communicate(data), SECONDS)
+    except TimeoutError:
+        return False
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return process.returncode == 0

@@ -5,20 +5,18 @@ Owns the file and its folder, which are private and gone afterwards. Whoever cal
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import shutil
 import signal
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.tools.files import Refused, read
+from nexus_cli.ui.foreground import lend
 
 FALLBACKS = ("vi", "nano", "pico")
 """Tried in this order where neither VISUAL nor EDITOR names an editor."""
@@ -71,37 +69,14 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _run(command: list[str], environ: Mapping[str, str]) -> None:
-    with _deaf():
-        try:
-            process = await asyncio.create_subprocess_exec(*command, env=dict(environ))
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise NexusError("usage", f"the editor {command[0]}", f"cannot be started ({why})", _HINT) from error
-        try:
-            status = await process.wait()
-        except asyncio.CancelledError:
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()
-            raise
+    try:
+        status = await lend(command, environ=environ)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise NexusError("usage", f"the editor {command[0]}", f"cannot be started ({why})", _HINT) from error
     if status:
         how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         raise NexusError("usage", f"the editor {command[0]}", f"{how}; the text stays as it was", _HINT)
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Ctrl+C is the editor's while it runs; the terminal sends it to us as well."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    # A function, for the editor would go on ignoring what we ignore.
-    signal.signal(signal.SIGINT, lambda number, frame: None)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
 
 
 def _left(path: Path, name: str, before: str) -> str:

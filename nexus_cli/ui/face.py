@@ -89,16 +89,18 @@ class Face(Protocol):
         """What `Hands` shows has changed: to be repainted within 1/15 s."""
 
     def fill(self, text: str) -> None:
-        """Put `text` into the input box instead of what stands there."""
+        """Put `text` into the input box instead of what stands there; without one it is kept for the next Enter."""
 
     async def question(self, text: str, prompt: str) -> str | None:
-        """Show `text` and read one line behind `prompt`; None at the end of input, with Esc, or with Ctrl+C.
+        """Show `text` and read one line behind `prompt`; None at the end of input and with Esc.
+
+        Ctrl+C stops what runs, and with it the question (None, unless it is cancelled before).
 
         What was typed before the question could be read never answers it: it stays in the input box. Cancellable.
         """
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Give the terminal away while `work` runs (an editor, a pager)."""
+        """Give the terminal away while `work` runs (an editor, a pager). `leave` cancels it."""
 
     async def run(self, hands: Hands) -> None:
         """Until `leave`, or until the terminal is gone (`OSError`, `EOFError`)."""

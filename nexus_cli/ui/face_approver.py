@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from nexus_cli.core.approval import Answer, Deny, Question
-from nexus_cli.ui.approver import HEAD_LINES, TAIL_LINES, parse
+from nexus_cli.ui.approver import HEAD_LINES, TAIL_LINES, details, parse
 from nexus_cli.ui.diff import diff_text, looks_like_diff
 from nexus_cli.ui.door import through
 from nexus_cli.ui.rich_cells import wrap
@@ -57,13 +57,7 @@ class FaceApprover:
         why = " ".join(through(question.why).split())
         lines = wrap(f"? {what}" + (f" ({why})" if why else ""), self._face.width - 1)
         head = "\n".join(self._theme.paint("bold", line) for line in lines)
-        detail = question.detail
-        if detail.strip() in question.what and "\n" not in detail.strip():
-            return f"\n{head}"
-        if looks_like_diff(detail):
-            return f"\n{head}\n{diff_text(detail, self._face.width, self._theme, most_lines=MOST_LINES)}"
-        shown = [f"  {line}" for line in through(detail).splitlines()]
-        hidden = len(shown) - MOST_LINES
-        if hidden > 0:
-            shown[HEAD_LINES:-TAIL_LINES] = [f"  ... {hidden:,} lines are not shown here, the end follows ..."]
-        return "\n".join(["", head, *shown])
+        if looks_like_diff(question.detail):
+            diff = diff_text(question.detail, self._face.width, self._theme, most_lines=MOST_LINES)
+            return f"\n{head}\n{diff}"
+        return "\n".join(["", head, *details(question)])

@@ -15,7 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
+from nexus_cli.ui.approver import excerpt
 from nexus_cli.ui.face import Hands, Typed
+from nexus_cli.ui.foreground import Lent
+from nexus_cli.ui.screen_question import lapse
 from nexus_cli.ui.stream import Stream
 
 T = TypeVar("T")
@@ -46,6 +49,9 @@ class LineFace:
         self._pieces: list[bytes] = []
         self._begun = ""
         """Lines of a message that goes on."""
+        self.draft = ""
+        """What an empty line sends."""
+        self._lent = Lent()
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None
         self._warned_at = -AGAIN
@@ -77,9 +83,11 @@ class LineFace:
         self._settle()
 
     def fill(self, text: str) -> None:
-        """See `Face`. There is no box: `text` is printed for the person, who can say it again."""
-        if text.strip():
-            self.put(f"not sent: {text}\n")
+        """See `Face`. There is no box: `text` is printed, and the next line sends it if it is empty."""
+        self.draft = text if text.strip() else ""
+        if self.draft:
+            shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
+            self.put(f"not sent yet:\n{shown}\n(an empty Enter sends it, another line takes its place)\n")
 
     async def question(self, text: str, prompt: str) -> str | None:
         """See `Face`. What was typed before is thrown away: it stands in the terminal, not in a box."""
@@ -107,7 +115,7 @@ class LineFace:
         self._away = True
         loop.remove_reader(self._stdin)
         try:
-            return await work()
+            return await self._lent.to(work)
         finally:
             self._away = False
             if self._done is not None and not self._done.done():
@@ -140,19 +148,20 @@ class LineFace:
         self._end(None)
 
     def interrupt(self) -> None:
-        """Ctrl+C: gives up the question, stops what runs, or leaves when it comes twice."""
+        """Ctrl+C: stops what runs, gives up the question, or leaves when it comes twice."""
         if self._hands is None or self._done is None or self._done.done():
             return
         self._prompted = False  # the terminal has shown ^C
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(None)
-        elif self._hands.running:
+        if self._hands.running:
             self._hands.interrupt()
+            lapse(self._answer)
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
         elif self._done.get_loop().time() - self._warned_at < AGAIN:
             self._hands.left()
         else:
             self._warned_at = self._done.get_loop().time()
-            self._begun = ""
+            self._begun = self.draft = ""
             self._pieces.clear()
             self._stream_write("\n")
             self.put("press Ctrl+C again to leave\n")
@@ -202,7 +211,9 @@ class LineFace:
             self._begun += line[:-1] + "\n"
         else:
             text, self._begun = self._begun + line, ""
-            if text.strip() and self._hands is not None:
+            text = text if text.strip() else self.draft
+            if text and self._hands is not None:
+                self.draft = ""
                 self._hands.entered(Typed(text, text))
         self._settle()
 
@@ -247,6 +258,7 @@ class LineFace:
                 return
 
     def _end(self, error: OSError | None) -> None:
+        self._lent.end()
         if self._done is None or self._done.done():
             return
         if error is None:

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import shutil
+import signal
+from weakref import WeakSet
 
 from nexus_cli.core.message import sound
 from nexus_cli.ui.door import through
 from nexus_cli.ui.face import Face
+from nexus_cli.ui.foreground import lend
 
 SPARE = 4
 """Rows of the terminal that stay free of a text that is printed."""
+_LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
+"""How a pager ends that the person has left."""
+_PAGED: WeakSet[Face] = WeakSet()
+"""The faces on which a text is paged now."""
 
 
 async def page(face: Face, text: str) -> None:
-    """Show all of `text`: by `PAGER` (else `less`) where it is longer than the terminal, else printed."""
+    """Show all of `text`: by `PAGER` (else `less`) where it is longer than the terminal, else printed.
+
+    Printed as well where the pager fails. Nothing while one is open on `face`.
+    """
+    if face in _PAGED:
+        return
     shown = through(text).rstrip("\n") + "\n"
     command = _pager() if shown.count("\n") > face.height - SPARE else []
     if not command:
         face.put(shown)
         return
-
-    async def outside() -> int:
-        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
-        await process.communicate(sound(shown).encode())
-        return process.returncode or 0
-
+    _PAGED.add(face)
     try:
-        await face.outside(outside)
-    except OSError:
-        face.put(shown)
+        status = await face.outside(lambda: lend(command, text=sound(shown).encode()))
+        how = "" if status in _LEFT else f"exit status {status}"
+    except (OSError, ValueError) as error:
+        how = getattr(error, "strerror", None) or str(error)
+    finally:
+        _PAGED.discard(face)
+    if how:
+        face.put(f"{shown}nexus: the pager {through(command[0])} failed: {how}. Set PAGER to one that works.\n")
 
 
 def _pager() -> list[str]:

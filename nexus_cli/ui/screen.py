@@ -19,12 +19,17 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.vt100 import raw_mode
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
+from nexus_cli.ui.door import through
 from nexus_cli.ui.face import Hands
+from nexus_cli.ui.foreground import Lent
+from nexus_cli.ui.screen_app import App
 from nexus_cli.ui.screen_frames import Frames
-from nexus_cli.ui.screen_keys import ESCAPE_SECONDS, InputBox, bindings, hasten
+from nexus_cli.ui.screen_keys import ESCAPE_SECONDS, InputBox, bindings, ending, hasten
+from nexus_cli.ui.screen_pending import Pending
 from nexus_cli.ui.screen_question import Panel, quiet
 from nexus_cli.ui.screen_renderer import FittedRenderer
 from nexus_cli.ui.screen_rows import without_codes
@@ -65,10 +70,13 @@ class Screen:
         self._stdin = stdin
         self._panel = Panel(self._colour)
         self._stage = Stage(box, self._panel, self._size, self._colour)
-        self._pending: list[str] = []
+        self._pending = Pending()
         self._over = False
         self._error: BaseException | None = None
         self._asking = asyncio.Lock()
+        self._away = asyncio.Lock()
+        """Held by who has the terminal instead: prompt-toolkit's own queue does not outlive a cancellation."""
+        self._lent = Lent()
         self._key_at = 0.0
         self._warned_at = 0.0
         self._hands: Hands | None = None
@@ -76,13 +84,15 @@ class Screen:
             self._app = self._made(keys or TerminalInput(stdin), environ)
         self._focused = self._app.layout.current_window
         """What has the keys again after a question."""
+        self._mode = InputMode.INSERT
+        """The vi mode that it was in."""
         self._frames = Frames(self._draw, lambda: self._hands is not None and self._hands.moving)
 
     def _made(self, keys: Input, environ: Mapping[str, str]) -> Application[None]:
-        app = _App(self._sized, layout=Layout(self._stage), style=_STYLE, include_default_pygments_style=False,
-                   key_bindings=bindings(self._box, self._panel, self), erase_when_done=True,
-                   max_render_postpone_time=None, terminal_size_polling_interval=None,
-                   input=keys, output=self._output)  # fmt: skip
+        app = App(self._sized, self._end, layout=Layout(self._stage), input=keys, output=self._output,
+                  key_bindings=bindings(self._box, self._panel, self), erase_when_done=True,
+                  style=_STYLE, include_default_pygments_style=False,
+                  max_render_postpone_time=None, terminal_size_polling_interval=None)  # fmt: skip
         app.ttimeoutlen = ESCAPE_SECONDS
         renderer = FittedRenderer(app._merged_style, self._output, lambda: self._stage.drawn, environ)
         app.renderer = renderer
@@ -91,6 +101,7 @@ class Screen:
         app.layout.focus(self._box.buffer)
         app.key_processor.before_key_press += self._pressed
         hasten(app.key_processor, self._hasty)
+        ending(app.key_processor, self._end)
         return app
 
     # What the REPL does with the face
@@ -117,9 +128,9 @@ class Screen:
         """See `Face`. Before `run` it is kept, afterwards it is printed at once."""
         if not text:
             return
-        self._pending.append(text if text.endswith("\n") else text + "\n")
+        self._pending.add(text if text.endswith("\n") else text + "\n")
         if self._over:
-            self._print(self._taken(1 << 62))
+            self._print(self._ready(self._pending.all()))
         else:
             self._frames.dirty()
 
@@ -149,6 +160,7 @@ class Screen:
                 if self._panel.open:
                     # Not always the box: the history may be searched.
                     self._app.layout.focus(self._focused)
+                    self._app.vi_state.input_mode = self._mode
                 self._panel.end()
                 self._frames.dirty()
 
@@ -157,13 +169,25 @@ class Screen:
         self._panel.open = True
         self._focused = self._app.layout.current_window
         self._app.layout.focus(self._panel.buffer)
+        # In navigation mode `y` would be the beginning of a command.
+        vi = self._app.vi_state
+        self._mode, vi.input_mode = vi.input_mode, InputMode.INSERT
+        vi.operator_func, vi.temporary_navigation_mode = None, False
         self._app.invalidate()
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """See `Face`. What is put meanwhile is printed afterwards."""
+        """See `Face`. What is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
+
+        async def away() -> T:
+            async with self._away, in_terminal():
+                self._stoppable(False)
+                try:
+                    return await work()
+                finally:
+                    self._stoppable(self._app.is_running)
+
         try:
-            async with in_terminal():
-                return await work()
+            return await self._lent.to(away)
         finally:
             self._frames.now()
 
@@ -178,7 +202,7 @@ class Screen:
             self._over = True
             self._frames.end()
             self._panel.give(None)
-            self._print(self._taken(1 << 62))
+            self._print(self._ready(self._pending.all()))
         if self._error is not None:
             raise self._error
 
@@ -214,12 +238,12 @@ class Screen:
         self._app.create_background_task(self._suspended())
 
     async def _suspended(self) -> None:
-        async with in_terminal():
+        async with self._away, in_terminal():
             self._stoppable(False)
             os.kill(0, signal.SIGTSTP)
             # The SIGCONT that ends it is still to be handled, and is to find the app away.
             await asyncio.sleep(0.01)
-            self._stoppable(True)
+            self._stoppable(self._app.is_running)
         self._frames.now()
 
     # How it is drawn
@@ -231,15 +255,15 @@ class Screen:
             return False
         try:
             self._stage.ask(hands, self.width - 1)
+            text = self._ready(self._pending.take(PIECE))
+            with self._output.held():
+                if text:
+                    self._renderer.lift()
+                    self._output.write_raw(text)
+                app._redraw()
         except Exception as bug:  # told to whoever runs the screen, not to the loop
             self._end(bug)
             return False
-        text = self._taken(PIECE)
-        with self._output.held():
-            if text:
-                self._renderer.lift()
-                self._output.write_raw(text)
-            app._redraw()
         if self._panel.asking and not self._panel.seen:
             self._panel.seen = asyncio.get_running_loop().time()
         return bool(self._pending)
@@ -248,12 +272,9 @@ class Screen:
         # At once: the next change of size may be under way, and rows are found by the size that the terminal had.
         self._frames.now()
 
-    def _taken(self, most: int) -> str:
-        """What is to be put, about `most` characters in whole lines, as the terminal wants it."""
-        text = "".join(self._pending)
-        end = text.find("\n", most) + 1 or len(text)
-        self._pending = [text[end:]] if end < len(text) else []
-        text = text[:end] if self._colour else without_codes(text[:end])
+    def _ready(self, text: str) -> str:
+        """`text` as the terminal wants it."""
+        text = text if self._colour else without_codes(text)
         return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
     def _print(self, text: str) -> None:
@@ -279,6 +300,7 @@ class Screen:
 
     def _end(self, error: BaseException | None) -> None:
         self._error = self._error or error
+        self._lent.end()
         future = self._app.future
         if future is not None and not future.done():
             future.set_result(None)
@@ -302,12 +324,10 @@ class Screen:
             loop.set_exception_handler(before)
 
     def _failed(self, context: Mapping[str, Any]) -> None:
-        """A failure that nobody waits for: of a key it ends the screen, of anything else it is one line."""
+        """A failure that nobody waits for is one line; those of keys and of drawing do not come here."""
         error = context.get("exception")
-        if "handle" in context and isinstance(error, Exception):
-            self._end(error)
-        else:
-            self.put(f"nexus: {context.get('message')}: {error!r}\n")
+        what = " ".join(str(context.get("message")).split())
+        self.put(through(f"nexus: {what}" + (f": {error!r}" if error is not None else "")) + "\n")
 
     def _stoppable(self, on: bool) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -323,14 +343,3 @@ class Screen:
             raw_mode(self._stdin).__enter__()
             self._renderer.reset()
             self._frames.now()
-
-
-class _App(Application[None]):
-    """prompt-toolkit's application, which leaves the moment of drawing after a change of size to the frames."""
-
-    def __init__(self, resized: Callable[[], None], **rest: Any) -> None:
-        self._resized = resized
-        super().__init__(**rest)
-
-    def _on_resize(self) -> None:
-        self._resized()

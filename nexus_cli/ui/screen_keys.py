@@ -17,7 +17,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
 from nexus_cli.ui.face import Hands, Typed
-from nexus_cli.ui.screen_question import Panel
+from nexus_cli.ui.screen_question import Panel, lapse
 from nexus_cli.ui.screen_stage import Box
 
 ESCAPE_SECONDS = 0.05
@@ -63,7 +63,7 @@ class Reach(Protocol):
 def bindings(box: InputBox, panel: Panel, reach: Reach) -> KeyBindingsBase:
     """Every binding of the app: the box's own while no field has the keys, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer))
-    return merge_key_bindings([of_box, _of_box(box, reach), _of_field(panel), _of_both(reach)])
+    return merge_key_bindings([of_box, _of_box(box, reach), _of_field(panel, reach), _of_both(reach)])
 
 
 def _of_box(box: InputBox, reach: Reach) -> KeyBindings:
@@ -118,7 +118,7 @@ def _of_box(box: InputBox, reach: Reach) -> KeyBindings:
     return made
 
 
-def _of_field(panel: Panel) -> KeyBindings:
+def _of_field(panel: Panel, reach: Reach) -> KeyBindings:
     made, here = KeyBindings(), has_focus(panel.buffer)
     empty = Condition(lambda: not panel.buffer.text)
 
@@ -128,11 +128,18 @@ def _of_field(panel: Panel) -> KeyBindings:
         panel.give(panel.buffer.text)
 
     @made.add("escape", filter=here)
-    @made.add("c-c", filter=here)
-    @made.add("<sigint>", filter=here)
     @made.add("c-d", filter=here & empty)
     def _none(event: KeyPressEvent) -> None:
         panel.give(None)
+
+    @made.add("c-c", filter=here)
+    @made.add("<sigint>", filter=here)
+    def _stop(event: KeyPressEvent) -> None:
+        if reach.hands.running:
+            reach.hands.interrupt()
+            lapse(panel.answer)
+        else:
+            panel.give(None)
 
     @made.add("c-d", filter=here & ~empty)
     def _delete(event: KeyPressEvent) -> None:
@@ -180,6 +187,19 @@ def hasten(processor: KeyProcessor, hasty: Callable[[], bool]) -> None:
             sender.feed(_Flush)
 
     processor.after_key_press += pressed
+
+
+def ending(processor: KeyProcessor, end: Callable[[Exception], None]) -> None:
+    """Give a failure of a key to `end`, instead of to whatever read the key."""
+    process = processor.process_keys
+
+    def processed() -> None:
+        try:
+            process()
+        except Exception as bug:  # the last seam of the keys
+            end(bug)
+
+    processor.process_keys = processed  # type: ignore[method-assign]
 
 
 def _blank(box: InputBox) -> bool:

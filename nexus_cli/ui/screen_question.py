@@ -17,6 +17,8 @@ from nexus_cli.ui.screen_rows import RESET, without_codes, wrapped
 
 QUIET = 0.5
 """Seconds without a key before the field takes the keys."""
+LAPSE = 0.2
+"""Seconds that a stopped turn has to take its question away, before that is answered with nothing."""
 _OPEN, _CLOSED = "> ", ". "
 
 
@@ -69,6 +71,17 @@ class Panel:
 
     def _rows(self, columns: int) -> list[str]:
         return wrapped(without_codes(self._prompt).rstrip(), columns)
+
+
+def lapse(answer: asyncio.Future[str | None] | None) -> None:
+    """What runs has been stopped: its question ends with it, or soon without it."""
+
+    def give_up() -> None:
+        if answer is not None and not answer.done():
+            answer.set_result(None)
+
+    if answer is not None:
+        answer.get_loop().call_later(LAPSE, give_up)
 
 
 async def quiet(panel: Panel, last_key: Callable[[], float]) -> None:

@@ -1,4 +1,5 @@
-"""What is drawn at the bottom of the terminal, from above: live rows, spinner, queue, question, box, status line.
+"""What is drawn at the bottom of the terminal, from above: live rows, a gap, spinner, queue, question, box, status
+line.
 
 One container of prompt-toolkit. Rows with text of ours are written whole, as one piece each: that is cheap, and a
 character that a terminal counts differently cannot shift what stands behind it. Box and field are prompt-toolkit's.
@@ -21,6 +22,8 @@ from nexus_cli.ui.screen_rows import RESET, fitted, without_codes
 if TYPE_CHECKING:
     from nexus_cli.ui.screen_question import Panel
 
+AIRY = 16
+"""Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
 MOST_QUEUED = 3
 """Lines of the queue that are shown one by one."""
 _WHOLE = Char("", "")
@@ -54,6 +57,7 @@ class Plan:
     """Rows of each part for one size of the terminal."""
 
     live: int
+    gap: int
     spinner: int
     queued: int
     panel: int
@@ -63,7 +67,7 @@ class Plan:
     @property
     def rows(self) -> int:
         """All of them."""
-        return self.live + self.spinner + self.queued + self.panel + self.box + self.status
+        return self.live + self.gap + self.spinner + self.queued + self.panel + self.box + self.status
 
 
 class Stage(Container):
@@ -112,11 +116,13 @@ class Stage(Container):
         status = 1 if rows >= 3 and free > 0 else 0
         # One row is left to what was printed, where there is room for it.
         free -= status + (1 if rows > 3 else 0)
+        gap = 1 if rows >= AIRY and free > 0 else 0
+        free -= gap
         spinner = 1 if self.shown.spinner and free > 0 else 0
         free -= spinner
         queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
         live = max(0, min(len(self.shown.live), free - queued, self.live_rows()))
-        return Plan(live, spinner, queued, panel, box, status)
+        return Plan(live, gap, spinner, queued, panel, box, status)
 
     def reset(self) -> None:
         """See `Container`."""
@@ -147,7 +153,8 @@ class Stage(Container):
     ) -> None:
         """Draw everything from the top of `write_position`."""
         plan, columns, y = self._plan or self.plan(), write_position.width, write_position.ypos
-        above = [*self.shown.live[-plan.live :][: plan.live], *([self.shown.spinner] if plan.spinner else [])]
+        above = [*self.shown.live[-plan.live :][: plan.live], *[""] * plan.gap]
+        above += [self.shown.spinner] if plan.spinner else []
         above += _folded(self.shown.queued, plan.queued)
         rows: dict[int, str] = dict(enumerate(above, y))
         y += len(above)

@@ -138,3 +138,16 @@ def test_stopped_and_continued_from_outside_it_draws_itself_again(repl: Opens) -
     made.wait_for(lambda terminal: not local_modes(made) & termios.ICANON)
     made.say(" and the rest")
     assert "half a sentence and the rest" in str(made.server.requests[-1].body["messages"])
+
+
+def test_a_signal_to_end_ends_the_pager_too(repl: Opens) -> None:
+    pager = "sh -c 'cat >/dev/null; echo paging; exec sleep 97543'"
+    made = repl([call("bash", command="seq 99"), "done"], arguments=("--allow", "all"), env={"PAGER": pager})
+    made.say("go")
+    made.send(ctrl("o"))
+    made.wait_for("paging")
+    made.wait_for(lambda terminal: everywhere("sleep 97543"))
+    made.signal(signal.SIGTERM)
+    assert made.status() == 143
+    assert gone("sleep 97543")
+    assert local_modes(made) & termios.ICANON and local_modes(made) & termios.ECHO

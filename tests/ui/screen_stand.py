@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -70,9 +71,17 @@ class Stand:
             await asyncio.sleep(0.005)
 
     async def still(self) -> list[str]:
-        """The screen when everything that was due has been drawn."""
-        await asyncio.sleep(0.15)
+        """The screen when every key has been handled and everything that was due has been drawn."""
+        await self.until(self._rests)
         return self.seen()
+
+    def _rests(self) -> bool:
+        app = self.screen._app
+        typed = select.select([self.keys.fileno()], [], [], 0)[0]
+        keys = app.key_processor.input_queue or app.key_processor.key_buffer
+        # An Esc may still be the beginning of another key.
+        parsed = [task for task in app._background_tasks if "auto_flush_input" in str(task.get_coro())]
+        return not (typed or keys or parsed or app.invalidated or self.screen._frames._due or self.screen._pending)
 
 
 @asynccontextmanager

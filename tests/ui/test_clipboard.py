@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui import clipboard
-from nexus_cli.ui.clipboard import copy
+
+
+def copy(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
+    return asyncio.run(clipboard.copy(text, environ, write))
 
 
 class Terminal:
@@ -61,6 +67,31 @@ def test_a_program_that_fails_or_hangs_is_passed_over(tmp_path: Path, monkeypatc
     program(tmp_path / "bin", "xsel")
     environ = {"WAYLAND_DISPLAY": "w", "DISPLAY": ":0", "PATH": str(tmp_path / "bin")}
     assert "xsel" in copy("x", environ, Terminal().write)
+
+
+def test_a_program_that_hangs_stops_nothing_and_leaves_no_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clipboard, "SECONDS", 0.5)
+    # The child waits for the end of a pipe that only itself and its parent can write to.
+    program(tmp_path / "bin", "xclip", 'mkfifo "$0.pipe"; sh -c \'exec 3<>"$1"; read x <&3\' x "$0.pipe" & wait')
+    environ = {"DISPLAY": ":0", "PATH": str(tmp_path / "bin"), "TERM": "xterm"}
+
+    async def play() -> tuple[str, int]:
+        ticks = 0
+        copying = asyncio.ensure_future(clipboard.copy("x" * 200_000, environ, Terminal().write))
+        while not copying.done():
+            await asyncio.sleep(0)
+            ticks += 1
+        with pytest.raises(NexusError, match="200,000 bytes"):
+            await copying
+        return str(tmp_path / "bin" / "xclip.pipe"), ticks
+
+    pipe, ticks = asyncio.run(play())
+    assert ticks > 10
+    # Nobody has it open any more: to write to it without waiting fails.
+    with pytest.raises(OSError, match="No such device"):
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
 
 
 def test_inside_tmux_its_buffer_is_loaded(tmp_path: Path) -> None:

@@ -92,7 +92,10 @@ def test_while_a_turn_runs_there_is_no_prompt_and_a_line_steers() -> None:
             on.type("other words\n\n")
             await on.until(lambda: on.hands.said)
             on.face.put("text\n")
-            await asyncio.sleep(0.1)
+            due = on.face._due
+            assert due is not None
+            await on.until(lambda: due.when() < asyncio.get_running_loop().time())
+            await on.until(lambda: on.text)
             on.face.leave()
             await task
             return on.text, on.hands.said
@@ -188,6 +191,82 @@ def test_a_signal_stops_the_running_turn() -> None:
             return on.hands.said
 
     assert asyncio.run(play()) == ["interrupted"]
+
+
+def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:
+    async def play(running: bool) -> tuple[list[str], str | None]:
+        with paper() as on:
+            on.hands.running = running
+            task = asyncio.ensure_future(on.face.run(on.hands))
+            await asyncio.sleep(0)
+            answer = asyncio.ensure_future(on.face.question("", "Allow?"))
+            await on.until(lambda: "Allow? " in on.text)
+            on.face.interrupt()
+            said = await answer
+            on.face.leave()
+            await task
+            return on.hands.said, said
+
+    assert asyncio.run(play(True)) == (["interrupted"], None)
+    assert asyncio.run(play(False)) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("\n", ["entered 'one\\ntwo'"]),
+        ("\n\n", ["entered 'one\\ntwo'"]),
+        ("other\n\n", ["entered 'other'"]),
+        ("   \n", ["entered 'one\\ntwo'"]),
+    ],
+)
+def test_what_is_filled_in_is_shown_and_sent_by_an_empty_line(keys: str, said: list[str]) -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.hands))
+            await on.until(lambda: on.text == "> ")
+            on.face.fill("one\ntwo")
+            await on.until(lambda: on.text.endswith("place)\n> "))
+            assert "not sent yet:\none\ntwo\n(an empty Enter sends it" in on.text
+            on.type(keys + "end\n")
+            await on.until(lambda: on.hands.said[-1:] == ["entered 'end'"])
+            on.face.leave()
+            await task
+            return on.hands.said[:-1]
+
+    assert asyncio.run(play()) == said
+
+
+def test_control_c_gives_up_what_was_filled_in() -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.hands))
+            await on.until(lambda: on.text == "> ")
+            on.face.fill("words")
+            on.face.interrupt()
+            on.type("\nend\n")
+            await on.until(lambda: on.hands.said)
+            on.face.leave()
+            await task
+            return on.hands.said
+
+    assert asyncio.run(play()) == ["entered 'end'"]
+
+
+def test_who_leaves_cancels_what_has_the_terminal_and_gives_it_away_no_more() -> None:
+    async def play() -> None:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.hands))
+            await on.until(lambda: on.text == "> ")
+            away = asyncio.ensure_future(on.face.outside(asyncio.Event().wait))
+            await asyncio.sleep(0)
+            on.face.leave()
+            await task
+            for work in (away, asyncio.ensure_future(on.face.outside(asyncio.Event().wait))):
+                with pytest.raises(asyncio.CancelledError):
+                    await work
+
+    asyncio.run(play())
 
 
 def test_a_terminal_that_is_gone_is_an_error_or_the_end() -> None:

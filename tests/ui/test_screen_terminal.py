@@ -41,8 +41,7 @@ def _modes(terminal: Terminal) -> list[object]:
 
 def _taken_by_the_shell(terminal: Terminal) -> None:
     """Wait until the shell has noticed that its job is stopped: a person cannot type `fg` before."""
-    terminal.wait_for(lambda seen: os.tcgetpgrp(seen._master) == seen._process.pid)
-    time.sleep(0.1)
+    terminal.stopped()
 
 
 def _said(terminal: Terminal) -> list[str]:

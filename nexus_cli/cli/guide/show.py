@@ -5,7 +5,6 @@ In a terminal it goes on when the person says so, elsewhere straight through. Wh
 
 from __future__ import annotations
 
-import asyncio
 import os
 import termios
 from string import Template
@@ -17,6 +16,7 @@ from nexus_cli.ui.face_approver import FaceApprover
 from nexus_cli.ui.reports.lines import filled
 from nexus_cli.ui.rich_renderer import RichRenderer
 from nexus_cli.ui.stream import Stream
+from nexus_cli.ui.terminal_line import typed
 from nexus_cli.ui.theme import choose_theme
 
 MOST_COLUMNS = 88
@@ -138,27 +138,3 @@ class _Yes:
         """Yes."""
         self._show.told(f"Allow {question.what}? allowed: --yes")
         return Allow()
-
-
-async def typed() -> str:
-    """The next line from the terminal with its newline, "" at the end of input. Cancellable."""
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[bytes] = loop.create_future()
-    collected = bytearray()
-
-    def arrived() -> None:
-        try:
-            data = os.read(0, 4096)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        collected.extend(data)
-        if not ready.done() and (not data or data.endswith(b"\n")):
-            ready.set_result(bytes(collected))
-
-    loop.add_reader(0, arrived)
-    try:
-        return (await ready).decode("utf-8", "replace")
-    finally:
-        loop.remove_reader(0)
