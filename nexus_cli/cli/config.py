@@ -91,6 +91,10 @@ def path() -> int:
 @app.command("edit")
 def edit() -> int:
     """Edit the personal config.toml with $VISUAL or $EDITOR; one that cannot be read does not take its place."""
+    named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
+    if not named and not (os.isatty(0) and os.isatty(1)):
+        why = "there is no terminal, and neither VISUAL nor EDITOR names an editor"
+        raise NexusError("usage", "config edit", why, "nexus config set KEY VALUE changes one setting")
     from nexus_cli.cli.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
     changed = edit_settings(places(), defaults(), os.environ, _again)
@@ -103,5 +107,6 @@ def _again(error: NexusError) -> bool:
     if not (os.isatty(0) and os.isatty(2)):
         return False
     tell(error.line)
-    Quietly(Stream(2)).write("[e]dit again, anything else keeps the file as it was: ")
-    return sys.stdin.readline().strip().lower() in ("e", "edit")
+    Quietly(Stream(2)).write("Enter edits again, [k]eep leaves the file as it was: ")
+    answer = sys.stdin.readline()
+    return bool(answer) and answer.strip().lower() not in ("k", "keep", "n", "no", "q")

@@ -75,7 +75,8 @@ def edit_settings(
     """Let the person edit the whole file, one of comments alone where there is none; False when nothing was changed.
 
     A text that is broken is asked about with its error (file, line, what is wrong): with `again` the editor opens once
-    more, else that error is raised and the file is as it was. Raises `NexusError` also when the editor fails.
+    more, else that error is raised, the file is as it was, and what was written stands beside it. Raises `NexusError`
+    also when the editor fails.
     """
     from nexus_cli.ui.editor import edit  # noqa: PLC0415  (only for this command)
 
@@ -87,7 +88,7 @@ def edit_settings(
         raise
     text = first
     while True:
-        left = asyncio.run(edit(text, environ)).rstrip() + "\n"
+        left = asyncio.run(edit(text, environ, path.name)).rstrip() + "\n"
         if left.strip() == first.strip():
             return False
         try:
@@ -95,9 +96,18 @@ def edit_settings(
             return True
         except NexusError as error:
             if not again(error):
-                hint = f"{error.hint}; the file is as it was" if error.hint else "The file is as it was"
-                raise NexusError(error.kind, error.what, error.why, hint) from None
+                raise NexusError(error.kind, error.what, error.why, _kept(path, left)) from None
         text = left
+
+
+def _kept(path: Path, text: str) -> str:
+    """Where the text stands that cannot take the place of the file."""
+    beside = path.with_name(f"{path.name}.rejected")
+    try:
+        _replace(beside, text)
+    except OSError as error:
+        return f"The file is as it was; what you wrote could not be kept ({error.strerror})"
+    return f"The file is as it was; what you wrote stands in {beside}"
 
 
 def template(defaults_dir: Path) -> str:

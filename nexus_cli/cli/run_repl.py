@@ -109,6 +109,8 @@ class _Start:
         self._theme = choose_theme(settings.ui.theme, os.environ, out.colour)
         self._vi = settings.ui.keys == "vi"
         self._dumb = os.environ.get("TERM", "") in ("", "dumb")
+        self._draft: Callable[[], str] = str
+        """What stands in the input box."""
         self._signal = 0
         self._repl: Repl | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -120,8 +122,8 @@ class _Start:
         approver = FaceApprover(face, self._theme)
         session = open_session(self._options, self._settings, approver=approver)
         repl = self._repl = Repl(session, face, RichRenderer(face.put, lambda: face.width, self._theme), self._theme)
+        repl.draft = self._draft
         if box is not None:
-            repl.draft = lambda: box.text
             box.outside = face.outside
             box.notice = lambda text: repl.note(f"nexus: {text}", "warn")
         repl.desk = ReplDesk(
@@ -141,10 +143,13 @@ class _Start:
     def _face(self, box: InputBox | None) -> Face:
         """Single lines where the terminal cannot be drawn on, else the screen."""
         if box is not None:
+            self._draft = lambda: box.text
             return Screen(box, self._theme, environ=os.environ)
         from nexus_cli.ui.line_face import LineFace  # noqa: PLC0415  (for few terminals only)
 
-        return LineFace(environ=os.environ)
+        line = LineFace(environ=os.environ)
+        self._draft = lambda: line.draft
+        return line
 
     def _box(self) -> InputBox:
         return InputBox(

@@ -31,6 +31,12 @@ def parse(line: str) -> Answer | None:
     return None
 
 
+def unclear(line: str) -> str:
+    """What a person is told of an answer that means nothing."""
+    words = " ".join(through(line).split())[:80]
+    return f"{words or 'An empty line'} is no answer: y, a or n; words for the model stand behind n"
+
+
 def details(question: Question) -> list[str]:
     """The lines that a question shows of its diff or command, set in: the beginning and the end of a long one.
 
@@ -75,6 +81,7 @@ class TerminalApprover:
                 answer = parse(line)
                 if answer is not None:
                     return answer
+                self._stream.write(f"{unclear(line)}\n")
             return Deny("no clear answer was given")
 
     def _show(self, question: Question) -> None:

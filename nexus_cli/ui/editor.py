@@ -23,8 +23,8 @@ FALLBACKS = ("vi", "nano", "pico")
 _HINT = "Set VISUAL or EDITOR to one that works"
 
 
-async def edit(text: str, environ: Mapping[str, str]) -> str:
-    """`text` as the person leaves it in their editor, without one newline at its end.
+async def edit(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
+    """`text` as the person leaves it in their editor, in a file of this name, without one newline at its end.
 
     `$VISUAL`, else `$EDITOR` (both may have arguments), else what is there of `FALLBACKS`. Raises
     `NexusError("usage", ...)` when there is none, when it fails, and when it leaves no file, no text or no UTF-8.
@@ -35,7 +35,7 @@ async def edit(text: str, environ: Mapping[str, str]) -> str:
     except OSError as error:
         raise NexusError("usage", "the editor", f"no temporary folder ({error.strerror})", "Check TMPDIR") from error
     try:
-        path = Path(folder, "message.md")
+        path = Path(folder, name)
         _write(path, sound(text))
         await _run([*command, str(path)], environ)
         return _left(path, command[0], text)

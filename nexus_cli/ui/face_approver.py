@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from nexus_cli.core.approval import Answer, Deny, Question
-from nexus_cli.ui.approver import HEAD_LINES, TAIL_LINES, details, parse
+from nexus_cli.ui.approver import HEAD_LINES, TAIL_LINES, details, parse, unclear
 from nexus_cli.ui.diff import diff_text, looks_like_diff
 from nexus_cli.ui.door import through
 from nexus_cli.ui.rich_cells import wrap
@@ -45,19 +45,23 @@ class FaceApprover:
         for _ in range(TRIES):
             line = await self._face.question(text, f"{prompt}: ")
             if line is None:
-                return Deny("the person gave no permission")
+                return Deny("no permission was given")
             answer = parse(line)
             if answer is not None:
                 return answer
-            text = ""
+            text = unclear(line)
         return Deny("no clear answer was given")
 
     def _shown(self, question: Question) -> str:
-        what = " ".join(through(question.what).split())
+        shown = details(question)
+        # What stands below in lines of its own need not stand in the head once more.
+        what = " ".join(through(question.call.name if len(shown) > 1 else question.what).split())
+        if looks_like_diff(question.detail):
+            what = " ".join(through(question.what).split())
         why = " ".join(through(question.why).split())
         lines = wrap(f"? {what}" + (f" ({why})" if why else ""), self._face.width - 1)
         head = "\n".join(self._theme.paint("bold", line) for line in lines)
         if looks_like_diff(question.detail):
             diff = diff_text(question.detail, self._face.width, self._theme, most_lines=MOST_LINES)
             return f"\n{head}\n{diff}"
-        return "\n".join(["", head, *details(question)])
+        return "\n".join(["", head, *shown])

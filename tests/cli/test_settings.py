@@ -270,9 +270,16 @@ def test_a_broken_edit_is_offered_again_and_never_takes_the_files_place(
         edit_settings(here, defaults(), environ, lambda error: told.append(error) or len(told) < 2)  # type: ignore[func-returns-value]
     assert len(told) == 2 and str(here.settings) in caught.value.line and "as it was" in caught.value.line
     assert here.settings.read_text() == 'model = "old"\n'
+    kept = here.config / "config.toml.rejected"
+    assert kept.read_text().strip() == (broken + "# ").strip() and str(kept) in caught.value.line
     assert (tmp_path / "given1").read_text().strip() == broken.strip(), "what was typed is not lost"
     assert edit_settings(here, defaults(), environ, lambda error: True)
     assert here.settings.read_text() == 'model = "new"\n'
+
+
+def test_without_a_terminal_no_editor_is_guessed(nexus: Run) -> None:
+    done = nexus("config", "edit", env={"VISUAL": "", "EDITOR": ""})
+    assert done.returncode == 2 and b"no terminal" in done.stderr and done.stdout == b""
 
 
 def test_an_editor_that_fails_is_one_line(nexus: Run) -> None:

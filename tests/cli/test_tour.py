@@ -144,7 +144,7 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
     for evidence in (
         "SCRIPTED",
         r"bash python3 -m unittest .{0,40}exit 1",
-        r"Allow edit_file shop/shipping\.py\? allowed: --yes",
+        r"Allow edit_file shop/shipping\.py\? allowed, nobody is asked here",
         r"-? {5}if cents > FREE_FROM: .{0,9}\+ {5}if cents >= FREE_FROM:".replace(" {5}", " "),
         r"all 3 tests pass\. .*they pass\.",
         r"left out as d1: .*output_cap",

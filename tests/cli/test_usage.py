@@ -130,3 +130,9 @@ def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> No
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL)
         (line,) = [line for line in done.stderr.splitlines() if line.startswith("MODULES ")]
         assert not heavy & set(line.split()), arguments
+
+
+@pytest.mark.parametrize("words", [("-r", ""), ("--resume=",), ("-m", " "), ("--model=",)])
+def test_an_option_with_an_empty_value_is_not_the_same_as_none(words: tuple[str, ...], engine: Run) -> None:
+    done = engine("said", "ask", *words, "hi")
+    assert done.returncode == 2 and b"its value is empty" in done.stderr and done.stdout == b""

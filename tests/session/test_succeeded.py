@@ -12,7 +12,7 @@ from session.played import Answer as Reply
 
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Event, Resulted, TurnEnd
+from nexus_cli.core.event import CompactionDone, Event, Resulted, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
@@ -286,3 +286,40 @@ def test_what_is_shared_is_as_long_as_one_tool_result_and_the_rest_a_drop(tmp_pa
 
     shared, kept = asyncio.run(run())
     assert kept is not None and len(shared) < len(kept) / 4
+
+
+def test_after_a_switch_of_model_and_in_a_fork_nothing_is_told_twice(tmp_path: Path) -> None:
+    provider = Played(_shell_then_done)
+
+    async def run() -> None:
+        session = _open(tmp_path, provider, Asked())
+        await _turn(session, "one")
+        session = _open(tmp_path, provider, Asked(), session, model=OTHER, resume=session.id)
+        await _turn(session, "two")
+        assert session.ledger is not None
+        fork = session.ledger.fork_session(session.id, at="2027-01-01T00:00:00.000Z").id
+        session = _open(tmp_path, provider, Asked(), session, resume=fork, model=MODEL)
+        await _turn(session, "three")
+        await session.aclose()
+
+    asyncio.run(run())
+    assert str(provider.seen[-1]).count("Session started") == 1
+
+
+def test_a_compaction_on_command_makes_small_what_is_there(tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        asked = str(request.messages[-1]["content"])
+        return "in short: all of it" if "summ" in asked.lower() and "turn" not in asked[:8] else "word " * 300
+
+    async def run() -> None:
+        session = _open(tmp_path, Played(script), model=OTHER)
+        for number in range(12):
+            await _turn(session, f"turn {number}")
+        before = session.context.lane.counted
+        assert before < session.status().budget / 4, "far from full"
+        events = await session.compact()
+        done = [event for event in events if isinstance(event, CompactionDone)]
+        assert done and done[0].ok and done[0].after < before / 2, done
+        await session.aclose()
+
+    asyncio.run(run())

@@ -456,3 +456,41 @@ def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> N
     stage.play(scene())
     assert "\n30000\n" in stage.text and "\n1\n" not in stage.text and "Ctrl+O shows them" in stage.text
     assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
+
+
+def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("/permissions all")
+        await stage.idle()
+        stage.type("!echo of-the-first")
+        await stage.idle()
+        stage.type("hello")
+        await stage.idle()
+        stage.type("!echo of-the-first-too")
+        await stage.idle()
+        assert stage.repl.session.status().allow == "all"
+        stage.type("/clear")
+        await stage.idle()
+        assert stage.repl.queued() == [] and stage.repl.session.status().allow == "read"
+        stage.type("hello again")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "not sent to the new session: ! echo of-the-first-too" in stage.text
+    assert "of-the-first" not in str(stage.provider.seen[-1])
+
+
+def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "done" if request.messages[-1]["role"] == "tool" else
+                  [("bash", {"command": "echo a\necho b"})])  # fmt: skip
+
+    async def scene() -> None:
+        stage.face.answers = ["what is that?", "y"]
+        stage.type("run it")
+        await stage.idle()
+
+    stage.play(scene())
+    first, second = stage.face.asked
+    assert "what is that? is no answer" in second and first.count("echo a") == 1
