@@ -67,7 +67,7 @@ class Frames:
     async def resume(self, engine: Engine) -> None:
         """Learn what the epoch of a resumed lane last sent."""
         self._epoch = engine.lane.epoch.id
-        await self.gatherer.resume(slot.preamble for slot in engine.lane.tail)
+        await self.gatherer.resume(slot.preamble for slot in engine.lane.slots)
 
     _epoch: int = -1
 

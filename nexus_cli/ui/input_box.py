@@ -28,6 +28,11 @@ from prompt_toolkit.layout import (
     UIContent,
     Window,
 )
+from prompt_toolkit.layout.processors import (
+    DisplayMultipleCursors,
+    HighlightIncrementalSearchProcessor,
+    HighlightSelectionProcessor,
+)
 from prompt_toolkit.widgets import SearchToolbar
 
 from nexus_cli.commands.command import Command, Desk
@@ -160,11 +165,20 @@ class InputBox:
         self._pastes.release()
         self.buffer.reset()
         self._history.append_string(remembered)
+        self._insert()
         return typed
 
     def fill(self, text: str) -> None:
-        """Put `text` into the box instead of what stands there, which undo brings back; a long one is folded."""
+        """Put `text` into the box instead of what stands there, which undo brings back; a long one is folded.
+
+        An empty one drops what stands there: the history has it then, too.
+        """
         text = plain(text)
+        if not text:
+            self._history.append_string(self._pastes.remembered(self.buffer.text))
+            # The history is gone through from its end again.
+            self.buffer.reset(self.buffer.document)
+            self._insert()
         if len(text) > LONG:
             text = self._pastes.unfolded(text)
             lines = text.count("\n") + 1
@@ -207,10 +221,22 @@ class InputBox:
         """Give up what runs in the background."""
         self._index.close()
 
+    def _insert(self) -> None:
+        """Every message begins in insert mode."""
+        if self._app is not None:
+            self._app.vi_state.input_mode = InputMode.INSERT
+
     def _container(self) -> HSplit:
         control = _Control(
             buffer=self.buffer,
-            input_processors=[Drawn(self._pastes.label)],
+            input_processors=[
+                HighlightIncrementalSearchProcessor(),
+                HighlightSelectionProcessor(),
+                DisplayMultipleCursors(),
+                Drawn(self._pastes.label),
+            ],
+            # prompt-toolkit's own would go on marking what a search has found after it.
+            include_default_input_processors=False,
             search_buffer_control=self._toolbar.control,
             preview_search=True,
         )

@@ -28,6 +28,8 @@ SETTLED = 0.05
 """Seconds without output after which the prompt is printed."""
 AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves."""
+MEANT = 1.5
+"""Seconds after a Ctrl+C that stopped something in which another one only means the same."""
 _CODE = re.compile(r"\x1b\[[0-9;:]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
@@ -55,6 +57,7 @@ class LineFace:
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None
         self._warned_at = -AGAIN
+        self._stopped_at = -MEANT
         self._away = False
 
     @property
@@ -152,15 +155,20 @@ class LineFace:
         if self._hands is None or self._done is None or self._done.done():
             return
         self._prompted = False  # the terminal has shown ^C
+        now = self._done.get_loop().time()
         if self._hands.running:
+            self._stopped_at = now
             self._hands.interrupt()
             lapse(self._answer)
         elif self._answer is not None and not self._answer.done():
             self._answer.set_result(None)
-        elif self._done.get_loop().time() - self._warned_at < AGAIN:
+        elif now - self._stopped_at < MEANT:
+            self._stream_write("\n")
+            self._settle()
+        elif now - self._warned_at < AGAIN:
             self._hands.left()
         else:
-            self._warned_at = self._done.get_loop().time()
+            self._warned_at = now
             self._begun = self.draft = ""
             self._pieces.clear()
             self._stream_write("\n")

@@ -43,7 +43,7 @@ AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves."""
 PIECE = 65_536
 """Characters that are put before keys are looked at again."""
-_STYLE = Style.from_dict({"search": "underline", "search.current": "reverse"})
+_STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse"})
 """prompt-toolkit paints what a search has found on a background of its own."""
 
 

@@ -5,6 +5,7 @@ Bindings only; what they cause is in `Screen` (through `Reach`) and behind `Hand
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -22,6 +23,8 @@ from nexus_cli.ui.screen_stage import Box
 
 ESCAPE_SECONDS = 0.05
 """How long an Esc may be the beginning of another key."""
+MEANT = 1.5
+"""Seconds after a Ctrl+C that stopped something in which another one can only mean the same: it may have settled."""
 
 
 class InputBox(Box, Protocol):
@@ -42,7 +45,7 @@ class InputBox(Box, Protocol):
         """Empty the box and give what stood in it."""
 
     def fill(self, text: str) -> None:
-        """Put `text` into the box."""
+        """Put `text` into the box; "" empties it, and what stood there can be called up again."""
 
 
 class Reach(Protocol):
@@ -60,13 +63,35 @@ class Reach(Protocol):
         """Ctrl+Z."""
 
 
+class Stops:
+    """Ctrl+C as it stops what runs; the same one in the box and at a question."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._at = -MEANT
+
+    def stop(self) -> bool:
+        """Stop what runs; whether something ran."""
+        if not self._reach.hands.running:
+            return False
+        self._at = time.monotonic()
+        self._reach.hands.interrupt()
+        return True
+
+    @property
+    def meant(self) -> bool:
+        """What was meant to be stopped has settled just now."""
+        return time.monotonic() - self._at < MEANT
+
+
 def bindings(box: InputBox, panel: Panel, reach: Reach) -> KeyBindingsBase:
     """Every binding of the app: the box's own while no field has the keys, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer))
-    return merge_key_bindings([of_box, _of_box(box, reach), _of_field(panel, reach), _of_both(reach)])
+    stops = Stops(reach)
+    return merge_key_bindings([of_box, _of_box(box, reach, stops), _of_field(panel, stops), _of_both(reach)])
 
 
-def _of_box(box: InputBox, reach: Reach) -> KeyBindings:
+def _of_box(box: InputBox, reach: Reach, stops: Stops) -> KeyBindings:
     made, here = KeyBindings(), has_focus(box.buffer)
     empty = Condition(lambda: box.empty)
     completing = Condition(lambda: box.completing)
@@ -100,9 +125,9 @@ def _of_box(box: InputBox, reach: Reach) -> KeyBindings:
     @made.add("c-c", filter=here)
     @made.add("<sigint>", filter=here)
     def _stop(event: KeyPressEvent) -> None:
-        if reach.hands.running:
-            reach.hands.interrupt()
-        elif not box.empty:
+        if stops.stop() or stops.meant:
+            return
+        if not box.empty:
             box.fill("")
         else:
             reach.leaving()
@@ -118,7 +143,7 @@ def _of_box(box: InputBox, reach: Reach) -> KeyBindings:
     return made
 
 
-def _of_field(panel: Panel, reach: Reach) -> KeyBindings:
+def _of_field(panel: Panel, stops: Stops) -> KeyBindings:
     made, here = KeyBindings(), has_focus(panel.buffer)
     empty = Condition(lambda: not panel.buffer.text)
 
@@ -135,8 +160,7 @@ def _of_field(panel: Panel, reach: Reach) -> KeyBindings:
     @made.add("c-c", filter=here)
     @made.add("<sigint>", filter=here)
     def _stop(event: KeyPressEvent) -> None:
-        if reach.hands.running:
-            reach.hands.interrupt()
+        if stops.stop():
             lapse(panel.answer)
         else:
             panel.give(None)

@@ -7,19 +7,22 @@ on into the input box. Which keys end the field is decided elsewhere.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
-from nexus_cli.ui.screen_rows import RESET, without_codes, wrapped
+from nexus_cli.ui.screen_rows import RESET, fitted, without_codes, wrapped
 
 QUIET = 0.5
 """Seconds without a key before the field takes the keys."""
 LAPSE = 0.2
 """Seconds that a stopped turn has to take its question away, before that is answered with nothing."""
 _OPEN, _CLOSED = "> ", ". "
+_CHOICE = re.compile(r"\[(\w)\]")
+_MORE = "\u2026"
 
 
 class Panel:
@@ -60,17 +63,29 @@ class Panel:
 
     def height(self, columns: int, most: int) -> int:
         """Rows of prompt and field, with at most `most` for the prompt."""
-        return min(most, len(self._rows(columns))) + 1 if self.asking else 0
+        return len(self._rows(columns, most)) + 1 if self.asking else 0
 
     def prompt(self, columns: int, rows: int) -> list[str]:
-        """The prompt in at most `rows` rows: its beginning and, where it is too long, its end."""
-        lines = self._rows(columns)
-        if len(lines) > rows:
-            lines = [*lines[: rows - 1], *lines[-1:]][:rows] if rows > 0 else []
+        """The prompt in at most `rows` rows: where it is too long a short form of it, or its beginning."""
+        lines = self._rows(columns, rows)
         return [f"\x1b[1m{line}{RESET}" for line in lines] if self._colour and self.open else lines
 
-    def _rows(self, columns: int) -> list[str]:
-        return wrapped(without_codes(self._prompt).rstrip(), columns)
+    def _rows(self, columns: int, most: int) -> list[str]:
+        prompt = without_codes(self._prompt).rstrip()
+        lines = wrapped(prompt, columns)
+        if len(lines) > most:
+            lines = wrapped(brief(prompt), columns)
+        if len(lines) > most:
+            end = [f"{fitted(lines[most - 1], columns - 1)[1]}{_MORE}"] if most > 0 else []
+            lines = [*lines[: most - 1], *end]
+        return lines
+
+
+def brief(prompt: str) -> str:
+    """A prompt of the form `Do it? [y]es once, [n]o (why)` as `Do it? y/n`; another one as it is."""
+    asked, mark, choices = prompt.partition("?")
+    letters = _CHOICE.findall(choices)
+    return f"{asked}{mark} {'/'.join(letters)}" if letters else prompt
 
 
 def lapse(answer: asyncio.Future[str | None] | None) -> None:

@@ -91,7 +91,8 @@ class FittedRenderer(Renderer):
         with_app = self.output.get_size().rows
         self.erase()
         # From the app's first row, exactly what stands above it scrolls off.
-        self.output.write_raw("\r\n" * (with_app - 1) + "\x1b[H\x1b[J")
+        self.output.write_raw("\r\n" * (with_app - 1) + "\x1b[H")
+        self.output.erase_down()
         self.output.flush()
 
     def _above(self) -> int:

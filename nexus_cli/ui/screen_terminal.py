@@ -6,8 +6,11 @@ decided elsewhere. Nothing is asked of the terminal: no answer of it ever has to
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import select
+import termios
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
@@ -87,6 +90,15 @@ class TerminalOutput(Vt100_Output):
         if self._colour:
             super().reset_attributes()
 
+    def erase_down(self) -> None:
+        """Erase from the cursor, at the beginning of a row, to the end of the screen.
+
+        tmux takes `ESC [ J` in the first row for the end of a screenful and copies all of it into its scrollback: that
+        row is erased alone, the rest from the second one on.
+        """
+        below = "\x1b[B\r\x1b[J" if self.get_size().rows > 1 else ""
+        self.write_raw(f"\x1b7\x1b[K{below}\x1b8")
+
     def fileno(self) -> int:
         """The descriptor."""
         return self._descriptor
@@ -112,13 +124,37 @@ class TerminalInput(Vt100Input):
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(open(descriptor, encoding="utf-8", closefd=False))  # noqa: SIM115
+        self._ahead = 0
+        """Bytes that were typed before the mode was raw, and are not read yet."""
+
+    @contextmanager
+    def raw_mode(self) -> Iterator[None]:
+        """See `Input`. The terminal has made a newline of each Enter that was typed until now."""
+        with super().raw_mode():
+            self._ahead = _there(self.fileno())
+            yield
 
     def read_keys(self) -> list[KeyPress]:
         """What was typed; `closed` afterwards when there is no terminal any more."""
+        if self._ahead:
+            self.vt100_parser.feed(self.stdin_reader.read(self._ahead).replace("\n", "\r"))
+            self._ahead = 0
+            keys, self._buffer = self._buffer, []
+            return keys
         keys = super().read_keys()
         if not keys and not self.closed and _hung_up(self.fileno()):
             self.stdin_reader.closed = True
         return keys
+
+
+def _there(descriptor: int) -> int:
+    """Bytes that can be read at once."""
+    count = array.array("i", [0])
+    try:
+        fcntl.ioctl(descriptor, termios.FIONREAD, count)
+    except OSError:
+        return 0
+    return count[0]
 
 
 def _hung_up(descriptor: int) -> bool:
