@@ -75,10 +75,9 @@ class Panel:
         lines = wrapped(prompt, columns)
         if len(lines) > most:
             lines = wrapped(brief(prompt), columns)
-        if len(lines) > most:
-            end = [f"{fitted(lines[most - 1], columns - 1)[1]}{_MORE}"] if most > 0 else []
-            lines = [*lines[: most - 1], *end]
-        return lines
+        if len(lines) > most > 0:
+            lines[most - 1] = fitted(lines[most - 1], columns - 1)[1] + _MORE
+        return lines[: max(0, most)]
 
 
 def brief(prompt: str) -> str:

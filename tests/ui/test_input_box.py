@@ -506,6 +506,46 @@ def test_ctrl_r_searches_the_history_below_the_text(folder: Path) -> None:
     play(run, folder)
 
 
+def test_what_a_search_has_found_is_marked_only_while_it_is_searched(folder: Path) -> None:
+    def marked(stage: Stage) -> bool:
+        stage.app._redraw()
+        screen = stage.app.renderer.last_rendered_screen
+        assert screen is not None
+        return any("search" in cell.style for cell in screen.data_buffer[0].values())
+
+    async def run(stage: Stage) -> None:
+        await stage.keys("alpha", "alpha")
+        await stage.keys("\r", "")
+        await stage.keys("\x12")
+        await stage.until(lambda: stage.box.searching)
+        await stage.keys("lph")
+        await stage.until(lambda: stage.rows()[:2] == ["> alpha", "search: lph"])
+        assert marked(stage)
+        await stage.keys("\r")
+        await stage.until(lambda: not stage.box.searching)
+        assert stage.box.buffer.text == "alpha" and not marked(stage)
+        await stage.keys("\x05s", "alphas")
+        assert not marked(stage)
+
+    play(run, folder)
+
+
+def test_what_is_dropped_comes_back_with_up_and_with_undo(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("sent", "sent")
+        await stage.keys("\r", "")
+        await stage.keys("a long draft", "a long draft")
+        stage.box.fill("")
+        assert stage.box.empty
+        await stage.until(lambda: len(stage.box.buffer._working_lines) == 3)
+        await stage.keys(UP, "a long draft")
+        await stage.keys(UP, "sent")
+        await stage.keys(DOWN + DOWN, "")
+        await stage.keys("\x1f", "a long draft")
+
+    play(run, folder)
+
+
 @pytest.mark.parametrize("key", ["\x07", "\x03"])
 def test_a_search_is_given_up_with_ctrl_g_and_ctrl_c(folder: Path, key: str) -> None:
     async def run(stage: Stage) -> None:
@@ -586,6 +626,22 @@ def test_vi_keys_show_their_mode_and_v_opens_the_editor(folder: Path, tmp_path: 
         await stage.keys("v", "new")
 
     play(run, folder, vi=True, environ=script(tmp_path, 'echo new > "$1"'))
+
+
+def test_with_vi_keys_each_message_begins_in_insert_mode(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("word", "word")
+        await stage.keys(ESCAPE)
+        await stage.until(lambda: stage.rows()[0] == "n> word")
+        await stage.keys("\r", "")
+        assert stage.rows()[0] == "i>"
+        await stage.keys("dd", "dd")
+        await stage.keys(ESCAPE)
+        await stage.until(lambda: stage.rows()[0] == "n> dd")
+        stage.box.fill("")
+        assert stage.rows()[0] == "i>"
+
+    play(run, folder, vi=True)
 
 
 def test_a_filled_text_takes_the_place_of_what_stood_there_and_undo_brings_that_back(folder: Path) -> None:

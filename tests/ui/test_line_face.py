@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 from ui.screen_driver import PlainHands
 
+from nexus_cli.ui import line_face
 from nexus_cli.ui.line_face import LineFace
 
 
@@ -191,6 +192,28 @@ def test_a_signal_stops_the_running_turn() -> None:
             return on.hands.said
 
     assert asyncio.run(play()) == ["interrupted"]
+
+
+@pytest.mark.parametrize(("soon", "said"), [(True, ["interrupted"]), (False, ["interrupted", "left"])])
+def test_a_signal_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
+    monkeypatch: pytest.MonkeyPatch, soon: bool, said: list[str]
+) -> None:
+    async def play() -> tuple[list[str], str]:
+        with paper() as on:
+            on.hands.running = True
+            task = asyncio.ensure_future(on.face.run(on.hands))
+            await asyncio.sleep(0)
+            on.face.draft = "draft"
+            on.face.interrupt()
+            on.hands.running = False
+            on.face.interrupt()
+            on.face.interrupt()
+            on.face.leave()
+            await task
+            return on.hands.said, on.face.draft
+
+    monkeypatch.setattr(line_face, "MEANT", 1000.0 if soon else 0.0)
+    assert asyncio.run(play()) == (said, "draft" if soon else "")
 
 
 def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:

@@ -14,6 +14,8 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from ui.screen_driver import PlainHands
 from ui.screen_stand import Stand, stand
 
+from nexus_cli.ui import screen_keys
+
 STATUS = "model  edit  ~/work  12 of 184k  $0.02"
 
 
@@ -190,6 +192,49 @@ def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
     assert asyncio.run(play()) == ([], ["left"])
 
 
+@pytest.mark.parametrize("draft", ["draft", ""])
+@pytest.mark.parametrize("asked", [False, True])
+def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
+    monkeypatch: pytest.MonkeyPatch, draft: str, asked: bool
+) -> None:
+    async def play() -> tuple[list[str], str, list[str]]:
+        async with stand() as on:
+            on.hands.running = True
+            on.type(draft)
+            asking = asyncio.ensure_future(on.screen.question("", "Sure?") if asked else asyncio.sleep(0))
+            await on.until(lambda: on.screen._panel.open or not asked)
+            on.type("\x03")
+            await on.until(lambda: on.hands.said)
+            on.hands.running = False
+            await asking
+            for _ in range(3):
+                on.type("\x03")
+                await on.still()
+            return on.hands.said, on.box.buffer.text, _text(on.seen())
+
+    monkeypatch.setattr(screen_keys, "MEANT", 1000.0)
+    said, text, rows = asyncio.run(play())
+    assert said == ["interrupted"] and text == draft
+    assert rows[-1] == STATUS
+
+
+def test_control_c_a_while_after_one_that_stopped_the_turn_clears_and_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.hands.running = True
+            on.type("draft\x03")
+            await on.until(lambda: on.hands.said)
+            on.hands.running = False
+            on.type("\x03")
+            await on.until(lambda: on.box.empty)
+            on.type("\x03\x03")
+            await on.until(lambda: len(on.hands.said) > 1)
+            return on.hands.said
+
+    monkeypatch.setattr(screen_keys, "MEANT", 0.0)
+    assert asyncio.run(play()) == ["interrupted", "left"]
+
+
 def test_control_d_on_an_empty_box_leaves_and_takes_the_app_off_the_screen() -> None:
     async def play() -> list[str]:
         async with stand() as on:
@@ -280,6 +325,35 @@ def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> 
 
 
 # -- questions
+
+
+LONG = "Allow bash? [y]es once, [a]lways (every call of bash this session), [n]o (words after it are told): "
+
+
+@pytest.mark.parametrize(
+    ("prompt", "columns", "rows", "shown"),
+    [
+        (LONG, 120, 12, [LONG.strip()]),
+        (LONG, 40, 7, ["Allow bash? y/a/n"]),
+        (LONG, 20, 5, ["Allow bash? y/a/n"]),
+        (LONG, 14, 5, ["Allow bash?\u2026"]),
+        ("Where shall the notes of this go to", 20, 5, ["Where shall the\u2026"]),
+        ("Where shall the notes of this go to", 20, 6, ["Where shall the", "notes of this go to"]),
+    ],
+)
+def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
+    prompt: str, columns: int, rows: int, shown: list[str]
+) -> None:
+    async def play() -> list[str]:
+        async with stand(columns, rows) as on:
+            asking = asyncio.ensure_future(on.screen.question("", prompt))
+            await on.until(lambda: on.screen._panel.open)
+            await on.still()
+            asking.cancel()
+            return on.seen()
+
+    seen = asyncio.run(play())
+    assert seen[: len(shown) + 1] == [*shown, ">"]
 
 
 def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import shlex
 import signal
@@ -13,10 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.keys import Keys
 from terminal.terminal import Terminal
 from terminal.tmux import PRESENT, Tmux
 
 from nexus_cli.ui.screen_renderer import UNDER_WAY_TMUX
+from nexus_cli.ui.screen_terminal import TerminalInput
 
 DRIVER = [sys.executable, str(Path(__file__).with_name("screen_driver.py"))]
 STATUS = "60 columns  edit  ~/work  12 of 184k"
@@ -147,6 +150,42 @@ def test_a_paste_of_a_megabyte_does_not_hang_and_does_not_send(terminal: Termina
     terminal.send("\x03words\r")
     terminal.wait_for(lambda seen: "words" in seen.lines(), timeout=60)
     assert _said(terminal) == ["ready", "words", ">", STATUS]
+
+
+def test_enter_that_was_typed_before_the_terminal_was_raw_is_enter_and_a_newline_afterwards_is_one() -> None:
+    master, slave = pty.openpty()
+    try:
+        os.write(master, "é\rb\rc".encode())
+        keys = TerminalInput(slave)
+        with keys.raw_mode():
+            early = keys.read_keys()
+            os.write(master, b"\n\r")
+            late = keys.read_keys()
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert [press.key for press in early] == ["é", Keys.Enter, "b", Keys.Enter, "c"]
+    assert [press.key for press in late] == [Keys.ControlJ, Keys.Enter]
+
+
+@pytest.mark.skipif(not PRESENT, reason="tmux is not installed")
+def test_tmux_keeps_no_copy_of_an_app_that_stands_on_the_first_row(tmp_path: Path) -> None:
+    program = ["sh", "-c", f"seq 5; clear; exec {shlex.join(DRIVER)} --stream 2"]
+    with Tmux(program, columns=80, rows=24, env=_environ(), cwd=tmp_path) as made:
+        made.wait_for("end after")
+        for number in range(5):
+            made.send("\x0c")
+            made.send(f"{number}")
+            made.wait_for("> " + "01234"[: number + 1])
+        made.wait_for(lambda seen: seen.lines()[:2] == ["", "> 01234"])
+        for columns, rows in ((80, 12), (60, 12), (80, 24)):
+            time.sleep(UNDER_WAY_TMUX + 0.1)
+            made.resize(columns, rows)
+            made.wait_for(f"{columns} columns")
+        lines = made.scrollback()
+    written = int(next(line for line in lines if line.startswith("end after")).split()[-1])
+    assert [int(line.split()[1]) for line in lines if line.startswith("line")] == list(range(written))
+    assert [line for line in lines if re.match(r">|\d+ columns|live", line)] == ["> 01234", f"80{STATUS[2:]}"]
 
 
 @pytest.mark.skipif(not PRESENT, reason="tmux is not installed")
