@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 STEPS = (
     ("ruff", ("-m", "ruff", "check", "--quiet", ".")),
     ("types", ("-m", "mypy", "--strict", "--no-error-summary")),
-    # A process per core; the tests of one file share what they set up.
-    ("suite", ("-m", "pytest", "-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile")),
+    # Two processes per core, since many tests wait for a terminal; the tests of one file share what they set up.
+    ("suite", ("-m", "pytest", "-n", str(min(4, 2 * (os.cpu_count() or 1))), "--dist", "loadfile")),
 )
 
 

@@ -93,7 +93,7 @@ def test_constraints_pin_every_dependency_within_its_bounds() -> None:
         assert wanted.specifier.contains(pins[canonicalize_name(wanted.name)]), text
 
 
-@pytest.mark.parametrize(("heading", "end"), [("Run", "nexus doctor"), ("Test", "python tests/check.py")])
+@pytest.mark.parametrize(("heading", "end"), [("Run", "nexus tour"), ("Test", "python tests/check.py")])
 def test_the_readme_section_opens_with_one_command_line(heading: str, end: str) -> None:
     lines = command_of(heading)
     assert len(lines) == 1

@@ -215,11 +215,13 @@ def sum_up(messages: Sequence[Message], room: int) -> str:
         elif one["role"] == "assistant":
             said += [f"- answered: {_last_line(text)}"] if text.strip() and not one.get("tool_calls") else []
             facts += [_fact(call, results.get(call["id"], "")) for call in one.get("tool_calls", ())]
-    kept: set[str] = set()
+    order = dict.fromkeys([*asked, *facts, *said])
+    kept: list[str] = []
     for line in (*reversed(asked), *reversed(said), *reversed(facts)):
-        if count("\n".join([*kept, line])) <= room:
-            kept.add(line)
-    return "\n".join(line for line in dict.fromkeys([*asked, *facts, *said]) if line in kept) or "Nothing was said yet."
+        more = [one for one in order if one == line or one in kept]
+        if count("\n".join(more)) <= room:
+            kept = more
+    return "\n".join(kept) or "Nothing was said yet."
 
 
 def _last_line(text: str) -> str:

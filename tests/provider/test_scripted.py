@@ -154,7 +154,7 @@ def test_an_earlier_summary_is_carried_over() -> None:
 
 
 def test_every_step_of_the_packaged_script_can_be_filled() -> None:
-    steps = load(defaults() / "tour" / "script.toml")
+    steps = load(defaults() / "guide" / "script.toml")
     assert len(steps) > 10
     for step in steps:
         groups = re.compile(step.asked).groupindex.keys() | re.compile(step.results).groupindex.keys()

@@ -153,12 +153,11 @@ def test_words_are_kept_however_early_the_turn_is_stopped(tmp_path: Path) -> Non
 
     async def run(steps: int) -> str:
         session = _open(tmp_path, provider)
-        turn = session.run("these words")
-        events = asyncio.create_task(anext(turn))
+        events = asyncio.create_task(_turn(session, "these words"))
         for _ in range(steps):
             await asyncio.sleep(0)
         session.cancel()
-        seen = [await events, *[event async for event in turn]]
+        seen = await events
         assert isinstance(seen[-1], TurnEnd) and not seen[-1].outcome.ok
         await session.aclose()
         return session.id

@@ -31,7 +31,9 @@ def started(tmp_path: Path) -> Iterator[Callable[[str, str], Terminal]]:
     with ExitStack() as stack:
 
         def start(code: str, order: str) -> Terminal:
-            program.write_text(f'#!/bin/sh\n[ -t 0 ] || cat >/dev/null\necho $$ > "$0.pid"\necho away\n{code}')
+            traps = "".join(line for line in code.splitlines(keepends=True) if line.startswith("trap"))
+            begins = '[ -t 0 ] || cat >/dev/null\necho $$ > "$0.pid"\necho away\n'
+            program.write_text(f"#!/bin/sh\n{traps}{begins}{code}")
             program.chmod(0o755)
             environ = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
             named = {name: shlex.quote(str(program)) for name in ("PAGER", "VISUAL")}
@@ -39,7 +41,7 @@ def started(tmp_path: Path) -> Iterator[Callable[[str, str], Terminal]]:
             terminal = stack.enter_context(Terminal(DRIVER, columns=60, rows=12, env=environ))
             terminal.wait_for(STATUS)
             terminal.send(f"{order}\r")
-            terminal.wait_for(lambda seen: "away" in seen.lines())
+            terminal.wait_for(lambda seen: b"away" in seen.raw)
             return terminal
 
         yield start
