@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from session.played import MODEL, Played
 
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.command import Choice, Command
-from nexus_cli.context import tokens
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.settings import Settings
@@ -139,14 +137,6 @@ def answering(request: Any) -> str:
     """Answers with what the person said last."""
     words = next(m["content"] for m in reversed(request.messages) if m["role"] == "user")
     return f"heard: {words.splitlines()[-1][-200:]}"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_table() -> Iterator[None]:
-    """The token table is read once for all tests here, instead of once for each session."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "_load", cache(tokens._load))
-        yield
 
 
 @pytest.fixture
