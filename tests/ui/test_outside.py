@@ -81,7 +81,7 @@ def test_control_z_stops_both_and_fg_brings_both_back(started: Callable[[str, st
 
 
 def _interrupted(terminal: Terminal, times: int) -> None:
-    """Press Ctrl+C until the program has heard it so often; a shell that is about to read hears it with the next one."""
+    """Press Ctrl+C until the program has heard it so often: a shell that is about to read hears it one press later."""
     for _ in range(20):
         terminal.send(ctrl("c"))
         with suppress(NotSeenError):
