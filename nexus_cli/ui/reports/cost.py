@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.ui.reports.lines import Value, block, dollars, filled, number, share
+from nexus_cli.ui.reports.lines import Value, block, dollars, filled, number, plural, share
 
 FIGURES = ("requests", "input", "cached", "output", "cost")
 
@@ -15,7 +15,7 @@ def cost_text(value: Value, width: int) -> str:
     if not total["requests"]:
         return "\n".join(filled("This session has sent no request yet.", width))
     text = (
-        f"{dollars(total['cost_usd'])} for {number(total['requests'])} requests: {number(total['input'])} tokens in "
+        f"{dollars(total['cost_usd'])} for {plural(int(total['requests']), 'request')}: {number(total['input'])} tokens in "
         f"({share(total['cache_read'], total['input'])} of them from the cache), {number(total['output'])} out"
     )
     lines = filled(text, width)
