@@ -14,8 +14,9 @@ def cost_text(value: Value, width: int) -> str:
     total = value["total"]
     if not total["requests"]:
         return "\n".join(filled("This session has sent no request yet.", width))
+    sent = plural(int(total["requests"]), "request")
     text = (
-        f"{dollars(total['cost_usd'])} for {plural(int(total['requests']), 'request')}: {number(total['input'])} tokens in "
+        f"{dollars(total['cost_usd'])} for {sent}: {number(total['input'])} tokens in "
         f"({share(total['cache_read'], total['input'])} of them from the cache), {number(total['output'])} out"
     )
     lines = filled(text, width)
