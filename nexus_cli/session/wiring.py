@@ -66,37 +66,32 @@ def open_session(
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
     """
     notices: list[str] = []
+
+    def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
+        return _open(ledger, options, settings, approver, provider, clock, notices)
+
     if earlier is not None and earlier.ledger is not None:
-        return _succeed(earlier, earlier.ledger, options, settings, approver, provider, clock, notices)
+        return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
     ledger = open_ledger(options, notices)
     try:
-        return _open(ledger, options, settings, approver, provider, clock, notices)
+        return opened(ledger)
     except NexusError as error:
         ledger.close()
         if error.kind != "ledger" or needs_ledger(options):
             raise
         notices.append(in_memory(error))
-        return _open(Ledger.open(None), options, settings, approver, provider, clock, notices)
+        return opened(Ledger.open(None))
     except BaseException:
         ledger.close()
         raise
 
 
-def _succeed(
-    earlier: Session,
-    ledger: Ledger,
-    options: Options,
-    settings: Settings,
-    approver: Approver | None,
-    provider: Provider | None,
-    clock: Clock,
-    notices: list[str],
-) -> Session:
-    """A session after `earlier`, in the same process."""
+def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
+    """A session after `earlier`, in the same process and ledger."""
     if ledger.path is not None and not earlier.saved:
         why = "its ledger failed, so that it lives in this process alone"
         raise NexusError("ledger", f"session {earlier.id} cannot be left", why, "/export keeps a copy; then /exit")
-    made = _open(ledger, options, settings, approver, provider or earlier.provider, clock, notices)
+    made = opened(ledger)
     if made.id == earlier.id:
         made.take_over(earlier)
     else:
