@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import nothing
 from nexus_cli.session.reports.diff import diff
@@ -17,7 +15,7 @@ async def run(desk: Desk, rest: str) -> None:
     """
     nothing("diff", rest)
     session = desk.session
-    desk.show("diff", await diff(Path(session.status().folder), session.ledger, session.id))
+    desk.show("diff", await diff(session.folder, session.ledger, session.id))
 
 
 COMMAND = Command("diff", "work", run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import ledger_of, record_of
@@ -23,7 +22,7 @@ async def run(desk: Desk, rest: str) -> None:
     form, name = (first, more.strip()) if first in FORMATS else ("", rest)
     form = form or ("jsonl" if name.casefold().endswith(".jsonl") else "md")
     record, info = record_of(desk), ledger_of(desk).session(desk.session.id)
-    target = Path(desk.session.status().folder) / os.path.expanduser(name)
+    target = desk.session.folder / os.path.expanduser(name)
     if os.path.isdir(target):
         target /= default_name(info, form)
     path = await asyncio.to_thread(lambda: save(exported(record, info, form), target, beside=True))

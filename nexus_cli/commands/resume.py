@@ -37,7 +37,7 @@ async def run(desk: Desk, rest: str) -> None:
 
 
 def _others(desk: Desk) -> list[SessionInfo]:
-    found = ledger_of(desk).sessions(desk.session.status().folder, MOST + 1)
+    found = ledger_of(desk).sessions(str(desk.session.folder), MOST + 1)
     return [info for info in found if info.entries and info.id != desk.session.id][:MOST]
 
 

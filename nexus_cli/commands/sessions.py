@@ -16,7 +16,7 @@ async def run(desk: Desk, rest: str) -> None:
     """
     if rest not in ("", "--all"):
         raise wrong("sessions", rest, "it takes nothing but --all")
-    folder = None if rest else desk.session.status().folder
+    folder = None if rest else str(desk.session.folder)
     desk.show("sessions", reports.listing(ledger_of(desk), folder))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.groups import Dispatch, Done
@@ -73,6 +74,11 @@ class Session:
     def model(self) -> str:
         """The model's name."""
         return self._parts.engine.model.info.name
+
+    @property
+    def folder(self) -> Path:
+        """The working folder."""
+        return self._parts.dispatcher.cwd
 
     @property
     def notices(self) -> list[str]:

@@ -71,7 +71,7 @@ class Repl:
     @property
     def folder(self) -> Path:
         """The working folder of the session."""
-        return Path(self.session.status().folder)
+        return self.session.folder
 
     # What the face shows
 
@@ -114,7 +114,7 @@ class Repl:
     def refresh(self) -> None:
         """Look at the session again for the status line."""
         self._status = self.session.status()
-        self._branch = branch(Path(self._status.folder))
+        self._branch = branch(self.folder)
         self.face.changed()
 
     # What the person does
