@@ -142,8 +142,11 @@ class Repl(Terminal):
 
         def opened(terminal: Terminal) -> bool:
             lines = terminal.lines()
-            closed = any(line.startswith(". ") or line == "." for line in lines)
-            return any(f"Allow {tool}?" in line for line in lines) and not closed
+            at = next((number for number, line in enumerate(lines) if f"Allow {tool}?" in line), None)
+            if at is None or self.dumb:
+                return at is not None
+            # The field and the box: half a screen that was read may have the question and not yet the closed field.
+            return sum(line == ">" or line.startswith("> ") for line in lines[at:]) >= 2
 
         self.wait_for(opened, timeout)
         if self.dumb:
