@@ -9,7 +9,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,22 @@ class Recipe:
     """One line, for a person."""
     contributors: tuple[str, ...] | None = None
     """Ids of the contributors that take part; None: all of them."""
+    multipliers: Mapping[str, float] = field(default_factory=dict)
+    """Phase label, contributor id or section id to the factor of its score; 0 switches it off. The most exact wins."""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Contributor or section id to the text that stands in its place; in a fork it is the appended instruction."""
+    section_budget: int | None = None
+    """Tokens of all static sections; None: the design's 16,384 and 25 % of the budget. Only ever lowers that."""
     limits: Limits = NONE
     signals: bool = False
     """Pressure and errors bind the limits of the run (seed D), instead of only being reported."""
+
+    def multiplier(self, phase: str, section: str) -> float:
+        """The factor of a section's score: that of its id, else of its contributor, else of its phase, else 1."""
+        for key in (section, section.partition(".")[0], phase):
+            if key in self.multipliers:
+                return self.multipliers[key]
+        return 1.0
 
     def admits(self, contributor: str) -> bool:
         """Whether this contributor takes part."""
@@ -85,7 +98,9 @@ def _recipe(name: str, where: str, table: Mapping[str, Any]) -> Recipe:
     _expect(where, "signals", isinstance(signals, bool), "true or false")
     _expect(where, "limits", isinstance(table.get("limits", {}), Mapping), "a table")
     limits = _limits(where, table.get("limits", {}))
-    return Recipe(name, description, None if chosen is None else tuple(chosen), limits, signals)
+    return Recipe(
+        name, description, None if chosen is None else tuple(chosen), limits=limits, signals=signals
+    )
 
 
 def _limits(where: str, table: Mapping[str, Any]) -> Limits:

@@ -6,11 +6,12 @@ process, for a `ContextManager` without a session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nexus_cli.core.clock import Clock, stamp
-from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.message import Message
 from nexus_cli.core.services import Fixed, Log
 from nexus_cli.core.usage import Usage
@@ -33,6 +34,7 @@ class MemoryLog:
         self._start = start
         self._given = _Given(drops, epochs)
         self.drops: list[Drop] = []
+        self._memos: list[Memo] = []
 
     def side(self, start: int) -> MemoryLog:
         """The log of another lane after `start` entries; drops and epochs are numbered over both."""
@@ -81,6 +83,14 @@ class MemoryLog:
         """See `Log`."""
         self.drops.append(drop)
 
+    def memo(self, memo: Memo) -> None:
+        """See `Log`."""
+        self._memos.append(memo)
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        """See `Log`."""
+        return [memo for memo in self._memos if memo.kind == kind]
+
 
 class Timeline:
     """Everything that happened in one lane, in order."""
@@ -103,6 +113,14 @@ class Timeline:
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """The entries from `first` to `last`, both included."""
         return self.log.read(first, last) if first <= last else ()
+
+    def memo(self, kind: str, value: Mapping[str, Any]) -> None:
+        """Record something about the lane that is no entry, see `Memo`."""
+        self.log.memo(Memo(kind, self.now(), self.last, value))
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        """All memos of one kind, oldest first."""
+        return self.log.memos(kind)
 
     def now(self) -> str:
         """The time, as it stands in the ledger."""

@@ -124,6 +124,22 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Memo:
+    """Something about a lane that is no entry: a pin, a goal, the plan of a request, the price of a rewrite.
+
+    Only added to, never changed: what was taken back is a later memo. Forks know the memos of before the fork.
+    """
+
+    kind: str
+    """Who reads it: `pin`, `goal`, `plan`, `rewrite`, `fidelity`, `stale`."""
+    at: str
+    entry: int
+    """The newest entry when it was written."""
+    value: Mapping[str, Any]
+    """Plain JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One request as sent: enough to rebuild every line of it from the ledger."""
 
@@ -139,3 +155,5 @@ class Manifest:
     estimate: int
     """Tokens expected by our count."""
     at: str
+    cached: int = 0
+    """Tokens of its beginning that the provider's cache was expected to hold."""

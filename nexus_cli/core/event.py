@@ -129,6 +129,12 @@ class CacheResult:
     read: int
     """Tokens that the provider reported as read from its cache."""
     written: int
+    missed: int = 0
+    """Tokens that were expected from the cache and not read from it."""
+    cost_usd: float | None = None
+    """Dollars that the missed tokens cost more than they would have; None when a price is unknown."""
+    why: str = ""
+    """What made it miss, in one line; "" when nothing was missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +152,9 @@ class CompactionDone:
     after: int
     why: str = ""
     """Why it was not accepted; "" when it was."""
+    fidelity: Mapping[str, Any] | None = None
+    """What became of the commitments in the part that went: `total`, `retained`, `recallable`, `missing`, `added`,
+    `score`; None where none was accepted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.usage import Usage
 
 
@@ -58,6 +58,13 @@ class Log(Protocol):
 
     def drop(self, drop: Drop) -> None:
         """Record something left out."""
+
+    def memo(self, memo: Memo) -> None:
+        """Record something about the lane."""
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        """All memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import drops, entries, epochs, figures, forking, lanes, purge, requests, sessions, traces
+from nexus_cli.ledger import drops, entries, epochs, figures, forking, lanes, memos, purge, requests, sessions, traces
 from nexus_cli.ledger import search as searching
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.holds import Hold
@@ -261,6 +261,17 @@ class Ledger:
     def recalled(self, session: str, drop_id: str) -> None:
         """Count that a drop was asked for again."""
         drops.recalled(self._db, sessions.key_of(self._db, session), drop_id)
+
+    # Memos
+
+    def record_memo(self, lane: int, memo: Memo) -> None:
+        """Record something about a lane that is no entry."""
+        with self._db.write():
+            memos.record(self._db, lane, memo)
+
+    def memos(self, lane: int, kind: str) -> list[Memo]:
+        """The memos of one kind that a lane knows, oldest first."""
+        return memos.read(self._db, lane, kind)
 
     # Files, tool starts, figures
 

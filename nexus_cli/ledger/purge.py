@@ -24,7 +24,7 @@ DELETE FROM epochs WHERE session IS NULL AND key NOT IN (SELECT key FROM line)""
 _BLOBS = """DELETE FROM blobs WHERE id NOT IN (
     SELECT blob FROM entries UNION ALL SELECT blob FROM slots UNION ALL SELECT blob FROM schemas
     UNION ALL SELECT system FROM epochs UNION ALL SELECT rules FROM epochs UNION ALL SELECT sections FROM epochs
-    UNION ALL SELECT arguments FROM requests
+    UNION ALL SELECT arguments FROM requests UNION ALL SELECT blob FROM memos
     UNION ALL SELECT blob FROM drops WHERE blob IS NOT NULL)"""
 
 
@@ -52,6 +52,7 @@ def _delete_lanes(db: Database) -> None:
         db.run("DELETE FROM entries WHERE lane = ? AND id > ?", lane, reached[lane])
         db.run("DELETE FROM fixes WHERE lane = ? AND entry > ?", lane, reached[lane])
         db.run("DELETE FROM started WHERE lane = ? AND entry > ?", lane, reached[lane])
+        db.run("DELETE FROM memos WHERE lane = ? AND entry > ?", lane, reached[lane])
 
 
 def _size(db: Database) -> int:

@@ -39,10 +39,10 @@ def sending(db: Database, lane: int, manifest: Manifest, fixed: Sequence[Fixed],
         entries.fix(db, lane, fixed)
         epochs.fix_head(db, epoch, head_lines)
         db.run(
-            "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             lane, manifest.step, epoch, manifest.last, blobs.put_json(db, dict(manifest.arguments)),
-            bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at,
+            bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at, manifest.cached,
         )  # fmt: skip
         db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
@@ -84,7 +84,7 @@ def rows(db: Database, lane: int, first: int = 1) -> list[RequestRow]:
     """Every request of `lane` from step `first` on, oldest first."""
     found = db.all(
         "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
-        " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost"
+        " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached"
         " FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ? AND r.step >= ? ORDER BY r.step",
         lane,
         first,
@@ -92,7 +92,7 @@ def rows(db: Database, lane: int, first: int = 1) -> list[RequestRow]:
     arguments = {blob: blobs.get_json(db, blob) for blob in {row[3] for row in found}}
     return [
         RequestRow(
-            Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6]),
+            Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6], row[15]),
             None if row[7] is None else Usage(*row[9:15]), row[7], bool(row[8]), lane,
         )
         for row in found

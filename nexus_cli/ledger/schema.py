@@ -100,7 +100,22 @@ _STARTED_AT = (
     "UPDATE started SET entry = CAST(substr(call, 2) AS INTEGER)",  # call ids begin with a letter and their entry
 )
 
-STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT)
+_MEMOS = (
+    """CREATE TABLE memos (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, lane INTEGER NOT NULL REFERENCES lanes ON DELETE CASCADE,
+        entry INTEGER NOT NULL, kind TEXT NOT NULL, at TEXT NOT NULL, blob INTEGER NOT NULL
+    ) STRICT""",
+    "CREATE INDEX memos_lane ON memos (lane, kind)",
+    """CREATE TABLE facts (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, slot TEXT NOT NULL, project TEXT NOT NULL, text TEXT NOT NULL,
+        state TEXT NOT NULL, at TEXT NOT NULL, changed TEXT NOT NULL, actor TEXT NOT NULL, session TEXT NOT NULL,
+        entry INTEGER NOT NULL, quote TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX facts_slot ON facts (slot, project, state)",
+    "ALTER TABLE requests ADD COLUMN cached INTEGER NOT NULL DEFAULT 0",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS)
 """Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
 
 

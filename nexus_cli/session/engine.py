@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
+from nexus_cli.context.groups import is_request
 from nexus_cli.context.lane import Frame, Lane
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
@@ -86,6 +87,12 @@ class Engine:
     def lane(self) -> Lane:
         """The lane of the turn."""
         return self.context.lane
+
+    @property
+    def asked(self) -> str:
+        """What the person said last in this lane, "" before they said anything."""
+        slots = reversed(self.lane.slots)
+        return next((s.message.content for s in slots if is_request((s,))), "")
 
     def expected(self) -> int:
         """Tokens that the next request is expected to take, at most."""

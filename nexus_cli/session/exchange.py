@@ -90,11 +90,12 @@ def _send(engine: Engine, cap: int, main: bool) -> Request:
         sealed.wire.sha256,
         expected,
         stamp(engine.clock()),
+        _sent_before(engine),
     )
     lane.timeline.log.sending(manifest, sealed.fixed, sealed.head_lines)
     if main:
         engine.emit(event.StepStart(engine.step))
-        engine.emit(event.CacheExpect(_sent_before(engine)))
+        engine.emit(event.CacheExpect(manifest.cached))
     return Request(
         engine.model.info.name,
         sealed.wire.messages,

@@ -7,7 +7,6 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from nexus_cli.context.contributors import Sources, View, discover
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.lane import Frame
 from nexus_cli.context.manager import ContextConfig, ContextManager
@@ -22,7 +21,8 @@ from nexus_cli.core.services import Recall, Seen, TokenCounter
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
-from nexus_cli.session.frames import Frames, drop_of
+from nexus_cli.session.frames import Frames
+from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
@@ -46,19 +46,16 @@ def fresh_epoch(
     context = ContextManager(ContextConfig(budget.window, budget.window - budget.available), log, token_counter=counter)
     services: dict[type, Any] = {Recall: log, Seen: log, TokenCounter: counter}
     registry = ToolRegistry(() if options.no_tools else None, services)
-    gatherer = Gatherer(
-        {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
-        Sources.of(options.cwd, moment),
-        View.of(info.name, recipe.name, budget, counter.count),
-        lambda line: None,
-        drop_of(log, local_now),
-    )
+    gathers = gatherer(
+        options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=moment,
+        failed=lambda line: None,
+    )  # fmt: skip
     rules = rules_for(info.provider, info.name).dumps()
     frames = Frames(
-        gatherer, Model(info, _Nobody(), options.effort), rules, registry.get_definitions(), context.system_cost,
+        gathers, Model(info, _Nobody(), options.effort), rules, registry.get_definitions(), context.system_cost,
         context.tools_cost,
     )  # fmt: skip
-    frame, event = _finished(_both(frames, gatherer))
+    frame, event = _finished(_both(frames, gathers))
     context.lane.reframe(frame)
     return context.lane.epoch, event, log, counter
 

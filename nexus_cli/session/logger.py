@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.clock import Clock, local_now, stamp
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.paths import places, project
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
@@ -129,6 +129,14 @@ class SessionLogger:
     def drop(self, drop: Drop) -> None:
         """Record something left out."""
         self.ledger.record_drop(self.lane, drop)
+
+    def memo(self, memo: Memo) -> None:
+        """Record something about the lane."""
+        self.ledger.record_memo(self.lane, memo)
+
+    def memos(self, kind: str) -> list[Memo]:
+        """All memos of one kind, oldest first."""
+        return self.ledger.memos(self.lane, kind)
 
     # What a lane goes on from
 

@@ -18,26 +18,27 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
-from nexus_cli.core.message import Role
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.trigger import Trigger
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.acts import Act
+from nexus_cli.session.acts.compaction import compaction
 from nexus_cli.session.admit import admit, fitted, kept
-from nexus_cli.session.compact import compact
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Deferred
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
+from nexus_cli.session.outcome import outcome
 from nexus_cli.session.parts import Parts, bare_parts
 from nexus_cli.session.record import Record
 from nexus_cli.session.reports.result import result
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
-from nexus_cli.session.turn import renew, steered, turn
+from nexus_cli.session.turn import steered, turn
 from nexus_cli.session.unhurried import unhurried
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -167,7 +168,7 @@ class Session:
                 ended = ended or isinstance(event_, event.TurnEnd)
                 yield event_
         if not ended:  # stopped before its first step, or while it settled
-            yield event.TurnEnd(self._outcome(first, self._stopped()))
+            yield event.TurnEnd(outcome(self._parts, first, self._stopped()))
 
     async def _stream(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[Event, None]:
         """The events of `work`, which runs in a task that `cancel` and the time limit reach."""
@@ -229,27 +230,40 @@ class Session:
         """Stop the running turn; finished work is kept and open calls are settled."""
         self._control.stop("cancel")
 
+    async def act(self, act: Act) -> AsyncIterator[Event]:
+        """Do something to the session that is no turn (`nexus_cli.session.acts`); the events say how it goes.
+
+        Like a turn it is stopped by `cancel` and bounded by the limits. Ends in `NexusError` where it failed; kind
+        `aborted` when it was stopped, with the window as it was.
+        """
+        problem: list[NexusError] = []
+
+        async def work() -> None:
+            try:
+                await self._open(self._parts.engine)
+                await act(self._parts)
+            except NexusError as error:
+                problem.append(error)
+            except asyncio.CancelledError:
+                problem.append(self._stopped())
+
+        async with aclosing(self._stream(work())) as events:
+            async for event_ in events:
+                yield event_
+        if problem:
+            raise problem[0]
+
     async def compact(self, instructions: str = "") -> list[Event]:
         """Compact on command; the events say how it went. `cancel` stops it and leaves the window as it was."""
-        return [event_ async for event_ in self._stream(self._compact(instructions))]
-
-    async def _compact(self, instructions: str) -> None:
-        engine = self._parts.engine
-        counted = engine.lane.counted
-        why = "interrupted"
+        counted = self._parts.engine.lane.counted
+        events: list[Event] = []
         try:
-            await self._open(engine)
-            if isinstance(engine.lane.next_step(), Dispatch):
-                why = "a call waits for its result: go on first"
-            else:
-                await renew(engine)
-                await compact(engine, "command", engine.compact.to, instructions)
-                return
+            async for event_ in self.act(compaction(instructions)):
+                events.append(event_)
         except NexusError as error:
-            why = error.message
-        except asyncio.CancelledError:
-            pass
-        engine.emit(event.CompactionDone(False, counted, counted, why))
+            why = "interrupted" if error.kind == "aborted" else error.message
+            events.append(event.CompactionDone(False, counted, counted, why))
+        return events
 
     def result(self, outcome: Outcome) -> dict[str, Any]:
         """The object of interface.md section 6."""
@@ -287,7 +301,7 @@ class Session:
             await steered(engine)
         except NexusError as problem:
             error = error or problem
-        emit(event.TurnEnd(self._outcome(first, error)))
+        emit(event.TurnEnd(outcome(self._parts, first, error)))
 
     async def _begin(self, engine: Engine, trigger: Trigger) -> int:
         """Everything up to the person's words in the window; the newest entry before them."""
@@ -325,26 +339,3 @@ class Session:
             why = f"{seconds} s have passed"
             return NexusError("limit", "limit timeout reached", why, "Go on with a higher --timeout")
         return NexusError("aborted", "stopped", "the turn was interrupted; what was done is kept")
-
-    def _outcome(self, first: int, error: NexusError | None) -> Outcome:
-        engine = self._parts.engine
-        text, finish = "", error.kind if error else "stop"
-        for slot in reversed(engine.lane.slots):
-            if slot.entry <= first:
-                break
-            if slot.message.role is Role.ASSISTANT:
-                text = slot.message.content
-                break
-        told = {"kind": error.kind, "message": error.message, "hint": error.hint} if error else None
-        return Outcome(
-            ok=error is None,
-            exit=error.exit_status if error else 0,
-            text=text,
-            finish=finish,
-            error=told,
-            steps=engine.spending.steps,
-            usage=engine.spending.usage,
-            seconds=round(engine.spending.seconds, 3),
-            denied=tuple(self._parts.dispatcher.denied),
-            changed=tuple(self._parts.dispatcher.changed),
-        )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nexus_cli.context.timeline import MemoryLog
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration, Fixed, Log
 from nexus_cli.core.transcript import transcript
@@ -154,6 +154,16 @@ class SteadyLog:
     def drop(self, drop: Drop) -> None:
         """See `Log`."""
         self._try(lambda: self.logger.drop(drop), lambda memory: memory.drop(drop))
+
+    def memo(self, memo: Memo) -> None:
+        """See `Log`."""
+        self._try(lambda: self.logger.memo(memo), lambda memory: memory.memo(memo))
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        """See `Log`."""
+        kept = self._memory.memos(kind) if self._memory else ()
+        found: list[Memo] = self._asked(lambda: self.logger.memos(kind), [])
+        return [*found, *kept]
 
     def drops(self) -> list[Drop]:
         """Everything left out in the session so far, oldest first."""

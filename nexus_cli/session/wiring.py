@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.context.contributors import Sources, View, discover
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.manager import ContextConfig, ContextManager
@@ -39,7 +38,8 @@ from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
-from nexus_cli.session.frames import Frames, drop_of
+from nexus_cli.session.frames import Frames
+from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.opening import chosen_session, hold, in_memory, known_model, needs_ledger, open_ledger
 from nexus_cli.session.options import Options, limit_layers
@@ -182,10 +182,10 @@ class _Wiring:
         context = self._context(log, budget, counter)
         services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter}
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
-        gatherer = self._gatherer(log, budget, counter, lambda: engine)
+        gathers = self._gatherer(log, budget, counter, lambda: engine)
         rules = rules_for(info.provider, info.name).dumps()
         frames = Frames(
-            gatherer, model, rules, registry.get_definitions(), context.system_cost, context.tools_cost
+            gathers, model, rules, registry.get_definitions(), context.system_cost, context.tools_cost
         )
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.name)), self.settings.compact, self.clock, ignore,
@@ -227,17 +227,19 @@ class _Wiring:
     def _gatherer(
         self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, engine: Callable[[], Engine]
     ) -> Gatherer:
-        return Gatherer(
-            {name: contributor for name, contributor in discover().items() if self.recipe.admits(name)},
-            Sources.of(
-                self.options.cwd,
-                datetime.fromisoformat(self._root().created).astimezone(),
-                clock=self.clock,
-                notices=lambda: engine().notices,
-            ),
-            View.of(self.info.name, self.recipe.name, budget, counter.count),
-            lambda line: engine().emit(event.Notice(line)),
-            drop_of(log, self.clock),
+        return gatherer(
+            self.options,
+            self.info,
+            self.recipe,
+            budget,
+            count=counter.count,
+            log=log,
+            clock=self.clock,
+            started=datetime.fromisoformat(self._root().created).astimezone(),
+            failed=lambda line: engine().emit(event.Notice(line)),
+            notices=lambda: engine().notices,
+            about=lambda: engine().asked,
+            base=lambda: engine().lane.epoch.base,
         )
 
     async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog) -> None:

@@ -41,7 +41,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         'allow = "edit"\ntools = ["grep"]',
     )
     limits = Limits(3, 1000, 0.5, 60, "edit", frozenset({"grep"}))
-    assert recipe == Recipe("mine", "d", ("rules", "clock"), limits, True)
+    assert recipe == Recipe("mine", "d", ("rules", "clock"), limits=limits, signals=True)
     assert recipe.admits("rules")
     assert not recipe.admits("notices")
 

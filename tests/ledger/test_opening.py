@@ -186,13 +186,13 @@ def test_an_older_ledger_is_brought_forward_step_by_step(
     first.append(info.main_lane, make.user(1))
     first.close()
     steps = len(schema.STEPS)
-    bad = ("CREATE TABLE facts (text TEXT) STRICT", "INSERT INTO nowhere VALUES (1)")
+    bad = ("CREATE TABLE novelties (text TEXT) STRICT", "INSERT INTO nowhere VALUES (1)")
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ("ALTER TABLE sessions ADD COLUMN mood TEXT",), bad))
     with pytest.raises(NexusError):
         Ledger.open(path)
     with sqlite3.connect(path) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        assert schema.version(connection) == steps + 1 and "facts" not in tables
+        assert schema.version(connection) == steps + 1 and "novelties" not in tables
     connection.close()
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS[: steps + 1], bad[:1]))
     ledger = Ledger.open(path)

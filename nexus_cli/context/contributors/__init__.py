@@ -19,6 +19,8 @@ from nexus_cli.context.section import Layer, Section
 from nexus_cli.context.sysinfo import Host
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.goal import Goal
+from nexus_cli.core.memory import Facts
 
 MOST_INSTRUCTIONS = 16_384
 """Tokens of all instruction layers together, and at most a quarter of the budget (design section 1)."""
@@ -30,6 +32,21 @@ Value: TypeAlias = Any
 def nothing() -> Sequence[str]:
     """No notices."""
     return ()
+
+
+def no_goals() -> Sequence[Goal]:
+    """No goals."""
+    return ()
+
+
+def nobody_spoke() -> str:
+    """Nothing was said yet."""
+    return ""
+
+
+def from_the_start() -> int:
+    """The epoch shows everything."""
+    return 0
 
 
 def no_notices(value: Value) -> Sequence[str]:
@@ -51,6 +68,14 @@ class Sources:
     notices: Callable[[], Sequence[str]] = nothing
     """The lines that are queued for the model. Reading does not take them away: who queued them knows when they
     were sent."""
+    about: Callable[[], str] = nobody_spoke
+    """What the person said last: what memory has to matter for."""
+    base: Callable[[], int] = from_the_start
+    """The last entry that the epoch's head accounts for: what happened up to it the model may not see any more."""
+    facts: Facts | None = None
+    """What is remembered; None where there is no memory."""
+    goals: Callable[[], Sequence[Goal]] = no_goals
+    """The session's goals and their steps, in order."""
 
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:

@@ -1,0 +1,78 @@
+"""Facts: what is remembered from one session to another, in seed E's three slots, and the seam to where they are kept.
+
+A fact that the person did not say themselves is a proposal until they accept it: text from tools and models must not
+become a standing instruction by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+
+class MemorySlot(StrEnum):
+    """Whom a fact is about."""
+
+    USER = "user"
+    """The person: holds in every project."""
+    PROJECT = "project"
+    """This project, see `nexus_cli.core.paths.project`."""
+    AGENT = "agent"
+    """What the agent learned about its own work: lessons, conventions (seed D's journal)."""
+
+
+class FactState(StrEnum):
+    """Whether a fact counts."""
+
+    KEPT = "kept"
+    PROPOSED = "proposed"
+    """Waits for the person; never in a request."""
+    FORGOTTEN = "forgotten"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing remembered."""
+
+    id: str
+    """`m1`, `m2`, ... in a ledger."""
+    slot: MemorySlot
+    text: str
+    at: str
+    """When it was stored: ISO 8601, UTC."""
+    state: FactState
+    actor: str
+    """Whose entry it comes from: `person`, `agent`, `tool:NAME` or `nexus`."""
+    session: str
+    """Id of the session that it comes from; "" when the person typed it outside of one."""
+    entry: int
+    """The entry that it comes from; 0 when there is none."""
+    quote: str = ""
+    """The words of that entry on which it rests."""
+    project: str = ""
+    """Folder of the project; "" in the slots that hold everywhere."""
+
+
+@runtime_checkable
+class Facts(Protocol):
+    """The facts that a session may read and write: those of the person, of its project and of the agent."""
+
+    def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
+        """Store a fact. It is kept at once where `quote` stands verbatim in an entry of the person in this session and
+        carries the fact; else it is a proposal. The same text in the same slot again gives the fact that is there.
+        `ValueError` for a text that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored."""
+        ...
+
+    def forget(self, fact_id: str) -> Fact | None:
+        """Take a fact back; None when there is none of this id here."""
+        ...
+
+    def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
+        """The kept facts that fit `text` best, the best first; all slots when none is named. With "" the newest."""
+        ...
+
+    def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
+        """The kept facts of one slot that matter for what the person just said; none when nothing fits."""
+        ...

@@ -1,0 +1,31 @@
+"""Memos: what is known of a lane beside its entries. Only added to; a fork knows those of before the fork."""
+
+from __future__ import annotations
+
+import json
+
+from nexus_cli.core.entry import Memo
+from nexus_cli.ledger import blobs, lanes
+from nexus_cli.ledger.database import Database
+
+
+def record(db: Database, lane: int, memo: Memo) -> None:
+    """Record `memo`; inside a transaction."""
+    lanes.session_of(db, lane)
+    blob = blobs.put_text(db, json.dumps(dict(memo.value), ensure_ascii=False))
+    db.run(
+        "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)",
+        lane, memo.entry, memo.kind, memo.at, blob,
+    )  # fmt: skip
+
+
+def read(db: Database, lane: int, kind: str) -> list[Memo]:
+    """The memos of one kind that `lane` knows, oldest first."""
+    found: list[Memo] = []
+    for segment in reversed(lanes.ancestry(db, lane)):
+        rows = db.all(
+            "SELECT at, entry, blob FROM memos WHERE lane = ? AND kind = ? AND entry <= ? ORDER BY key",
+            segment.lane, kind, segment.last,
+        )  # fmt: skip
+        found.extend(Memo(kind, row[0], row[1], dict(blobs.get_json(db, row[2]))) for row in rows)
+    return found

@@ -1,0 +1,16 @@
+"""What can be done to a session beside a turn: one file for each, a function that gives an `Act`.
+
+`Session.act` runs it as it runs a turn: with events, stopped by `cancel`. An act gets the session's parts and nothing
+else; what it changes it changes through the engine's lane, and what it leaves behind are memos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from nexus_cli.session.parts import Parts
+
+Act: TypeAlias = "Callable[[Parts], Awaitable[None]]"
+"""Raises `NexusError` for what the person can mend; emits through `parts.engine`."""

@@ -1,0 +1,23 @@
+"""Compaction on command."""
+
+from __future__ import annotations
+
+from nexus_cli.context.groups import Dispatch
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.acts import Act
+from nexus_cli.session.compact import compact
+from nexus_cli.session.parts import Parts
+from nexus_cli.session.turn import renew
+
+
+def compaction(instructions: str) -> Act:
+    """Sum up older history; `instructions` tell the summary what to keep."""
+
+    async def act(parts: Parts) -> None:
+        engine = parts.engine
+        if isinstance(engine.lane.next_step(), Dispatch):
+            raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
+        await renew(engine)
+        await compact(engine, "command", engine.compact.to, instructions)
+
+    return act
