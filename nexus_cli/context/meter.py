@@ -1,25 +1,29 @@
 """How many tokens a request will take: our count, anchored on what the provider reported (design pitfalls).
 
 One factor per model turns counted tokens into reported ones; it is learned from reports and from overflow messages,
-and stored. Only what was not sent yet is an estimate. A report that is no believable count of what was sent is passed
+and stored. Only what was not sent yet is an estimate; of that the factor is refined by kind of content, see
+`nexus_cli.context.factors`. A report that is no believable count of what was sent is passed
 over, and the known error is the largest of the recent misses: it fades with every report that is nearer, so that one
 odd report is outlived (law 2).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from nexus_cli.context.factors import Factors
+from nexus_cli.context.kinds import Profile, tokens
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
 """Assumed until `ENOUGH` reports."""
 ENOUGH = 5
-LEAST, MOST = 0.5, 2.5
 FADING = 0.9
 """What is left of the known error after one more report: half of it after seven, a tenth after twenty-two."""
 ROUNDING = 2
 """Tokens that rounding may add to an estimate."""
+LEAST, MOST = 0.5, 2.5
 SMALL = 200
 """Counts below this teach nothing: fixed overhead drowns the factor."""
 
@@ -40,6 +44,9 @@ class Meter:
     def __init__(self, calibration: Calibration | None = None) -> None:
         self.calibration = calibration or Calibration()
         self.anchor: Anchor | None = None
+        self.since: Callable[[int], Profile] | None = None
+        """What stands in the window after an entry, by kind; None: one factor is used for all of it."""
+        self._factors = Factors.of(self.calibration.factor, self.calibration.kinds)
 
     @property
     def basis(self) -> str:
@@ -55,8 +62,16 @@ class Meter:
         """Expected tokens of a request of which we count `counted` in all."""
         factor = self.calibration.factor
         if self.anchor:
-            return self.anchor.reported + round(factor * (counted - self.anchor.counted))
+            return self.anchor.reported + round(self._added(self.anchor, counted))
         return round(factor * counted)
+
+    def _added(self, anchor: Anchor, counted: int) -> float:
+        """Expected tokens of what came after the anchor: by kind, where what is counted is what the window shows."""
+        added = counted - anchor.counted
+        profile = self.since(anchor.last) if self.since and added > 0 else None
+        if profile is None or not (shown := tokens(profile)):
+            return self.calibration.factor * added
+        return self._factors.estimate(profile) * added / shown
 
     def upper(self, counted: int) -> int:
         """The estimate plus its known error: what has to fit."""
@@ -83,16 +98,33 @@ class Meter:
         our count knows only roughly) it anchors this epoch and says nothing of the next.
         """
         estimate = self.estimate(counted)
+        before = self.anchor
         if not self.anchored(last, counted, reported):
             return None
+        if before is not None and teaches:
+            self._refine(before, last, reported - before.reported)
         if counted < SMALL or not teaches:
             return None
         old = self.calibration
         miss = min(1.0, abs(reported - estimate) / reported) if old.reports else 0.0
+        factor = _bounded(reported / counted)
+        if before is None and not old.kinds:  # nothing is known of single kinds yet: all begin at the model's factor
+            self._factors = Factors.of(factor)
+        worst = max(old.worst * FADING, miss)
         self.calibration = replace(
-            old, factor=_bounded(reported / counted), reports=old.reports + 1, worst=max(old.worst * FADING, miss)
+            old, factor=factor, reports=old.reports + 1, worst=worst, kinds=self._factors.values
         )
         return self.calibration
+
+    def _refine(self, before: Anchor, last: int, reported: int) -> None:
+        """Learn the factors of the kinds in what was added since the report `before`."""
+        if self.since is None:
+            return
+        after = self.since(last)
+        added = tuple(one - two for one, two in zip(self.since(before.last), after, strict=True))
+        counted = tokens(added)
+        if counted > 0 and reported > 0:
+            self._factors = self._factors.learned(added, reported)
 
     def overflowed(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
         """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
@@ -112,7 +144,7 @@ class Meter:
     def fork(self) -> Meter:
         """A meter that knows what this one knows and learns apart."""
         other = Meter(self.calibration)
-        other.anchor = self.anchor
+        other.anchor, other._factors = self.anchor, self._factors
         return other
 
     def forget(self) -> None:

@@ -119,6 +119,8 @@ class Calibration:
     """The largest relative error seen since, as a share."""
     window: int = 0
     """The provider's window in tokens as a refusal named it; 0 when none did."""
+    kinds: tuple[float, ...] = ()
+    """The factor by kind of content, see `nexus_cli.context.kinds`; empty before anything was learned of them."""
 
 
 class Calibrations(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from nexus_cli.core.services import Calibration
 from nexus_cli.ledger.database import Database
 
@@ -11,16 +13,17 @@ _DIGEST = 16
 
 def calibration(db: Database, model: str) -> Calibration:
     """What was learned of `model`; the neutral value when nothing was."""
-    row = db.one("SELECT factor, reports, worst, window FROM calibrations WHERE model = ?", model)
-    return Calibration(*row) if row else Calibration()
+    row = db.one("SELECT factor, reports, worst, window, kinds FROM calibrations WHERE model = ?", model)
+    return Calibration(*row[:4], tuple(json.loads(row[4]))) if row else Calibration()
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:
     """Store what was learned; in one transaction."""
     with db.write():
         db.run(
-            "INSERT OR REPLACE INTO calibrations VALUES (?, ?, ?, ?, ?)",
-            model, value.factor, value.reports, value.worst, value.window,
+            "INSERT OR REPLACE INTO calibrations (model, factor, reports, worst, window, kinds)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            model, value.factor, value.reports, value.worst, value.window, json.dumps(value.kinds),
         )  # fmt: skip
 
 

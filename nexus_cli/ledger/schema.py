@@ -113,6 +113,7 @@ _MEMOS = (
     ) STRICT""",
     "CREATE INDEX facts_slot ON facts (slot, project, state)",
     "ALTER TABLE requests ADD COLUMN cached INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE calibrations ADD COLUMN kinds TEXT NOT NULL DEFAULT '[]'",
 )
 
 STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.groups import is_request
+from nexus_cli.context.kinds import Profile, total
 from nexus_cli.context.lane import Frame, Lane
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
@@ -82,6 +83,13 @@ class Engine:
     """What the lane's newest answered request used."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
+
+    def __post_init__(self) -> None:
+        self.meter.since = self._since
+
+    def _since(self, entry: int) -> Profile:
+        """What stands in the window after an entry, by kind of content."""
+        return total(slot for slot in self.lane.tail if slot.entry > entry)
 
     @property
     def lane(self) -> Lane:
