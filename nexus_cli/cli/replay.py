@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
 import typer
 
 from nexus_cli.cli.options import MOST, Json, SessionKey
 from nexus_cli.cli.show import show, show_json
 from nexus_cli.cli.which_session import open_ledger, session_id
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.settings import Settings, load_settings
+from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
 from nexus_cli.ui.reports import replay_text
 
@@ -19,14 +24,32 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def replay(
     session: SessionKey = "",
     step: Annotated[int | None, typer.Option(min=1, max=MOST, metavar="N", help="Only request N, from 1.")] = None,
+    wire: Annotated[
+        bool, typer.Option("--wire", help="Also make the bodies again with litellm, and compare them. Sends nothing.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Rebuild the requests of a session and compare them byte for byte; exit 1 names the first line that differs."""
     ledger = open_ledger()
     found = session_id(ledger, session)
     value = check(ledger, found, step)
+    if wire:
+        value["wire"] = _wire(ledger, found, step)
+        value["ok"] = value["ok"] and not value["wire"]["differ"]
     if json:
         show_json({"version": 1, "session": found, **value})
     else:
         show(replay_text({"session": found, **value}))
     return 0 if value["ok"] else 1
+
+
+def _wire(ledger: Ledger, session: str, step: int | None) -> dict[str, Any]:
+    import asyncio  # noqa: PLC0415  (only for --wire)
+
+    from nexus_cli.session.replay_wire import check_wire  # noqa: PLC0415  (it loads the model library)
+
+    try:
+        settings = load_settings(places(), defaults(), os.environ).settings
+    except NexusError:
+        settings = Settings()  # what was sent does not depend on today's settings, but for a window that they name
+    return asyncio.run(check_wire(ledger, session, settings, step))

@@ -69,7 +69,9 @@ class MemoryLog:
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """See `Log`."""
 
-    def replied(self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool) -> None:
+    def replied(
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    ) -> None:
         """See `Log`."""
         if entry is not None:
             self.append(entry)

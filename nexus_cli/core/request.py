@@ -86,7 +86,15 @@ class RetryDelta:
     why: str
 
 
-Delta = TextDelta | ThinkingDelta | CallDelta | OpaqueDelta | UsageDelta | FinishDelta | RetryDelta
+@dataclass(frozen=True, slots=True)
+class SentDelta:
+    """What went over the wire for this answer; comes last, if at all."""
+
+    body: str
+    """The library with its version, and the SHA-256 of the body that it made: `litellm 1.2.3 0a1b...`."""
+
+
+Delta = TextDelta | ThinkingDelta | CallDelta | OpaqueDelta | UsageDelta | FinishDelta | RetryDelta | SentDelta
 
 
 class Provider(Protocol):

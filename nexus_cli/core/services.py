@@ -49,8 +49,11 @@ class Log(Protocol):
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """Record how request `step` ended and what it used; `reported` is False when the provider gave no usage."""
 
-    def replied(self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool) -> None:
-        """`append` of what request `step` was answered with, if it is worth an entry, and `received`, in one commit."""
+    def replied(
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    ) -> None:
+        """`append` of what request `step` was answered with, if it is worth an entry, and `received`, in one commit;
+        `sent` is what went over the wire, see `nexus_cli.core.request.SentDelta`."""
 
     def next_drop(self) -> str:
         """A new drop id, unique in the session."""

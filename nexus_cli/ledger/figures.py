@@ -14,7 +14,7 @@ _DIGEST = 16
 def calibration(db: Database, model: str) -> Calibration:
     """What was learned of `model`; the neutral value when nothing was."""
     row = db.one("SELECT factor, reports, worst, window, kinds FROM calibrations WHERE model = ?", model)
-    return Calibration(*row[:4], tuple(json.loads(row[4]))) if row else Calibration()
+    return Calibration(row[0], row[1], row[2], row[3], tuple(json.loads(row[4]))) if row else Calibration()
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:

@@ -198,13 +198,13 @@ class Ledger:
         self.replied(lane, None, step, usage, finish, reported)
 
     def replied(
-        self, lane: int, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool
+        self, lane: int, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
         """`append` and `received` in one transaction."""
         with self._db.write():
             if entry is not None:
                 entries.append(self._db, lane, entry)
-            requests.received(self._db, lane, step, usage, finish, reported)
+            requests.received(self._db, lane, step, usage, finish, reported, sent)
 
     def step(self, lane: int) -> int:
         """How many requests the lane has sent."""

@@ -24,6 +24,8 @@ class RequestRow:
     reported: bool
     """The provider gave the usage; otherwise it is our estimate."""
     lane: int
+    sent: str = ""
+    """The library that made the body, its version, and the body's SHA-256; "" when the transport did not show it."""
 
 
 def sending(db: Database, lane: int, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
@@ -47,7 +49,9 @@ def sending(db: Database, lane: int, manifest: Manifest, fixed: Sequence[Fixed],
         db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
 
-def received(db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool) -> None:
+def received(
+    db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+) -> None:
     """Record how request `step` ended; inside a transaction.
 
     `ValueError` when it was not sent or has ended otherwise before.
@@ -64,8 +68,8 @@ def received(db: Database, lane: int, step: int, usage: Usage, finish: str, repo
         raise ValueError(f"request {step} " + ("was not sent" if row is None else "has ended before"))
     db.run(
         "UPDATE requests SET finish = ?, reported = ?, input = ?, output = ?, cache_read = ?, cache_write = ?,"
-        " reasoning = ?, cost = ? WHERE lane = ? AND step = ?",
-        *value, lane, step,
+        " reasoning = ?, cost = ?, sent = ? WHERE lane = ? AND step = ?",
+        *value, sent, lane, step,
     )  # fmt: skip
     sessions.spent(db, lanes.session_of(db, lane), usage)
 
@@ -84,7 +88,7 @@ def rows(db: Database, lane: int, first: int = 1) -> list[RequestRow]:
     """Every request of `lane` from step `first` on, oldest first."""
     found = db.all(
         "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
-        " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached"
+        " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent"
         " FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ? AND r.step >= ? ORDER BY r.step",
         lane,
         first,
@@ -93,7 +97,7 @@ def rows(db: Database, lane: int, first: int = 1) -> list[RequestRow]:
     return [
         RequestRow(
             Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6], row[15]),
-            None if row[7] is None else Usage(*row[9:15]), row[7], bool(row[8]), lane,
+            None if row[7] is None else Usage(*row[9:15]), row[7], bool(row[8]), lane, row[16],
         )
         for row in found
     ]  # fmt: skip

@@ -113,6 +113,7 @@ _MEMOS = (
     ) STRICT""",
     "CREATE INDEX facts_slot ON facts (slot, project, state)",
     "ALTER TABLE requests ADD COLUMN cached INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE requests ADD COLUMN sent TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE calibrations ADD COLUMN kinds TEXT NOT NULL DEFAULT '[]'",
 )
 

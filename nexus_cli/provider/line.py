@@ -11,6 +11,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from hashlib import sha256
 from typing import Any, Final
 
 from nexus_cli.core.errors import ProviderError
@@ -70,6 +71,15 @@ class Line:
                 chunk: object = await anext(self.chunks, END)
             if chunk is not None:
                 return chunk
+
+    @property
+    def sent(self) -> str:
+        """SHA-256 of the body of the request that was answered; "" where the transport does not show it."""
+        for response in self._responses:
+            body = getattr(getattr(response, "request", None), "content", None)
+            if isinstance(body, bytes) and body:
+                return sha256(body).hexdigest()
+        return ""
 
     @property
     def invented(self) -> bool:

@@ -16,12 +16,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.request import Delta, ModelInfo, Request
+from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.provider.arguments import WALKED, arguments
 from nexus_cli.provider.chunks import Reading
 from nexus_cli.provider.endpoint import Endpoint, endpoint
 from nexus_cli.provider.failures import failure
 from nexus_cli.provider.hints import hint_for
+from nexus_cli.provider.library import library
 from nexus_cli.provider.line import END, Line, note_response
 from nexus_cli.provider.names import split
 from nexus_cli.provider.offline import offline, quiet
@@ -138,6 +139,8 @@ class LitellmBackend:
                     line.answered = True
                     for delta in reading.read(chunk):
                         yield delta
+            if sent := line.sent:
+                yield SentDelta(f"{library()} {sent}")
             if line.invented:
                 return
             for delta in reading.end():

@@ -17,6 +17,7 @@ from nexus_cli.core.request import (
     FinishDelta,
     OpaqueDelta,
     RetryDelta,
+    SentDelta,
     TextDelta,
     ThinkingDelta,
     UsageDelta,
@@ -47,6 +48,8 @@ class Reply:
     """`stop`, `tool_calls`, `length`, `refused`, `none` (no finish reason) or `empty`."""
     problem: str
     """One line about what is wrong with the answer, or ""."""
+    sent: str = ""
+    """What went over the wire, see `SentDelta`; "" when nobody said."""
 
 
 class Fold:
@@ -62,6 +65,7 @@ class Fold:
         self._thoughts = Thoughts(provider)
         self._usage: Usage | None = None
         self._reason: str | None = None
+        self._sent = ""
 
     def feed(self, delta: Delta) -> None:
         """Takes the next delta."""
@@ -76,6 +80,8 @@ class Fold:
                 self._usage = usage
             case FinishDelta(reason):
                 self._reason = reason
+            case SentDelta(body):
+                self._sent = body
             case ThinkingDelta() | RetryDelta():
                 pass
             case _:
@@ -91,7 +97,7 @@ class Fold:
             self._calls.merge_equal()
         calls = () if outcome == "refused" else self._named()
         message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
-        return Reply(message, self._usage, outcome, self._problem(outcome))
+        return Reply(message, self._usage, outcome, self._problem(outcome), self._sent)
 
     def partial(self) -> Message:
         """The message so far, for a stream that was interrupted: its text, no half calls, no half thinking."""

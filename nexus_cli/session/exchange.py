@@ -129,7 +129,7 @@ def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
     elif reply.finish in ("none", "refused"):
         message = _marked(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or reply.message.content else None
-    _record(engine, kept, usage, reply.finish, reply.usage is not None)
+    _record(engine, kept, usage, reply.finish, reply.usage is not None, reply.sent)
     if main:
         engine.last_usage = usage
         engine.emit(event.CacheResult(expected, usage.cache_read, usage.cache_write))
@@ -171,11 +171,13 @@ def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str, began: bool) 
     return _record(engine, _marked(message, mark) if message.content else None, usage, why, False)
 
 
-def _record(engine: Engine, message: Message | None, usage: Usage, finish: str, reported: bool) -> Entry | None:
+def _record(
+    engine: Engine, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
+) -> Entry | None:
     """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
 
     def replied(entry: Entry | None) -> None:
-        engine.lane.timeline.log.replied(entry, engine.step, usage, finish, reported)
+        engine.lane.timeline.log.replied(entry, engine.step, usage, finish, reported, sent)
 
     if message is not None:
         return engine.lane.append(Kind.ASSISTANT, message, "agent", replied)

@@ -118,9 +118,11 @@ class SessionLogger:
         """Record how request `step` ended and what it used."""
         self.ledger.received(self.lane, step, usage, finish, reported)
 
-    def replied(self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool) -> None:
+    def replied(
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    ) -> None:
         """Record a reply, and how its request ended, in one commit."""
-        self.ledger.replied(self.lane, entry, step, usage, finish, reported)
+        self.ledger.replied(self.lane, entry, step, usage, finish, reported, sent)
 
     def next_drop(self) -> str:
         """A new drop id, unique in the session."""

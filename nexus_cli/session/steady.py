@@ -136,11 +136,13 @@ class SteadyLog:
             lambda memory: memory.received(step, usage, finish, reported),
         )
 
-    def replied(self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool) -> None:
+    def replied(
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    ) -> None:
         """See `Log`."""
         self._try(
-            lambda: self.logger.replied(entry, step, usage, finish, reported),
-            lambda memory: memory.replied(entry, step, usage, finish, reported),
+            lambda: self.logger.replied(entry, step, usage, finish, reported, sent),
+            lambda memory: memory.replied(entry, step, usage, finish, reported, sent),
         )
         if entry is not None and self._memory is None:
             self._split = entry.id

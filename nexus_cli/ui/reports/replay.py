@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nexus_cli.ui.reports.lines import Value, filled, plural
 
 ONE_LINE = 1 << 20
+FEW = 5
+"""So many steps are named."""
 
 
 def replay_text(value: Value, width: int = ONE_LINE) -> str:
@@ -16,4 +20,24 @@ def replay_text(value: Value, width: int = ONE_LINE) -> str:
         text = f"Session {session} has sent no request: there is nothing to compare."
     else:
         text = f"{plural(count, 'request')} of session {session} rebuilt: every line is as it was sent."
+    if "wire" in value:
+        text += " " + _wire(value["wire"])
     return "\n".join(filled(text, width))
+
+
+def _wire(value: Value) -> str:
+    """What `--wire` found, in one or a few sentences."""
+    compared = int(value["equal"]) + len(value["differ"])
+    if not compared:
+        parts = [f"No body could be compared ({value['library']})."]
+    else:
+        parts = [f"{value['equal']} of {compared} bodies, made by {value['library']}, equal what was sent."]
+    if value["differ"]:
+        parts.append(f"Different: {_steps(value['differ'])}.")
+    parts.extend(f"Not compared: {_steps(steps)}: {why}." for why, steps in value["skipped"].items())
+    return " ".join(parts)
+
+
+def _steps(steps: Sequence[int]) -> str:
+    named = ", ".join(map(str, steps[:FEW])) + (", ..." if len(steps) > FEW else "")
+    return f"{'request' if len(steps) == 1 else 'requests'} {named}"

@@ -1,0 +1,88 @@
+"""Replay down to the bytes: the requests of a session go through litellm again, to a catcher on loopback, and the
+bodies are compared with what was sent. Only the same version of litellm can make the same bytes; another one is named.
+
+The requests themselves are rebuilt from the ledger as `replay` does; nothing is sent to a provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nexus_cli.context.groups import arrange, flatten
+from nexus_cli.context.lane import slot_of
+from nexus_cli.context.render import Wire
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import Request
+from nexus_cli.core.settings import Settings
+from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.provider.library import library
+from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.windows import model_info
+from nexus_cli.provider.wire_again import Catcher, body_again
+
+NOBODY = "a key for nobody"
+
+
+async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
+    """How many bodies of the main lane are `equal`, which `differ` (by step), and why others were `skipped`.
+
+    `NexusError("usage", ...)` for a request that is not there.
+    """
+    lane = ledger.session(session).main_lane
+    equal, differ, skipped = 0, [], dict[str, list[int]]()
+    catcher = Catcher()
+    async with catcher as address:
+        through = LitellmBackend(
+            api_base=address, api_key=NOBODY, info=lambda name: model_info(name, settings.models)
+        )
+        try:
+            for row, request in _requests(ledger, lane, step):
+                made_by, _, digest = row.sent.rpartition(" ")
+                if why := _not_comparable(row, made_by):
+                    skipped.setdefault(why, []).append(row.manifest.step)
+                elif (now := await body_again(request, catcher, through)) == digest:
+                    equal += 1
+                elif now:
+                    differ.append(row.manifest.step)
+                else:
+                    skipped.setdefault("litellm made no body for it here", []).append(row.manifest.step)
+        finally:
+            await through.aclose()
+    return {"library": library(), "equal": equal, "differ": differ, "skipped": skipped}
+
+
+def _not_comparable(row: RequestRow, made_by: str) -> str:
+    if row.usage is None:
+        return "it never ended"
+    if not made_by:
+        return "its body was not recorded"
+    return "" if made_by == library() else f"it was made by {made_by}, here is {library()}"
+
+
+def _requests(ledger: Ledger, lane: int, step: int | None) -> Iterator[tuple[RequestRow, Request]]:
+    """Every request of the lane as the provider was handed it, rebuilt from the ledger."""
+    rows = ledger.manifests(lane)
+    if step is not None and step > len(rows):
+        raise NexusError("usage", f"--step {step}", f"{len(rows)} requests were sent", "Name one of them")
+    number, reached, previous = -1, 0, 0
+    wire: Wire | None = None
+    for row in rows:
+        manifest = row.manifest
+        if wire is None or manifest.epoch != number:
+            epoch = ledger.epoch(lane, manifest.epoch)
+            wire, number, reached, previous = Wire(epoch), epoch.id, epoch.base, 0
+            wire.extend(flatten(arrange(epoch.head)))
+        wire.extend(flatten(arrange(map(slot_of, ledger.read(lane, reached + 1, manifest.last)))))
+        reached = manifest.last
+        given = manifest.arguments
+        if step in (None, manifest.step):
+            yield (
+                row,
+                Request(
+                    str(given["model"]), tuple(wire.messages), epoch.tools, int(given["max_output"]),
+                    str(given.get("effort", "")), str(given.get("tool_choice", "auto")),
+                    str(given.get("cache_key", "")), previous,
+                ),
+            )  # fmt: skip
+        previous = len(wire.messages)

@@ -1,0 +1,75 @@
+"""Law 8 down to the bytes: the same version of litellm makes of a stored request the body that was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws.model import Habits, Model
+from laws.world import MODELS, World, outcome, say, the_ledger, world
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.replay_wire import check_wire
+
+QUIET = Habits(calls=0.7, broken=0.0, retry=0.0, odd=0.0, repeat=0.0, lines=60)
+
+
+def lived(around: World) -> str:
+    """Two turns, the second in a session that was opened anew."""
+
+    async def live() -> str:
+        session = ""
+        for words in ("first words", "then: ümläute, 上下文 and \x1b[31m"):
+            opened = around.open(session)
+            assert outcome(await say(opened, words)).error is None
+            session = opened.id
+            await opened.aclose()
+        return session
+
+    return asyncio.run(live())
+
+
+def checked(session: str, step: int | None = None) -> dict[str, Any]:
+    with the_ledger() as ledger:
+        return asyncio.run(check_wire(ledger, session, Settings(), step))
+
+
+@pytest.mark.parametrize("form", list(MODELS))
+def test_the_bodies_made_again_are_what_the_server_received(place: Path, form: str) -> None:
+    with world(place, Model(3, form, QUIET), form=form, steps=30) as around:
+        session = lived(around)
+        with the_ledger() as ledger:
+            rows = ledger.manifests(ledger.session(session).main_lane)
+        received = {hashlib.sha256(request.raw).hexdigest() for request in around.server.requests}
+        assert len(rows) >= 3
+        assert {row.sent.rpartition(" ")[2] for row in rows} == received
+        found = checked(session)
+        assert found["differ"] == [] and found["skipped"] == {}
+        assert found["equal"] == len(rows)
+        assert checked(session, 1)["equal"] == 1
+        assert len(around.server.requests) == len(received), "nothing was sent to the provider again"
+        with pytest.raises(NexusError, match="were sent"):
+            checked(session, 99)
+
+
+def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
+    with world(place, Model(4, "chat", QUIET), steps=30) as around:
+        session = lived(around)
+        with the_ledger() as ledger:
+            lane = ledger.session(session).main_lane
+            library = ledger.manifests(lane)[0].sent.rpartition(" ")[0]
+            for step, sent in ((1, f"{library} {'0' * 64}"), (2, f"litellm 0.0.1 {'0' * 64}"), (3, "")):
+                with ledger._db.write():
+                    ledger._db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = ?", sent, lane, step)
+        found = checked(session)
+        assert found["differ"] == [1]
+        assert found["skipped"] == {
+            f"it was made by litellm 0.0.1, here is {library}": [2],
+            "its body was not recorded": [3],
+        }
+        assert json.loads(json.dumps(found)) == found
