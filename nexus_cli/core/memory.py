@@ -6,10 +6,17 @@ become a standing instruction by itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
+
+from nexus_cli.core.message import sound
+
+LONGEST = 2_000
+"""Characters of one fact."""
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class MemorySlot(StrEnum):
@@ -53,6 +60,38 @@ class Fact:
     """The words of that entry on which it rests."""
     project: str = ""
     """Folder of the project; "" in the slots that hold everywhere."""
+    deleted: bool = False
+    """The session that it comes from is no longer there."""
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, in words."""
+        if not self.entry:
+            return "typed by the person" if self.actor == "person" else "merged from others"
+        if self.deleted:
+            return "a deleted session"
+        return f"session {self.session}, entry {self.entry}"
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A past session, as far as it is remembered by itself (seed E's episodic memory)."""
+
+    session: str
+    at: str
+    """When it was used last: ISO 8601, UTC."""
+    title: str
+    """Its name, else the person's first words."""
+
+
+def fact_text(text: str) -> str:
+    """`text` as a fact: sound, on one line. `ValueError` when it is empty or longer than `LONGEST`."""
+    line = " ".join(_CONTROLS.sub(" ", sound(text)).split())
+    if not line:
+        raise ValueError("a fact needs a text")
+    if len(line) > LONGEST:
+        raise ValueError(f"a fact has at most {LONGEST:,} characters, this one has {len(line):,}")
+    return line
 
 
 @runtime_checkable
@@ -66,13 +105,16 @@ class Facts(Protocol):
         ...
 
     def forget(self, fact_id: str) -> Fact | None:
-        """Take a fact back; None when there is none of this id here."""
+        """Take back a proposal or a fact of the agent slot; None when there is none of this id here. `ValueError` for
+        what the person stated or accepted: that is theirs to forget."""
         ...
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
-        """The kept facts that fit `text` best, the best first; all slots when none is named. With "" the newest."""
+        """The kept facts that fit `text` best, the best first; all slots when none is named. With "" the newest, with
+        an id that one."""
         ...
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
-        """The kept facts of one slot that matter for what the person just said; none when nothing fits."""
+        """The kept facts of one slot that matter for what the person just said, the best first; none when nothing fits.
+        Never raises."""
         ...

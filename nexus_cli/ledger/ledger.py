@@ -7,19 +7,24 @@ several threads, and one file by several processes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Episode
+from nexus_cli.core.seen import SeenFile
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import drops, entries, epochs, figures, forking, lanes, memos, purge, requests, sessions, traces
 from nexus_cli.ledger import search as searching
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.episodes import recent
+from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.holds import Hold
 from nexus_cli.ledger.opening import lock_folder, memory, on_disk
 from nexus_cli.ledger.requests import RequestRow
+from nexus_cli.ledger.said import said
 from nexus_cli.ledger.search import Found
 from nexus_cli.ledger.sessions import SessionInfo
 
@@ -30,6 +35,8 @@ class Ledger:
     def __init__(self, db: Database, path: Path | None, notices: list[str]) -> None:
         self._db = db
         self._holds: dict[str, Hold] = {}
+        self.facts = FactTable(db)
+        """What is remembered over sessions."""
         self.path = path
         """The file; None when it lives in memory."""
         self.notices = notices
@@ -94,6 +101,10 @@ class Ledger:
         """Where `text` occurs in the sessions of one folder or of all, the newest entry first."""
         return searching.search(self._db, text, folder, limit)
 
+    def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
+        """The last used sessions of a project, the newest first; neither session `without` nor what it came from."""
+        return recent(self._db, project, without, limit)
+
     def rename_session(self, session: str, name: str) -> None:
         """Give it another name; "" takes its name away."""
         sessions.rename(self._db, session, name)
@@ -108,6 +119,7 @@ class Ledger:
         if not self.hold(session):
             why = "another process is using it"
             raise NexusError("usage", f"session {session} cannot be deleted", why, "End that one first")
+        self.facts.let_go(session)
         freed = purge.delete(self._db, key)
         if session in self._holds:
             self._holds.pop(session).release(remove=True)
@@ -135,8 +147,9 @@ class Ledger:
         """Own a session no longer; one that nothing happened in is deleted."""
         held = self._holds.pop(session, None)
         try:
-            if not self.session(session).entries:
-                purge.delete(self._db, sessions.key_of(self._db, session))
+            key = sessions.key_of(self._db, session)
+            if not self.session(session).entries and sessions.untouched(self._db, key):
+                purge.delete(self._db, key)
         finally:
             if held is not None:
                 held.release()
@@ -231,6 +244,10 @@ class Ledger:
         key = epochs.known_key(self._db, lane, epoch_id)
         return epochs.head_lines(self._db, key), entries.lines(self._db, lane, epochs.base_of(self._db, key) + 1, last)
 
+    def said(self, lane: int, actor: str = "person") -> Iterator[tuple[int, str]]:
+        """Id and text of what an actor said in a lane, the newest first, each read when it is asked for."""
+        return said(self._db, lane, actor)
+
     # Drops
 
     def next_drop(self, session: str) -> str:
@@ -269,8 +286,8 @@ class Ledger:
         with self._db.write():
             memos.record(self._db, lane, memo)
 
-    def memos(self, lane: int, kind: str) -> list[Memo]:
-        """The memos of one kind that a lane knows, oldest first."""
+    def memos(self, lane: int, kind: str = "") -> list[Memo]:
+        """The memos of one kind that a lane knows, or of all kinds, oldest first."""
         return memos.read(self._db, lane, kind)
 
     # Files, tool starts, figures
@@ -286,6 +303,10 @@ class Ledger:
     def files(self, session: str) -> list[tuple[str, str]]:
         """Path and last use of every file that the session saw."""
         return traces.files(self._db, sessions.key_of(self._db, session))
+
+    def seen_files(self, session: str, most: int = 300) -> list[SeenFile]:
+        """The files that the session saw last, the newest first."""
+        return traces.seen_files(self._db, sessions.key_of(self._db, session), most)
 
     def start_call(self, lane: int, call_id: str, name: str, at: str) -> None:
         """Record that a tool is about to run; `NexusError("ledger", ...)` when it was started before."""

@@ -19,13 +19,13 @@ def record(db: Database, lane: int, memo: Memo) -> None:
     )  # fmt: skip
 
 
-def read(db: Database, lane: int, kind: str) -> list[Memo]:
-    """The memos of one kind that `lane` knows, oldest first."""
+def read(db: Database, lane: int, kind: str = "") -> list[Memo]:
+    """The memos of one kind that `lane` knows, or of all kinds, oldest first."""
     found: list[Memo] = []
     for segment in reversed(lanes.ancestry(db, lane)):
         rows = db.all(
-            "SELECT at, entry, blob FROM memos WHERE lane = ? AND kind = ? AND entry <= ? ORDER BY key",
+            "SELECT kind, at, entry, blob FROM memos WHERE lane = ? AND ? IN (kind, '') AND entry <= ? ORDER BY key",
             segment.lane, kind, segment.last,
         )  # fmt: skip
-        found.extend(Memo(kind, row[0], row[1], dict(blobs.get_json(db, row[2]))) for row in rows)
+        found.extend(Memo(row[0], row[1], row[2], dict(blobs.get_json(db, row[3]))) for row in rows)
     return found

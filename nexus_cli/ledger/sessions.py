@@ -97,6 +97,13 @@ def listing(db: Database, folder: str | None, limit: int, *, begun: bool = False
     return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
 
 
+def untouched(db: Database, key: int) -> bool:
+    """Whether nothing happened in any lane of a session: no entry, and nothing noted about it."""
+    tables = ("entries", "memos")
+    lanes_of = "SELECT id FROM lanes WHERE session = ?"
+    return not any(db.one(f"SELECT 1 FROM {table} WHERE lane IN ({lanes_of}) LIMIT 1", key) for table in tables)
+
+
 def find(db: Database, key: str) -> SessionInfo:
     """The session that `key` names: a whole id, the beginning of one, or a name.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.seen import SeenFile
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 
@@ -26,6 +27,14 @@ def files(db: Database, session: int) -> list[tuple[str, str]]:
     """Path and last use (`read`, `changed`) of every file the session saw, by path."""
     rows = db.all("SELECT path, how FROM files WHERE session = ? ORDER BY path", session)
     return [(row[0].decode("utf-8", "surrogatepass"), row[1]) for row in rows]
+
+
+def seen_files(db: Database, session: int, most: int) -> list[SeenFile]:
+    """The files that the session saw last, the newest first."""
+    rows = db.all(
+        "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?", session, most
+    )
+    return [SeenFile(row[0].decode("utf-8", "surrogatepass"), *row[1:]) for row in rows]
 
 
 def _bytes(path: str) -> bytes:

@@ -1,0 +1,118 @@
+"""`nexus memory list | add | accept | forget | search | consolidate`: what is remembered over sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from nexus_cli.cli.options import Json, Model, working_folder
+from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.tell import nearest
+from nexus_cli.cli.which_session import open_ledger
+from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import MemorySlot
+from nexus_cli.core.paths import places, project
+from nexus_cli.ledger import Ledger
+from nexus_cli.session import memory
+from nexus_cli.session.reports import memory as reports
+from nexus_cli.ui.reports import fact_text, memory_text
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="What is remembered over sessions.")
+SLOTS = tuple(map(str, MemorySlot))
+Id = Annotated[str, typer.Argument(metavar="ID", help="The fact's id, such as m12.")]
+Slot = Annotated[str, typer.Option("--slot", metavar="|".join(SLOTS), help="Whom it is about.")]
+Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.")]
+
+
+@app.command("list")
+def list_facts(everywhere: Everywhere = False, slot: Slot = "", json: Json = False) -> int:
+    """List the facts of this project, of you and of the agent; what waits for you comes first."""
+    value = reports.listing(open_ledger(), None if everywhere else _root(), _slots(slot))
+    _put(value, json, memory_text(value, columns()))
+    return 0
+
+
+@app.command("search")
+def search(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Words to look for.")],
+    everywhere: Everywhere = False,
+    slot: Slot = "",
+    json: Json = False,
+) -> int:
+    """Show the kept facts that fit some words, the best first."""
+    value = reports.search(open_ledger(), text, None if everywhere else _root(), _slots(slot))
+    _put(value, json, memory_text(value, columns()))
+    return 0
+
+
+@app.command("add")
+def add(
+    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="One short sentence.")],
+    slot: Slot = "project",
+    json: Json = False,
+) -> int:
+    """Keep a fact, in the project slot unless --slot says otherwise."""
+    (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
+    ledger = Ledger.open(places().ledger)
+    return _done(ledger, [memory.state(ledger, chosen, " ".join(text), _root(), _now())], "kept", json)
+
+
+@app.command("accept")
+def accept(
+    key: Annotated[str, typer.Argument(metavar="ID", help="A proposal's id, or all for those that are listed.")],
+    json: Json = False,
+) -> int:
+    """Let a proposal of the model count."""
+    ledger = open_ledger()
+    return _done(ledger, memory.accept(ledger, key, _root(), _now()), "kept", json)
+
+
+@app.command("forget")
+def forget(key: Id, json: Json = False) -> int:
+    """Remove a fact, and its text from the ledger. This cannot be undone."""
+    ledger = open_ledger()
+    return _done(ledger, [memory.forget(ledger, key, _now())], "forgotten", json)
+
+
+@app.command("consolidate")
+def consolidate(model: Model = "", json: Json = False) -> int:
+    """Let the model merge and clean up the facts of this project and of the agent; what changed is shown."""
+    from nexus_cli.cli import consolidate as work  # noqa: PLC0415  (the engine; the other commands need the ledger alone)
+
+    value = work.consolidate(model)
+    _put(value, json, work.changes_text(value, columns()))
+    return 0
+
+
+def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
+    ledger.close()
+    value = reports.value(facts, done=done)
+    _put(value, json, fact_text(value, columns()))
+    return 0
+
+
+def _put(value: Mapping[str, Any], json: bool, text: str) -> None:
+    if json:
+        show_json(value)
+    else:
+        show(text)
+
+
+def _slots(name: str) -> tuple[MemorySlot, ...]:
+    """The slot of this name, none for ""; `NexusError("usage", ...)` for another name."""
+    if name and name not in SLOTS:
+        near = nearest(name, SLOTS)
+        hint = f"The nearest is {near}" if near else "Give one of them"
+        raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it is one of {', '.join(SLOTS)}", hint)
+    return (MemorySlot(name),) if name else ()
+
+
+def _root() -> str:
+    return str(project(working_folder()))
+
+
+def _now() -> str:
+    return stamp(local_now())

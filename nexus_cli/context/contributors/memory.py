@@ -1,0 +1,55 @@
+"""The person's own memory file, `MEMORY.md` beside their settings: it stands in for the facts while there are none.
+
+Seed E's fallback. With the first fact that is kept it is not read any more: what still holds is worth a `/memory add`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from nexus_cli.context.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.decode import read_text
+from nexus_cli.context.section import DROP, Layer, Phase, Section
+from nexus_cli.core.clip import clip, drop_marker
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import sound
+from nexus_cli.core.paths import places
+
+NAME = "MEMORY.md"
+LIMIT = 64 * 1024
+"""Bytes that are read of it."""
+ROOM = 400
+"""Tokens of its shortened form."""
+
+
+async def read(sources: Sources) -> Value:
+    """`path` and `text` of the file; nothing where there are facts, or one of both cannot be read."""
+    return await asyncio.to_thread(_look, sources)
+
+
+def _look(sources: Sources) -> Value:
+    path = places().config / NAME
+    try:
+        if sources.facts is not None and sources.facts.search("", limit=1):
+            return {}
+        found = read_text(path, LIMIT)
+    except NexusError:
+        return {}
+    text = sound(found.text).replace("\r\n", "\n").strip() if found else ""
+    return {"path": sound(str(path)), "text": text} if text else {}
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """One section: the whole file, its beginning and end, or its name alone."""
+    if not value:
+        return ()
+    head, text = f"The person's notes ({NAME}):", value["text"]
+    forms = [f"{head}\n{text}"]
+    if view.count(text) > ROOM:
+        short = clip(text, ROOM, view.count, drop_marker(DROP)).text
+        forms += [f"{head}\n{short}", f'[{head[:-1]} left out: recall("{DROP}")]']
+    order = Phase.MEMORY + 40
+    return (Section("memory", order, tuple(forms), Layer.EVENT, priority=60, source=value["path"]),)
+
+
+CONTRIBUTOR = Contributor("memory", Layer.EVENT, read, render)

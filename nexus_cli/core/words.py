@@ -1,0 +1,123 @@
+"""The words of a text as memory compares them: plain forms without endings, and how far a text matters for another.
+
+No dictionary and no model: the same words at every time and in every build. Where texts are kept and searched is the
+ledger's; whose words prove a fact is `nexus_cli.session.evidence`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+LONGEST = 20_000
+"""Characters of a text that are looked at."""
+
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Scripts that put no space between words: here pairs of characters count as words."""
+_PARTS = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]")
+_JOINED_NOT = re.compile(r"n't\b")
+_ENDING = re.compile(r"'(s|re|ve|m|ll|d)\b")
+_VOWEL = re.compile(r"[aeiouy]")
+
+_STOP_WORDS = (
+    "a an the this that these those some any all each both i me my mine we us our ours you your yours he him his she "
+    "her hers they them their theirs it its who whom whose which what when where why how there here is am are was were "
+    "be been being do does did done doing have has had having will would shall should can could may might must of to "
+    "in on at for by with from as into onto out up down about over under off and or but if then else than so because "
+    "while until not no nor never none neither without always also just really very too only even still again ever "
+    "please thanks thank ok okay hey hi hello yes user person let lets get got want wants wanted like "
+    "likes prefer prefers preferred now today one ones thing things way lot bit using used use uses own same such "
+    "other more most less least much many few ca wo dont t s m ve re ll d"
+)
+_STOP = frozenset(_STOP_WORDS.split())
+"""Words that say nothing of what a text is about."""
+
+_COMMON = (
+    "add go change check code create delete do edit error explain file files find fix folder function help implement "
+    "improve last line list look make move need new next old open problem project read remove rename repo repository "
+    "run see set show start stop take tell test think time try turn update version work write wrong right good first "
+    "second name value text part step end begin call give keep put point question answer issue here program"
+)
+
+COMMON_WEIGHT = 0.34
+SHORT = 40
+"""Words up to which what is said is a plain request; what has more shares single words with nearly everything."""
+
+
+def words(text: str) -> list[str]:
+    """The words of `text` in their order, in small letters, without endings; stop words included."""
+    return [stem(word) for word in spoken(text)]
+
+
+def content(text: str) -> list[str]:
+    """`words` without those that say nothing."""
+    return [stem(word) for word in spoken(text) if word not in _STOP]
+
+
+def terms(text: str) -> list[str]:
+    """What `text` is looked for by: its content, each word once; all of its words where it has no content."""
+    return list(dict.fromkeys(content(text) or words(text)))
+
+
+def spoken(text: str) -> Iterator[str]:
+    """The words of `text` in their order, in small letters; `don't` is two of them."""
+    plain = unicodedata.normalize("NFKC", text[:LONGEST]).casefold().replace("\u2019", "'")
+    plain = _ENDING.sub(" ", _JOINED_NOT.sub(" not", plain))
+    for part in _PARTS.findall(plain):
+        if len(part) < 3 or not _UNSPACED_RUN.match(part):
+            yield part
+        else:
+            yield from (part[place : place + 2] for place in range(len(part) - 1))
+
+
+def stem(word: str) -> str:
+    """`word` without the usual English endings; what is no plain word stays as it is."""
+    if not (word.isascii() and word.isalpha()) or len(word) < 3:
+        return word
+    if len(word) > 4 and word.endswith("ies"):
+        word = word[:-3] + "y"
+    elif word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        word = word[:-2]
+    elif len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed", "ly"):
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) > 1 and _VOWEL.search(rest) and not (ending == "ed" and rest.endswith("e")):
+            word = rest
+            break
+    if len(word) > 2 and word.endswith("e"):
+        word = word[:-1]
+    if len(word) > 2 and word[-1] == word[-2] and not _VOWEL.match(word[-1]):
+        word = word[:-1]
+    return word
+
+
+_LIGHT = frozenset(map(stem, _COMMON.split()))
+
+
+def _weight(word: str) -> float:
+    return COMMON_WEIGHT if word in _LIGHT else 1.0
+
+
+class Topic:
+    """What was just said, to be asked of other texts whether they matter for it."""
+
+    def __init__(self, said: str) -> None:
+        self.terms = list(dict.fromkeys(content(said)))
+        self._words = frozenset(self.terms)
+        self._share = 0.15 if len(self.terms) <= SHORT else 0.5
+
+    def score(self, text: str) -> float:
+        """How far `text` matters, 0.0 when it does not.
+
+        A word that stands in nearly every request (`file`, `fix`) weighs a third of another. What is shared has to
+        weigh 1 and be 15 % of `text` (one word of six), or weigh 2; where more than `SHORT` words were said it has to
+        be half of `text`.
+        """
+        own = set(content(text))
+        shared = sum(map(_weight, own & self._words))
+        whole = sum(map(_weight, own)) or 1.0
+        enough = shared >= 1 and (shared / whole >= self._share or (self._share < 0.5 and shared >= 2))
+        return shared + shared / whole if enough else 0.0

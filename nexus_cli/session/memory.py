@@ -1,0 +1,167 @@
+"""The memory of a session: `Facts` over the ledger, and what the person does with facts themselves.
+
+What the model hands over counts at once only where the person said it in this session (`evidence`); otherwise it waits
+for them. Storing and finding is the ledger's, showing it the contributors' and the reports'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.clock import Clock, local_now, stamp
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
+from nexus_cli.core.paths import places, project
+from nexus_cli.core.words import Topic, words
+from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.session.episodes import relevant_episodes
+from nexus_cli.session.evidence import carries, own_words, quoted
+from nexus_cli.session.sources import TRIGGER
+
+PERSON = "person"
+ALL = "all"
+"""What stands for every proposal."""
+RECENT = 200
+"""Entries in which the words of a tool are looked for, the newest ones."""
+ABOUT = 2_000
+"""Characters of a message that say what it is about, where it has no words of the person alone."""
+_ID = re.compile(r"m\d+")
+_ANSWERING = frozenset(words("answer answers reply respond response"))
+"""Every request is answered: what the person said of answers matters each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """Implements `nexus_cli.core.memory.Facts` for one session. Safe in threads."""
+
+    ledger: Ledger
+    session: str
+    lane: int
+    """Its main lane: what the person says is there."""
+    project: str
+    clock: Clock = local_now
+
+    @classmethod
+    def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
+        """The memory of a session that works in `folder`."""
+        return cls(ledger, made.id, made.main_lane, str(project(folder)), clock)
+
+    def seams(self) -> Mapping[str, Any]:
+        """What a contributor's `Sources` calls these."""
+        return {"facts": self, "episodes": self.episodes}
+
+    def episodes(self, about: str) -> Sequence[Episode]:
+        """The past sessions of this project that matter for what was said."""
+        return relevant_episodes(self.ledger, self.project, self.session, about)
+
+    def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
+        """See `Facts`."""
+        text = fact_text(text)
+        actor, entry, proven = self._origin(quote, text)
+        return self.ledger.facts.add(
+            slot, text, state=FactState.KEPT if proven else FactState.PROPOSED, at=stamp(self.clock()), actor=actor,
+            project=self.project, session=self.session, entry=entry, quote=" ".join(quote.split())[:ABOUT],
+        )  # fmt: skip
+
+    def forget(self, fact_id: str) -> Fact | None:
+        """See `Facts`."""
+        fact = self._visible(fact_id)
+        if fact is None:
+            return None
+        if fact.state is FactState.KEPT and (fact.slot is not MemorySlot.AGENT or fact.actor == PERSON):
+            raise ValueError(f"{fact.id} is for the person to forget: /memory forget {fact.id}")
+        return self.ledger.facts.forget(fact.id, stamp(self.clock()))
+
+    def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
+        """See `Facts`."""
+        if not text.strip():
+            return self.ledger.facts.listing(self.project, slots, FactState.KEPT, limit)
+        if _ID.fullmatch(text.strip()):
+            fact = self._visible(text)
+            return [fact] if fact and fact.state is FactState.KEPT and (not slots or fact.slot in slots) else []
+        return self.ledger.facts.search(text, self.project, slots, limit)
+
+    def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
+        """See `Facts`. Of the person, what they said of answers matters for every request."""
+        if not about.strip():
+            return ()
+        facts = self.ledger.facts
+        try:
+            found = facts.relevant(Topic(own_words(about) or about[:ABOUT]), self.project, slot)
+            if slot is MemorySlot.USER:
+                found += facts.search(" ".join(_ANSWERING), self.project, (slot,))
+        except NexusError:
+            return ()
+        standing = {fact.id: fact for fact in found}
+        return list(standing.values())[:limit]
+
+    def _visible(self, fact_id: str) -> Fact | None:
+        fact = self.ledger.facts.find(fact_id)
+        return fact if fact and fact.project in ("", self.project) else None
+
+    def _origin(self, quote: str, text: str) -> tuple[str, int, bool]:
+        """Whose entry the quote stands in, which one, and whether the person's words in it carry the fact."""
+        wanted, found = " ".join(quote.split()), ("agent", self.ledger.last_id(self.lane))
+        if not wanted:
+            return *found, False
+        near = None
+        for entry, content in self._typed():
+            sentence = quoted(wanted, own_words(content))
+            if sentence and carries(sentence, text):
+                return PERSON, entry, True
+            near = near or ((PERSON, entry) if sentence else None)
+        if near is None:
+            for one in reversed(self.ledger.read(self.lane, max(1, found[1] - RECENT + 1), found[1])):
+                if one.actor.startswith("tool:") and wanted in " ".join(one.message.content.split()):
+                    near = (one.actor, one.id)
+                    break
+        return *(near or found), False
+
+    def _typed(self) -> Iterator[tuple[int, str]]:
+        """What the person typed, the newest first; a prompt that came by another way (stdin) is not theirs."""
+        others = {memo.entry for memo in self.ledger.memos(self.lane, TRIGGER) if memo.value.get("source") != PERSON}
+        return (one for one in self.ledger.said(self.lane) if one[0] not in others)
+
+
+def state(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
+    """Keep what the person typed as a fact; `root` is their project. `NexusError("usage", ...)` for no good text."""
+    try:
+        return ledger.facts.add(
+            slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session
+        )
+    except ValueError as error:
+        raise NexusError("usage", "this cannot be remembered", str(error), "Give a short sentence") from error
+
+
+def accept(ledger: Ledger, which: str, root: str, at: str) -> list[Fact]:
+    """Keep a proposal by its id, or `all` that wait in project `root`; `NexusError("usage", ...)` for an unknown id."""
+    if which.strip().casefold() == ALL:
+        ids = [fact.id for fact in ledger.facts.listing(root, state=FactState.PROPOSED)]
+    else:
+        ids = [ledger.facts.known(which).id]
+    return [fact for fact in (ledger.facts.accept(fact_id, at) for fact_id in ids) if fact is not None]
+
+
+def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
+    """Forget a fact of any slot and project; as it was. `NexusError("usage", ...)` for an unknown id."""
+    known = ledger.facts.known(fact_id)
+    return ledger.facts.forget(known.id, at) or known
+
+
+@contextmanager
+def looked_up(folder: Path) -> Iterator[SessionFacts]:
+    """The facts that a session in `folder` would find, from the person's ledger; none where there is none to open."""
+    path = places().ledger
+    try:
+        ledger = Ledger.open(path if path.exists() else None)
+    except NexusError:
+        ledger = Ledger.open(None)
+    try:
+        yield SessionFacts(ledger, "", 0, str(project(folder)))
+    finally:
+        ledger.close()

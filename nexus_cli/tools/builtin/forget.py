@@ -1,0 +1,39 @@
+"""`forget`: the model takes back what it proposed or noted for itself; what the person stated is theirs to forget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Facts
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.threads import finish
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """One line that says what was forgotten."""
+    facts: Facts = context.services[Facts]
+    try:
+        fact = await finish(lambda stop: facts.forget(arguments["id"]))
+    except (ValueError, NexusError) as error:
+        return ToolResult(error=str(error))
+    if fact is None:
+        return ToolResult(error=f"there is no fact {arguments['id'][:40]!r} here; search_memory gives ids")
+    return ToolResult(f"{fact.id} ({fact.slot}): forgotten")
+
+
+TOOL = Tool(
+    name="forget",
+    parameters={
+        "type": "object",
+        "properties": {"id": {"type": "string"}},
+        "required": ["id"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.NONE,
+    subject="id",
+    needs=(Facts,),
+)

@@ -1,0 +1,40 @@
+"""`search_memory`: what was kept in earlier sessions, with id, date and source. Proposals are not among it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Facts, MemorySlot
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.builtin.remember import SLOTS
+from nexus_cli.tools.threads import finish
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """A line for each fact, the best first."""
+    facts: Facts = context.services[Facts]
+    try:
+        slots = (MemorySlot(arguments["slot"]),) if "slot" in arguments else ()
+        found = await finish(lambda stop: facts.search(arguments["query"], slots))
+    except (ValueError, NexusError) as error:
+        return ToolResult(error=str(error))
+    lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.text}" for fact in found]
+    return ToolResult("\n".join(lines) or "nothing is remembered that fits")
+
+
+TOOL = Tool(
+    name="search_memory",
+    parameters={
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "slot": {"type": "string", "enum": SLOTS}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.NONE,
+    subject="query",
+    needs=(Facts,),
+)

@@ -1,0 +1,79 @@
+"""`nexus memory`: the same facts from the shell, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.core.paths import places
+from nexus_cli.ledger import Ledger
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+def test_facts_are_added_listed_found_and_forgotten(nexus: Run, tmp_path: Path) -> None:
+    assert b"Nothing is remembered" in nexus("memory", "list").stdout and not places().ledger.exists()
+    added = json.loads(nexus("memory", "add", "use", "pnpm,", "never npm", "--json").stdout)
+    (fact,) = added["facts"]
+    assert (added["version"], added["done"], fact["id"], fact["state"]) == (1, "kept", "m1", "kept")
+    assert (fact["text"], fact["slot"], fact["project"]) == ("use pnpm, never npm", "project", str(tmp_path))
+    assert nexus("memory", "add", "--slot", "user", "likes \x1b[31m tabs").returncode == 0
+    listed = json.loads(nexus("memory", "list", "--json").stdout)
+    assert [one["id"] for one in listed["facts"]] == ["m2", "m1"] and listed["project"] == str(tmp_path)
+    text = nexus("memory", "list").stdout
+    assert b"m1" in text and b"likes" in text and b"\x1b" not in text
+    assert [one["id"] for one in json.loads(nexus("memory", "search", "npm", "--json").stdout)["facts"]] == ["m1"]
+    assert b"use pnpm" in nexus("memory", "forget", "m1").stdout
+    assert [one["id"] for one in json.loads(nexus("memory", "list", "--json").stdout)["facts"]] == ["m2"]
+    assert b"pnpm" not in b"".join(path.read_bytes() for path in places().data.glob("ledger.db*"))
+
+
+def test_another_project_has_facts_of_its_own(nexus: Run, tmp_path: Path) -> None:
+    nexus("memory", "add", "use pnpm")
+    elsewhere = tmp_path / "other"
+    elsewhere.mkdir()
+    seen = nexus("memory", "list", "--json", cwd=str(elsewhere), env={**os.environ})
+    assert json.loads(seen.stdout)["facts"] == []
+    everywhere = nexus("memory", "list", "--all", "--json", cwd=str(elsewhere), env={**os.environ})
+    assert len(json.loads(everywhere.stdout)["facts"]) == 1
+
+
+def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path) -> None:
+    ledger = Ledger.open(places().ledger)
+    for number in range(3):
+        ledger.facts.add(
+            MemorySlot.PROJECT, f"proposal {number}", state=FactState.PROPOSED, at="2026-01-02T03:04:05.000Z",
+            actor="agent", project=str(tmp_path), session="gone", entry=2,
+        )  # fmt: skip
+    ledger.close()
+    listed = nexus("memory", "list").stdout
+    assert b"3 proposals" in listed and b"a deleted session" in listed
+    assert [one["state"] for one in json.loads(nexus("memory", "accept", "m2", "--json").stdout)["facts"]] == ["kept"]
+    assert {one["id"] for one in json.loads(nexus("memory", "accept", "all", "--json").stdout)["facts"]} == {"m1", "m3"}
+    assert b"nothing to do" in nexus("memory", "accept", "all").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["accept", "m9"], b"no fact m9"),
+        (["forget", "m9"], b"no fact m9"),
+        (["forget", "all"], b"no fact all"),
+        (["add", " "], b"cannot be remembered"),
+        (["add", "x" * 2001], b"at most 2,000 characters"),
+        (["add", "--slot", "usr", "x"], b"The nearest is user"),
+        (["list", "--slot", "zzz"], b"it is one of user, project, agent"),
+        (["search", " "], b"nothing to search for"),
+        (["lst"], b"no such command"),
+        (["add"], b"TEXT"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_and_exit_2(nexus: Run, arguments: list[str], why: bytes) -> None:
+    done = nexus("memory", *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1) and why in done.stderr

@@ -1,0 +1,270 @@
+"""Facts in the ledger: stored once, found by any text, forgotten for good, and in step with their index."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import LONGEST, Fact, FactState, MemorySlot
+from nexus_cli.core.words import Topic, terms
+from nexus_cli.ledger import Ledger, fact_index, schema
+
+AT, LATER = "2026-01-13T14:30:00.000Z", "2026-01-14T14:30:00.000Z"
+KEPT, PROPOSED = FactState.KEPT, FactState.PROPOSED
+USER, PROJECT, AGENT = MemorySlot
+
+
+def keep(ledger: Ledger, text: str, slot: MemorySlot = PROJECT, **more: Any) -> Fact:
+    values: dict[str, Any] = {"state": KEPT, "at": AT, "actor": "person", "project": "/p"} | more
+    return ledger.facts.add(slot, text, **values)
+
+
+def texts(facts: list[Fact]) -> list[str]:
+    return [fact.text for fact in facts]
+
+
+def test_a_fact_is_one_sound_line_of_bounded_length(ledger: Ledger) -> None:
+    assert keep(ledger, " use\n tabs\0\ud800 \x1b[2J ").text == "use tabs \ufffd [2J"
+    assert len(keep(ledger, "é" * LONGEST).text) == LONGEST
+    for bad in ("", " \n\0 ", "x" * (LONGEST + 1)):
+        with pytest.raises(ValueError, match="fact"):
+            keep(ledger, bad)
+    assert len(ledger.facts.listing()) == 2
+
+
+def test_the_same_text_in_a_slot_is_one_fact(ledger: Ledger) -> None:
+    first = keep(ledger, "Use tabs.")
+    assert keep(ledger, "use  TABS", at=LATER) == first
+    assert keep(ledger, "use tabs", USER).id != first.id != keep(ledger, "use tabs", project="/other").id
+    assert keep(ledger, "use tabs", USER, project="/other").project == "", "the person is the same in every project"
+
+
+def test_a_proposal_that_the_person_states_is_kept_from_then_on(ledger: Ledger) -> None:
+    proposal = keep(ledger, "use tabs", state=PROPOSED, actor="tool:bash", session="s", entry=3)
+    kept = keep(ledger, "Use tabs", at=LATER)
+    assert (kept.id, kept.state, kept.actor, kept.entry) == (proposal.id, KEPT, "person", 0)
+    assert keep(ledger, "use tabs", state=PROPOSED, actor="agent").state is KEPT, "and no proposal takes that back"
+
+
+def test_proposals_are_listed_first_and_found_by_no_search(ledger: Ledger) -> None:
+    keep(ledger, "deploy with fly")
+    keep(ledger, "deploy with heroku", state=PROPOSED)
+    keep(ledger, "answers in German", USER)
+    assert texts(ledger.facts.listing("/p")) == ["deploy with heroku", "answers in German", "deploy with fly"]
+    assert texts(ledger.facts.search("deploy", "/p")) == ["deploy with fly"]
+    assert texts(ledger.facts.relevant(Topic("deploy it"), "/p", PROJECT)) == ["deploy with fly"]
+    waits = ledger.facts.listing(state=PROPOSED)[0]
+    accepted = ledger.facts.accept(waits.id, LATER)
+    assert accepted and accepted.state is KEPT and ledger.facts.accept(waits.id, LATER) == accepted
+    assert set(texts(ledger.facts.search("deploy", "/p"))) == {"deploy with fly", "deploy with heroku"}
+
+
+def test_a_project_sees_its_own_facts_and_those_that_hold_everywhere(ledger: Ledger) -> None:
+    keep(ledger, "deploy with fly")
+    keep(ledger, "deploy with heroku", project="/other")
+    keep(ledger, "deploy on Fridays never", AGENT)
+    assert set(texts(ledger.facts.search("deploy", "/p"))) == {"deploy with fly", "deploy on Fridays never"}
+    assert len(ledger.facts.search("deploy")) == 3
+    assert texts(ledger.facts.search("deploy", "/p", (AGENT,))) == ["deploy on Fridays never"]
+    assert texts(ledger.facts.listing("/none")) == ["deploy on Fridays never"]
+
+
+def test_the_rarer_word_ranks_higher(ledger: Ledger) -> None:
+    for number in range(8):
+        keep(ledger, f"service number {number} logs to stdout")
+    keep(ledger, "service orion logs to a file")
+    assert ledger.facts.search("service orion", "/p")[0].text == "service orion logs to a file"
+    assert len(ledger.facts.search("service", "/p", limit=3)) == 3
+
+
+HOSTILE = [
+    '"', '""', "'", "*", "^x", "a AND", "OR", "NOT deploy", "NEAR(a b)", "words:deploy", "deploy*", "(", ")", "{a}:b",
+    "-deploy", "deploy\0x", "\ud800", "\x1b[2J", "a" * 1_000_000, "deploy " * 100_000, "%_", "é漢😀",
+    " ".join(map(str, range(50_000))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_text_breaks_a_search(ledger: Ledger, text: str) -> None:
+    fact = keep(ledger, "deploy with fly")
+    found = ledger.facts.search(text, "/p")
+    assert found == ([fact] if "deploy" in terms(text) else [])
+    assert ledger.facts.relevant(Topic(text), "/p", PROJECT) == [] or "deploy" in text
+
+
+def test_any_text_is_stored_and_found_by_its_own_words(path: Path) -> None:
+    ledger = Ledger.open(path)
+
+    @given(st.text(max_size=60), st.text(max_size=60))
+    def law(text: str, query: str) -> None:
+        try:
+            fact = keep(ledger, text)
+        except ValueError:
+            return
+        ledger.facts.search(query, "/p")
+        if any(term.isascii() for term in terms(fact.text)):
+            assert fact in ledger.facts.search(fact.text, "/p", limit=10_000)
+        ledger.facts.forget(fact.id, AT)
+        assert ledger.facts.search(fact.text, "/p") == []
+
+    law()
+    ledger.close()
+
+
+def test_without_fts5_the_same_facts_are_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = ["deploy with fly", "deploys on Fridays never", "tabs in Go", "the fly region is ams"]
+    asked = ["deploying", "fly", "tabs", "nothing such", "a go"]
+    for text in stored:
+        keep(ledger, text)
+    indexed = [sorted(texts(ledger.facts.search(one, "/p"))) for one in asked]
+    plain = Ledger.open(None)
+    monkeypatch.setattr(fact_index, "MAKE", fact_index.MAKE.replace("fts5", "no_such_module"))
+    for text in stored:
+        keep(plain, text)
+    assert plain._db.one("SELECT 1 FROM sqlite_master WHERE name = 'facts_text'") is None
+    assert [sorted(texts(plain.facts.search(one, "/p"))) for one in asked] == indexed
+    assert indexed[0] == ["deploy with fly", "deploys on Fridays never"] and plain.facts.forget("m1", AT)
+    assert texts(plain.facts.relevant(Topic("deploy"), "/p", PROJECT)) == ["deploys on Fridays never"]
+    plain.close()
+
+
+def test_an_index_that_fell_behind_is_not_trusted_and_caught_up_with(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(ledger, "deploy with fly")
+    make = fact_index.MAKE
+    monkeypatch.setattr(fact_index, "MAKE", make.replace("fts5", "no_such_module"))
+    keep(ledger, "deploy with heroku")
+    assert len(ledger.facts.search("deploy", "/p")) == 2
+    monkeypatch.setattr(fact_index, "MAKE", make)
+    keep(ledger, "deploy by hand")
+    assert ledger._db.one("SELECT count(*) FROM facts_text") == (3,)
+    assert len(ledger.facts.search("deploy", "/p")) == 3
+
+
+def test_what_is_undone_leaves_fact_and_index_as_they_were(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(ledger, "deploy with fly")
+
+    def broken(db: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(fact_index, "renew", broken)
+    with pytest.raises(NexusError):
+        keep(ledger, "tabs")
+    with pytest.raises(NexusError):
+        ledger.facts.forget("m1", AT)
+    assert texts(ledger.facts.listing()) == texts(ledger.facts.search("deploy")) == ["deploy with fly"]
+
+
+def bytes_of(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in path.parent.glob("ledger.db*"))
+
+
+@pytest.mark.parametrize("others", [0, 40])
+def test_a_forgotten_text_leaves_the_file(ledger: Ledger, path: Path, others: int) -> None:
+    for number in range(others):
+        keep(ledger, f"fact {number} about the service")
+    fact = keep(ledger, "the code is Xylophonqqk", quote="quoted Zanzibarqqk", session="s", entry=1)
+    for number in range(others):
+        keep(ledger, f"further {number} about the service")
+    assert b"ylophonqqk" in bytes_of(path) and ledger.facts.search("xylophonqqk")
+    assert ledger.facts.forget(fact.id.upper(), LATER) == fact
+    assert ledger.facts.find(fact.id) is None and ledger.facts.forget(fact.id, LATER) is None
+    assert not ledger.facts.search("xylophonqqk") and len(ledger.facts.listing()) == 2 * others
+    left = bytes_of(path).lower()
+    assert b"ylophon" not in left and b"anzibarq" not in left
+    assert keep(ledger, "another").id != fact.id, "a number is never given twice"
+
+
+def test_facts_are_merged_into_one(ledger: Ledger) -> None:
+    ids = [keep(ledger, text).id for text in ("use tabs", "tabs, not spaces", "never spaces")]
+    merged = ledger.facts.merge(ids[:2], "use tabs, not spaces", LATER)
+    assert (merged.state, merged.actor, merged.project, merged.source) == (KEPT, "nexus", "/p", "merged from others")
+    assert {fact.id for fact in ledger.facts.listing()} == {ids[2], merged.id}
+    assert ledger.facts.merge([ids[2], merged.id], "Never spaces", LATER).id == ids[2], "the text of one of them stays"
+    keep(ledger, "no tabs in YAML", state=PROPOSED)
+    assert ledger.facts.merge([ids[2]], "No tabs in YAML", LATER).state is KEPT
+    ids[2] = keep(ledger, "never spaces").id
+    waits = keep(ledger, "two spaces in YAML", state=PROPOSED)
+    assert ledger.facts.merge([ids[2], waits.id], "tabs, in YAML spaces", LATER).state is PROPOSED
+
+
+@pytest.mark.parametrize("bad", [[], ["m99"], ["m1", "m2"], ["x"], ["m1", "m99"]])
+def test_what_cannot_be_merged_stays_as_it_is(ledger: Ledger, bad: list[str]) -> None:
+    keep(ledger, "use tabs")
+    keep(ledger, "use tabs", USER)
+    with pytest.raises(NexusError) as caught:
+        ledger.facts.merge(bad, "tabs", LATER)
+    assert caught.value.kind == "usage" and len(ledger.facts.listing()) == 2
+
+
+@pytest.mark.parametrize("bad", ["", "m", "m0", "m1", "1", "m1 OR 1=1", "m" + "9" * 40, "\0", "\ud800", "m٣"])
+def test_an_unknown_id_is_none(ledger: Ledger, bad: str) -> None:
+    assert ledger.facts.find(bad) is ledger.facts.accept(bad, AT) is ledger.facts.forget(bad, AT) is None
+    with pytest.raises(NexusError, match="no fact") as caught:
+        ledger.facts.known(bad)
+    assert "\n" not in caught.value.line
+
+
+def test_a_fact_outlives_its_session_without_its_words(ledger: Ledger, make: SimpleNamespace, path: Path) -> None:
+    made = make.new(ledger)
+    ledger.append(made.main_lane, make.user(1, "Zanzibarqqk tabs please"))
+    fact = keep(ledger, "tabs please", session=made.id, entry=1, quote="Zanzibarqqk tabs")
+    assert fact.source == f"session {made.id}, entry 1"
+    ledger.delete_session(made.id)
+    left = ledger.facts.known(fact.id)
+    assert (left.text, left.source, left.quote) == ("tabs please", "a deleted session", "")
+    assert ledger.facts.search("tabs") == [left] and b"Zanzibarq" not in bytes_of(path)
+
+
+def test_an_older_ledger_learns_to_remember(path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(schema, "STEPS", schema.STEPS[:2])
+        path.parent.mkdir(parents=True)
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        schema.upgrade(connection)
+        assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts'").fetchall()
+        connection.close()
+    ledger = Ledger.open(path)
+    fact = keep(ledger, "deploy with fly", session=make.new(ledger).id, entry=1)
+    ledger.close()
+    again = Ledger.open(path)
+    assert again.facts.search("deploys", "/p") == [fact] and again.notices == []
+    again.close()
+
+
+def test_processes_that_remember_at_once_all_do(path: Path, make: SimpleNamespace) -> None:
+    Ledger.open(path).close()
+
+    def work(number: int, say: object) -> None:
+        ledger = Ledger.open(path)
+        for turn in range(5):
+            keep(ledger, f"process {number} says {turn}")
+            keep(ledger, "what they share")
+        ledger.close()
+
+    assert [status for status, _ in make.together(3, work)] == [0, 0, 0]
+    ledger = Ledger.open(path)
+    assert len(ledger.facts.listing()) == 16 and len(ledger.facts.search("process says", limit=99)) == 15
+    ledger.close()
+
+
+def test_past_sessions_are_known_by_their_titles(ledger: Ledger, make: SimpleNamespace) -> None:
+    named = [make.new(ledger, at=f"2026-01-0{day}T00:00:00.000Z") for day in range(1, 5)]
+    other = make.new(ledger, "/q")
+    for info in (*named, other):
+        ledger.append(info.main_lane, make.user(1, f"words of {info.id}\n\n<stdin>\nx"))
+    ledger.rename_session(named[0].id, "the first")
+    fork = ledger.fork_session(named[1].id, at=LATER)
+    assert {one.title for one in ledger.episodes("/p")} == {"the first", *(f"words of {i.id}" for i in named[1:])}
+    assert {one.session for one in ledger.episodes("/p", fork.id)} == {info.id for info in (named[0], *named[2:])}
+    assert {one.session for one in ledger.episodes("/p", named[1].id)} == {info.id for info in (named[0], *named[2:])}
+    assert len(ledger.episodes("/p", limit=2)) == 2 and ledger.episodes("/none") == []

@@ -1,0 +1,311 @@
+"""Facts over real sessions: what counts at once, what waits, and what reaches the request of another session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import Answer, Played, opened, say, the_ledger
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Resulted
+from nexus_cli.core.memory import Fact, FactState, MemorySlot
+from nexus_cli.core.request import Request
+from nexus_cli.core.trigger import Trigger
+from nexus_cli.session import memory
+from nexus_cli.session.memory import SessionFacts
+
+AT = "2026-01-13T14:30:00.000Z"
+FACT = "Deploys with fly, never with heroku"
+SAID = "We always deploy with fly, never with heroku."
+
+
+def calling(*calls: tuple[str, dict[str, Any]]) -> Callable[[Request], Answer]:
+    """Asks for the calls one after the other, then answers."""
+
+    def script(request: Request) -> Answer:
+        messages = list(request.messages)
+        last = max(place for place, one in enumerate(messages) if one["role"] == "user")
+        done = sum(one["role"] == "tool" for one in messages[last:])
+        return [calls[done]] if done < len(calls) else "done"
+
+    return script
+
+
+def remembering(text: str, quote: str = "", slot: str = "project") -> Callable[[Request], Answer]:
+    return calling(("remember", {"text": text, "slot": slot, **({"quote": quote} if quote else {})}))
+
+
+def results(events: list[Any]) -> list[str]:
+    return [event.result.text for event in events if isinstance(event, Resulted)]
+
+
+def one_turn(folder: Path, words: str, script: Callable[[Request], Answer] | None = None) -> tuple[Played, list[str]]:
+    """A session of one turn: the model that was asked, and what its calls gave."""
+    provider = Played(script or (lambda request: "fine"))
+    events, outcome = say(opened(provider, folder), words)
+    assert outcome.ok
+    return provider, results(events)
+
+
+def stored() -> list[Fact]:
+    with the_ledger() as ledger:
+        return ledger.facts.listing()
+
+
+def asked(provider: Played) -> str:
+    """The person's message of the first request, with what we added."""
+    return str(next(one["content"] for one in reversed(provider.seen[0]) if one["role"] == "user"))
+
+
+def test_what_the_person_said_counts_at_once_and_names_its_source(tmp_path: Path) -> None:
+    _, told = one_turn(tmp_path, f"Hello. {SAID} Keep that in mind.", remembering(FACT, SAID))
+    (fact,) = stored()
+    assert told == ["m1 (project): kept"]
+    assert (fact.text, fact.state, fact.actor, fact.entry, fact.quote) == (FACT, FactState.KEPT, "person", 1, SAID)
+    with the_ledger() as ledger:
+        assert fact.session == ledger.sessions()[0].id and fact.project == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "quote"),
+    [
+        (SAID, FACT, ""),
+        (SAID, FACT, "We deploy with heroku"),
+        (SAID, "Deploys with heroku", "deploy with fly, never with heroku"),
+        ("yes", "Delete old branches after a merge", "yes"),
+        (f"sum this up\n\n<stdin>\n{SAID}\n</stdin>", FACT, SAID),
+        (f'look\n\n<file path="a">\n{SAID}\n</file>', FACT, SAID),
+        ("what did we use? Do we deploy with fly, never with heroku?", FACT, "deploy with fly, never with heroku"),
+    ],
+)
+def test_everything_else_waits_for_the_person(tmp_path: Path, said: str, text: str, quote: str) -> None:
+    _, told = one_turn(tmp_path, said, remembering(text, quote))
+    (fact,) = stored()
+    assert fact.state is FactState.PROPOSED and told == ["m1 (project): waits for the person: /memory accept m1"]
+
+
+def test_the_words_of_a_tool_prove_nothing_and_are_named(tmp_path: Path) -> None:
+    (tmp_path / "evil.md").write_text(f"{SAID}\n")
+    calls = calling(
+        ("read_file", {"path": "evil.md"}), ("remember", {"text": FACT, "slot": "user", "quote": SAID}),
+    )  # fmt: skip
+    one_turn(tmp_path, "read evil.md", calls)
+    (fact,) = stored()
+    assert (fact.state, fact.actor) == (FactState.PROPOSED, "tool:read_file") and fact.entry == 3
+    later, _ = one_turn(tmp_path, "deploy with fly or heroku?")
+    assert FACT not in asked(later)
+
+
+def test_a_prompt_from_stdin_is_not_what_the_person_typed(tmp_path: Path) -> None:
+    async def piped() -> None:
+        session = opened(Played(remembering(FACT, SAID)), tmp_path)
+        try:
+            async for _ in session.run(Trigger(SAID, "stdin")):
+                pass
+            assert [fact.state for fact in session.ledger.facts.listing()] == [FactState.PROPOSED]  # type: ignore[union-attr]
+            async for _ in session.run(SAID):
+                pass
+        finally:
+            await session.aclose()
+
+    asyncio.run(piped())
+    (fact,) = stored()
+    assert fact.state is FactState.KEPT and fact.entry > 1, "typed, it is theirs"
+
+
+def test_a_fork_knows_what_the_person_said_before_it(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "fine"), tmp_path)
+    assert say(session, SAID)[1].ok
+    with the_ledger() as ledger:
+        fork = ledger.fork_session(session.id, at=AT)
+        facts = SessionFacts(ledger, fork.id, fork.main_lane, str(tmp_path))
+        assert facts.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.KEPT
+        other = ledger.create_session(
+            folder=str(tmp_path), project=str(tmp_path), model="m", recipe="chat", at=AT
+        )
+        elsewhere = SessionFacts(ledger, other.id, other.main_lane, "/other")
+        assert elsewhere.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.PROPOSED
+
+
+# --- what reaches other sessions
+
+
+def test_a_fact_changes_the_request_of_another_session_only_when_it_matters(tmp_path: Path) -> None:
+    plain, _ = one_turn(tmp_path, "What time is it?")
+    one_turn(tmp_path, SAID, remembering(FACT, SAID))
+    unrelated, _ = one_turn(tmp_path, "What time is it?")
+    fitting, _ = one_turn(tmp_path, "how do I deploy this?")
+    line = f"- {FACT} (remembered {stored()[0].at[:10]}, m1)"
+    assert line in asked(fitting).splitlines()
+    for request in (plain, unrelated):
+        assert "remembered" not in asked(request) and FACT not in json.dumps(request.seen)
+
+
+def test_it_is_told_once_and_later_requests_only_repeat_it(tmp_path: Path) -> None:
+    one_turn(tmp_path, SAID, remembering(FACT, SAID))
+
+    async def turns() -> Played:
+        provider = Played(lambda request: "fine")
+        session = opened(provider, tmp_path)
+        try:
+            for words in ("hello there", "how do I deploy this?", "and then deploy again"):
+                async for _ in session.run(words):
+                    pass
+        finally:
+            await session.aclose()
+        return provider
+
+    provider = asyncio.run(turns())
+    told = [json.dumps(messages).count("(remembered") for messages in provider.seen]
+    assert told == [0, 1, 1]
+
+
+def test_a_fact_of_another_project_stays_there(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    one_turn(here, SAID, remembering(FACT, SAID))
+    only = "Deploys on Fridays only"
+    one_turn(here, "I deploy on Fridays only.", remembering(only, "deploy on Fridays only", "user"))
+    elsewhere, _ = one_turn(there, "how do I deploy this?")
+    assert FACT not in asked(elsewhere) and only in asked(elsewhere)
+
+
+def test_a_proposal_reaches_no_request_until_it_is_accepted(tmp_path: Path) -> None:
+    one_turn(tmp_path, "look around", remembering(FACT))
+    before, _ = one_turn(tmp_path, "how do I deploy this?", calling(("search_memory", {"query": "deploy"})))
+    assert FACT not in json.dumps(before.seen)
+    with the_ledger() as ledger:
+        assert [fact.id for fact in memory.accept(ledger, "all", str(tmp_path), AT)] == ["m1"]
+    after, told = one_turn(tmp_path, "how do I deploy this?", calling(("search_memory", {"query": "deploy"})))
+    assert FACT in asked(after) and FACT in told[0] and "session" in told[0]
+
+
+def test_how_to_answer_matters_for_every_request(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        memory.state(ledger, MemorySlot.USER, "Wants answers in German", str(tmp_path), AT)
+        memory.state(ledger, MemorySlot.USER, "Has a dog called Rex", str(tmp_path), AT)
+    request, _ = one_turn(tmp_path, "what is in this folder?")
+    assert "Wants answers in German" in asked(request) and "Rex" not in asked(request)
+
+
+def test_what_is_told_is_shown(tmp_path: Path) -> None:
+    one_turn(tmp_path, SAID, remembering(FACT, SAID))
+    session = opened(Played(lambda request: "fine"), tmp_path)
+    events, _ = say(session, "how do I deploy this?")
+    shown = json.dumps([str(event) for event in events]) + json.dumps(_memos(session.id))
+    assert "project_memory.m1" in shown
+
+
+def _memos(session: str) -> list[Any]:
+    with the_ledger() as ledger:
+        lane = ledger.session(session).main_lane
+        return [dict(memo.value) for memo in ledger.memos(lane, "plan")]
+
+
+def test_a_request_with_a_fact_is_rebuilt_from_the_ledger(tmp_path: Path) -> None:
+    from nexus_cli.session.replay import check
+
+    one_turn(tmp_path, SAID, remembering(FACT, SAID))
+    session = opened(Played(lambda request: "fine"), tmp_path)
+    assert say(session, "how do I deploy this?")[1].ok
+    with the_ledger() as ledger:
+        memory.forget(ledger, "m1", AT)
+        assert check(ledger, session.id)["ok"], "a request that was sent does not change when a fact is forgotten"
+
+
+def test_without_saving_memory_lives_in_the_process(tmp_path: Path) -> None:
+    one_turn(tmp_path, SAID, remembering(FACT, SAID))
+    provider = Played(calling(("remember", {"text": "Uses tabs", "slot": "user"}), ("search_memory", {"query": ""})))
+    events, _ = say(opened(provider, tmp_path, save=False), "how do I deploy this?")
+    assert results(events)[0].startswith("m1 (user)") and FACT not in json.dumps(provider.seen)
+    assert len(stored()) == 1
+
+
+# --- taking back
+
+
+def test_the_model_takes_back_what_is_its_own_and_nothing_of_the_person(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        memory.state(ledger, MemorySlot.USER, "Likes tabs", str(tmp_path), AT)
+        memory.state(ledger, MemorySlot.AGENT, "Reads the log first", str(tmp_path), AT)
+    one_turn(tmp_path, "x", remembering("Look at the log", slot="agent"))
+    one_turn(tmp_path, "x", remembering("Deploys by hand"))
+    with the_ledger() as ledger:
+        memory.accept(ledger, "m3", str(tmp_path), AT)
+    ids = ("m1", "m2", "m3", "m4", "m9", "'; --")
+    _, told = one_turn(tmp_path, "x", calling(*(("forget", {"id": one}) for one in ids)))
+    assert told[0].endswith("/memory forget m1") and told[1].endswith("/memory forget m2")
+    assert told[2:4] == ["m3 (agent): forgotten", "m4 (project): forgotten"]
+    assert all("there is no fact" in text for text in told[4:])
+    assert [fact.id for fact in stored()] == ["m2", "m1"]
+
+
+def test_the_facts_of_another_project_cannot_be_reached(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    one_turn(here, SAID, remembering(FACT))
+    calls = calling(("forget", {"id": "m1"}), ("search_memory", {"query": "m1"}), ("search_memory", {"query": "fly"}))
+    _, told = one_turn(there, "x", calls)
+    assert "there is no fact" in told[0] and told[1:] == ["nothing is remembered that fits"] * 2
+    assert len(stored()) == 1
+
+
+def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        for act in (lambda: memory.forget(ledger, "m9", AT), lambda: memory.accept(ledger, "m9", "/p", AT)):
+            with pytest.raises(NexusError, match="no fact m9") as caught:
+                act()
+            assert caught.value.exit_status == 2
+        with pytest.raises(NexusError, match="cannot be remembered"):
+            memory.state(ledger, MemorySlot.USER, "x" * 3_000, "/p", AT)
+        assert memory.accept(ledger, " ALL ", "/p", AT) == []
+
+
+def test_a_ledger_that_fails_leaves_relevance_silent(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        facts = SessionFacts(ledger, "", 0, str(tmp_path))
+        ledger._db.connection.close()
+        assert facts.episodes("deploy") == ()
+    assert facts.relevant(MemorySlot.USER, "   ") == ()
+
+
+# --- past sessions
+
+
+def test_a_past_session_of_the_same_subject_is_told_with_its_date(tmp_path: Path) -> None:
+    one_turn(tmp_path, "fix the flaky login test of the billing module")
+    unrelated, _ = one_turn(tmp_path, "what is in this folder?")
+    fitting, _ = one_turn(tmp_path, "the login fails again")
+    with the_ledger() as ledger:
+        oldest = ledger.sessions()[-1]
+    line = f"- Earlier session {oldest.updated[:10]}: fix the flaky login test of the billing module ({oldest.id})"
+    assert line in asked(fitting).splitlines()
+    assert "Earlier session" not in asked(unrelated)
+
+
+def test_a_session_is_no_past_session_of_itself_or_its_forks(tmp_path: Path) -> None:
+    words = "fix the flaky login test"
+    first, _ = one_turn(tmp_path, words)
+    with the_ledger() as ledger:
+        info = ledger.sessions()[0]
+        fork = ledger.fork_session(info.id, at=AT)
+    for session in (info.id, fork.id):
+        provider = Played(lambda request: "fine")
+        assert say(opened(provider, tmp_path, session), "the login test is flaky again")[1].ok
+        assert "Earlier session" not in json.dumps(provider.seen)
+    assert "Earlier session" not in asked(first)
+
+
+def test_at_most_two_past_sessions_and_each_title_once(tmp_path: Path) -> None:
+    for words in ("fix the login", "fix the login", "test the login", "document the login"):
+        one_turn(tmp_path, words)
+    request, _ = one_turn(tmp_path, "the login is slow")
+    lines = [line for line in asked(request).splitlines() if line.startswith("- Earlier session")]
+    assert len(lines) == 2 and len({line.partition(": ")[2].partition(" (")[0] for line in lines}) == 2
