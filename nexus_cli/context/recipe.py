@@ -1,26 +1,24 @@
-"""A recipe: which sections and which powers a kind of run has (seed D's context type), read from TOML.
+"""A recipe: which sections and which powers a kind of run has (seed D's context type), and where recipes are found.
 
-Composing its limits with the person's settings is `nexus_cli.core.limits`; choosing sections is the manager's.
+What stands in a recipe's file is read by `recipe_file`; composing its limits with the person's settings is
+`nexus_cli.core.limits`; choosing sections is the manager's.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from nexus_cli.context import contributors
-from nexus_cli.context.decode import read_text
+from nexus_cli.context import recipe_file
+from nexus_cli.context.decode import decode, read_text
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import Limits
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-WHOLE = ("max_steps", "max_total_tokens")
 NONE = Limits()
 
 
@@ -54,21 +52,43 @@ class Recipe:
         """Whether this contributor takes part."""
         return self.contributors is None or contributor in self.contributors
 
+    @property
+    def instruction(self) -> str:
+        """What stands in the place of our operating rules: the words that a fork is given. "" when nothing does."""
+        return self.overrides.get("contract", "")
 
-def load_recipe(name: str, folders: Sequence[Path]) -> Recipe:
-    """The recipe `NAME.toml` of the first of `folders` that has it.
 
-    `NexusError("usage", ...)` lists what there is when none has it; `NexusError("config", ...)` names file and key
-    when it is broken.
+@dataclass(frozen=True, slots=True)
+class ProjectRecipes:
+    """The recipes of a trusted project: they add names, and what they say can only tighten (law 7)."""
+
+    folder: Path
+    files: Mapping[str, bytes]
+    """The `.toml` files by their plain names, as they were when the project was judged."""
+
+    def names(self) -> list[str]:
+        """The recipes that it has, sorted."""
+        return sorted(name[:-5] for name in self.files if name.endswith(".toml") and NAME.fullmatch(name[:-5]))
+
+
+def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | None = None) -> Recipe:
+    """The recipe `NAME.toml` of the first of `folders` that has it, else of the project.
+
+    A project's recipe never takes the place of another one. `NexusError("usage", ...)` lists what there is when none
+    has it; `NexusError("config", ...)` names file and key when it is broken.
     """
     if NAME.fullmatch(name):
         for folder in folders:
             path = folder / f"{name}.toml"
             found = read_text(path)
             if found is not None:
-                return _recipe(name, one_line(str(path)), _toml(found.text, path))
-    there = recipe_names(folders)
-    near = difflib.get_close_matches(name, there, 1)
+                return Recipe(name, **recipe_file.read(found.text, one_line(str(path)), _beside(folder)))
+        if project is not None and name in project.names():
+            where = one_line(str(project.folder / f"{name}.toml"))
+            text = decode(project.files[f"{name}.toml"], where).text
+            return Recipe(name, **recipe_file.read_project(text, where))
+    there = sorted({*recipe_names(folders), *(project.names() if project else ())})
+    near = difflib.get_close_matches(name[:80], there, 1)
     hint = (f"Did you mean {near[0]}? " if near else "") + f"There are: {', '.join(there) or 'none'}"
     raise NexusError("usage", f"recipe {one_line(name)}", "there is no such recipe", hint)
 
@@ -79,59 +99,11 @@ def recipe_names(folders: Iterable[Path]) -> list[str]:
     return sorted(found)
 
 
-def _toml(text: str, path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text.replace("\r\n", "\n"))
-    except (ValueError, RecursionError) as error:
-        raise NexusError("config", one_line(str(path)), str(error), "Correct the file") from error
+def _beside(folder: Path) -> recipe_file.Beside:
+    """Reads a text file in the folder of a recipe; None where there is none."""
 
+    def read(name: str) -> str | None:
+        found = read_text(folder / name, recipe_file.MOST_BYTES)
+        return found.text if found else None
 
-def _recipe(name: str, where: str, table: Mapping[str, Any]) -> Recipe:
-    known = [f.name for f in fields(Recipe) if f.name != "name"]
-    _only(where, "", table, known)
-    chosen = table.get("contributors")
-    if chosen is not None:
-        _expect(where, "contributors", _words(chosen), "a list of names")
-        _only(where, "contributors: ", chosen, contributors.names())
-    description, signals = table.get("description", ""), table.get("signals", False)
-    _expect(where, "description", isinstance(description, str), "a text")
-    _expect(where, "signals", isinstance(signals, bool), "true or false")
-    _expect(where, "limits", isinstance(table.get("limits", {}), Mapping), "a table")
-    limits = _limits(where, table.get("limits", {}))
-    return Recipe(
-        name, description, None if chosen is None else tuple(chosen), limits=limits, signals=signals
-    )
-
-
-def _limits(where: str, table: Mapping[str, Any]) -> Limits:
-    _only(where, "limits.", table, [f.name for f in fields(Limits)])
-    for key, value in table.items():
-        match key:
-            case "allow":
-                good, form = isinstance(value, str) and value in LEVELS, f"one of {', '.join(LEVELS)}"
-            case "tools":
-                good, form = _words(value), "a list of names"
-            case _:
-                kinds = (int,) if key in WHOLE else (int, float)
-                good = isinstance(value, kinds) and not isinstance(value, bool) and 0 < value < float("inf")
-                form = "a whole number above 0" if key in WHOLE else "a number above 0"
-        _expect(where, f"limits.{key}", good, form)
-    values: dict[str, Any] = {key: frozenset(value) if key == "tools" else value for key, value in table.items()}
-    return Limits(**values)
-
-
-def _words(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _only(where: str, prefix: str, keys: Iterable[str], known: Collection[str]) -> None:
-    for key in keys:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"Did you mean {near[0]}" if near else f"Known are: {', '.join(known)}"
-            raise NexusError("config", where, f"unknown key {one_line(prefix + key)!r}", hint)
-
-
-def _expect(where: str, key: str, good: bool, form: str) -> None:
-    if not good:
-        raise NexusError("config", where, f"{key} has to be {form}", "Correct the file")
+    return read

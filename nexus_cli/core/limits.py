@@ -1,16 +1,22 @@
 """Limits that compose by restriction: seed D's execution pattern as a meet.
 
-`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7).
+`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7). Where they are kept: requests
+and money in `session.spending`, calls in `session.dispatch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 LEVELS = ("read", "edit", "all")
 """What runs without asking, from the least to the most."""
+MODES = ("single_action", "react_loop", "plan_execute")
+"""How a run may act, from the least to the most: one call and then the answer; calls as one leads to the next; also
+along a plan of its own. The upper two differ for runs that work off a plan."""
+CATEGORIES = ("none", "read", "edit", "run")
+"""What a tool does to the world, see `nexus_cli.core.tool.Effect`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,21 @@ class Limits:
     """One of `LEVELS`."""
     tools: frozenset[str] | None = None
     """Names that may run; the empty set refuses every call."""
+    mode: str | None = None
+    """One of `MODES`."""
+    max_iterations: int | None = None
+    """Steps of one turn that may call tools; then the answer is due."""
+    categories: frozenset[str] | None = None
+    """Those of `CATEGORIES` that may run."""
+    confirm: bool | None = None
+    """True: a call that edits or runs is asked for also where `allow` covers it."""
+    multi_tool: bool | None = None
+    """False: one call in a turn, as in `single_action`."""
+    sub_agents: bool | None = None
+    """False: nothing is delegated to workers."""
+    terminal_ends: bool | None = None
+    """True: an answer without a call (seed D's `noop`) ends the turn. A turn of nexus always ends so; the value is
+    for runs that go on by themselves."""
 
     def __and__(self, other: Limits) -> Limits:
         return Limits(**{f.name: _meet(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
@@ -36,14 +57,27 @@ class Limits:
     def __le__(self, other: Limits) -> bool:
         return (self & other) == self
 
+    @property
+    def one_call(self) -> bool:
+        """Whether a turn may run one call only."""
+        return self.mode == "single_action" or self.multi_tool is False
+
+
+ORDERED: Mapping[str, tuple[str, ...]] = {"allow": LEVELS, "mode": MODES}
+SETS = ("tools", "categories")
+BINDS_WHEN = {"confirm": True, "multi_tool": False, "sub_agents": False, "terminal_ends": True}
+"""Limits that are yes or no, and which of the two restricts."""
+
 
 def _meet(name: str, a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
-    if name == "tools":
+    if name in SETS:
         return a & b
-    if name == "allow":
-        return min(a, b, key=LEVELS.index)
+    if name in ORDERED:
+        return min(a, b, key=ORDERED[name].index)
+    if name in BINDS_WHEN:
+        return a or b if BINDS_WHEN[name] else a and b
     return min(a, b)
 
 
@@ -54,6 +88,13 @@ class Bound:
     name: str
     value: Any
     bound_by: str
+    said: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What each layer that names it said, by the name of the layer."""
+
+    def described(self) -> dict[str, Any]:
+        """As JSON (interface.md section 8)."""
+        said = {layer: plain(value) for layer, value in self.said.items()}
+        return {"name": self.name, "value": plain(self.value), "bound_by": self.bound_by, "said": said}
 
 
 def compose(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:
@@ -66,7 +107,12 @@ def compose(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, 
         value = getattr(effective, f.name)
         if value is None:
             continue
-        exact = [name for name, limits in layers if getattr(limits, f.name) == value]
-        several = " & ".join(name for name, limits in layers if getattr(limits, f.name) is not None)
-        bounds.append(Bound(f.name, value, exact[0] if exact else several))
+        said = {name: getattr(limits, f.name) for name, limits in layers if getattr(limits, f.name) is not None}
+        exact = [name for name, its in said.items() if its == value]
+        bounds.append(Bound(f.name, value, exact[0] if exact else " & ".join(said), said))
     return effective, tuple(bounds)
+
+
+def plain(value: Any) -> Any:
+    """The value of a limit as JSON has it: a set as a sorted list."""
+    return sorted(value) if isinstance(value, frozenset) else value

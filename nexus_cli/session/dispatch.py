@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
@@ -22,7 +22,8 @@ from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.admit import fitted, kept
 from nexus_cli.session.engine import Engine
-from nexus_cli.tools.permission import Ask, decide
+from nexus_cli.session.powers import CHANGES, Powers
+from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check
 
@@ -34,8 +35,11 @@ PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 NO_OUTPUT = "(no output)"
+ERRORS = 2
+"""From so many calls in a row on that could not run the model is told so."""
 
 
+@runtime_checkable
 class Starts(Protocol):
     """Remembers which calls began to run, over processes."""
 
@@ -63,6 +67,8 @@ class Dispatcher:
     approver: Approver | None = None
     services: Mapping[type, Any] = field(default_factory=dict)
     config_dirs: tuple[Path, ...] = ()
+    signals: bool = False
+    """Pressure, errors and the kind of event bind the limits, instead of only being told."""
     denied: list[dict[str, str]] = field(default_factory=list)
     """Refused calls of this turn, as interface.md section 6 wants them."""
     changed: dict[str, None] = field(default_factory=dict)
@@ -73,9 +79,36 @@ class Dispatcher:
     """What calls that were cancelled had given."""
     here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
+    errors: int = 0
+    """Calls in a row that could not run, in the run that began with entry `_began`."""
+    _began: int = -1
+    _confirm: bool = False
+    """Whether the calls of this step are asked for although they are permitted."""
+    _refusals: Mapping[str, str] = field(default_factory=dict)
+    """Why calls of this step may not run, by id: what the limits say of them."""
 
     async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each; `Deferred` when the person puts one off."""
+        self._limit(engine, calls)
+        await self._run_all(engine, calls)
+        if self.errors >= ERRORS and not self.signals:
+            engine.notices.append(f"{self.errors} calls in a row could not run: read their errors before the next one.")
+
+    def powers(self, engine: Engine) -> Powers:
+        """What the limits in force allow the next step of `engine`'s lane, and why."""
+        return Powers.of(
+            engine, self.limits, self.errors, self.registry.get, self.starts.was_started, binding=self.signals
+        )
+
+    def _limit(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+        """Settle what the limits say of `calls` before any of them runs."""
+        if engine.lane.run != self._began:
+            self._began, self.errors = engine.lane.run, 0
+        powers = self.powers(engine)
+        self._refusals = powers.refusals(calls)
+        self._confirm = bool(powers.limits.confirm)
+
+    async def _run_all(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)
         try:
             while waiting:
@@ -144,8 +177,8 @@ class Dispatcher:
         checked, problems = check(call.arguments, tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
-        if self.limits.tools is not None and tool.name not in self.limits.tools:
-            return self._refuse(call, tool, "tools are switched off for this run")
+        if why := self._refusals.get(call.id):
+            return self._refuse(call, tool, why)
         refusal = await self._permission(engine, call, tool, checked)
         if refusal is not None:
             return refusal
@@ -166,13 +199,17 @@ class Dispatcher:
         try:
             return await tool.run(checked, context)
         except Exception as error:  # a seam: the bug of one tool is a result for the model, never the end of the turn
-            return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}")
+            return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
     async def _permission(
         self, engine: Engine, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
     ) -> ToolResult | None:
         level = self.limits.allow or "read"
-        verdict = decide(tool, checked, allow=level, cwd=self.cwd, project=self.project, config_dirs=self.config_dirs)
+        verdict: Verdict = decide(
+            tool, checked, allow=level, cwd=self.cwd, project=self.project, config_dirs=self.config_dirs
+        )
+        if isinstance(verdict, Granted) and self._confirm and tool.effect in CHANGES:
+            verdict = Ask("this run confirms what changes something", str(tool.effect))
         if not isinstance(verdict, Ask):
             return None
         scope = _scope(tool, checked, verdict)
@@ -205,6 +242,7 @@ class Dispatcher:
     async def _record(self, engine: Engine, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
         self.changed.update(dict.fromkeys(result.changed))
+        self.errors = 0 if result.ran else self.errors + 1
         log = engine.lane.timeline.log
         clipped, drop_id = await fitted(
             result.text or NO_OUTPUT,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.settings import Settings
+
+REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")
+"""Limits of which the command line has the last word."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,13 @@ class Options:
 
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:
-    """The layers whose meet is in force. The command line replaces what the settings say of the same value."""
-    said = options.limits
-    base = replace(settings.limits, allow=settings.allow)
-    names = ("max_steps", "max_total_tokens", "max_cost", "timeout")
-    kept = replace(base, **{name: None for name in names if getattr(said, name) is not None})
-    allow = options.allow or kept.allow
-    layers = [("settings", replace(kept, allow=None if options.allow else allow)), ("recipe", recipe.limits)]
+    """The layers whose meet is in force. The command line replaces what settings and project say of the same value."""
     off = frozenset[str]() if options.no_tools and resumed else None
-    return [*layers, ("command line", replace(said, allow=options.allow, tools=off))]
+    said = replace(options.limits, allow=options.allow, tools=off)
+    over = {f.name: None for f in fields(said) if f.name in REPLACED and getattr(said, f.name) is not None}
+    return [
+        ("settings", replace(replace(settings.limits, allow=settings.allow), **over)),
+        ("project", replace(settings.project, **over)),
+        ("recipe", recipe.limits),
+        ("command line", said),
+    ]

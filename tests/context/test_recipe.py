@@ -6,17 +6,104 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.context.recipe import Recipe, load_recipe, recipe_names
+from nexus_cli.context.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.paths import defaults
 
 PACKAGED = defaults() / "recipes"
+JOURNAL = {"remember", "search_memory"}
 
 
 def made(folder: Path, text: str, name: str = "mine") -> Recipe:
     (folder / f"{name}.toml").write_text(text)
     return load_recipe(name, [folder])
+
+
+SEEDS: dict[str, tuple[str, int, set[str] | None, bool, bool, set[str]]] = {
+    "tick_event": ("react_loop", 5, None, True, True, set()),
+    "tick_autonomous": ("react_loop", 5, None, True, True, set()),
+    "reflection": ("react_loop", 3, JOURNAL, True, False, {"persona", "task", "memory", "history"}),
+    "reflection_cont": ("react_loop", 2, JOURNAL, True, False, {"persona", "task", "memory", "history", "event"}),
+    "sleep_consolidate": (
+        "react_loop", 10, {*JOURNAL, "forget"}, True, False,
+        {"persona", "task", "history", "event", "user_memory", "session_files", "workspace"},
+    ),
+    "goal_decompose": ("single_action", 1, set(), False, False, {"persona", "memory", "tools", "history"}),
+    "pre_compaction": ("react_loop", 5, {"remember"}, True, False, {"persona", "task", "memory"}),
+}  # fmt: skip
+"""Seed D's context types: mode, iterations, tools, several tools, sub-agents, and what is left out."""
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_the_context_types_of_seed_d_are_data(name: str) -> None:
+    mode, iterations, tools, several, agents, without = SEEDS[name]
+    recipe = load_recipe(name, [PACKAGED])
+    limits = recipe.limits
+    assert (limits.mode, limits.max_iterations, limits.multi_tool, limits.sub_agents) == (
+        mode, iterations, several, agents
+    )  # fmt: skip
+    assert limits.tools == (None if tools is None else frozenset(tools))
+    assert recipe.signals and limits.terminal_ends and recipe.description
+    assert {key for key, factor in recipe.multipliers.items() if factor == 0} == without == set(recipe.multipliers)
+    assert bool(recipe.instruction) == (not name.startswith("tick_"))
+    assert recipe.multiplier("constraint", "contract") == 1
+
+
+def test_the_text_of_the_reflection_asks_what_seed_d_asks_in_words_of_its_own() -> None:
+    text = load_recipe("reflection", [PACKAGED]).instruction
+    for word in ("habits", "good results", "errors came back", "otherwise next time", "remember", "search_memory"):
+        assert word in text
+    assert "You are an AI assistant performing" not in text
+
+
+def test_multipliers_and_overrides_are_read_by_phase_contributor_and_section(tmp_path: Path) -> None:
+    (tmp_path / "text.md").write_text("\nfrom a file\n")
+    recipe = made(
+        tmp_path,
+        "section_budget = 500\n[multipliers]\nmemory = 0\n'instructions.project' = 2\n"
+        "[overrides]\nclock = 'noon'\ncontract = { file = 'text.md' }\ninstructions.project = 'p'",
+    )
+    assert recipe.section_budget == 500
+    assert recipe.multiplier("memory", "project_memory.m1") == 0
+    assert recipe.multiplier("constraint", "instructions.project") == 2
+    assert recipe.multiplier("constraint", "instructions.global") == 1
+    assert recipe.overrides == {"clock": "noon", "contract": "from a file", "instructions.project": "p"}
+    assert recipe.instruction == "from a file"
+
+
+def project_recipe(text: str, name: str = "careful") -> Recipe:
+    there = ProjectRecipes(Path("/p/.nexus/recipes"), {f"{name}.toml": text.encode(), "notes.md": b"x"})
+    return load_recipe(name, [PACKAGED], there)
+
+
+def test_a_project_adds_a_recipe_and_never_takes_the_place_of_another() -> None:
+    recipe = project_recipe("section_budget = 900\n[multipliers]\nworkspace = 0\n[limits]\nallow = 'read'")
+    assert (recipe.section_budget, recipe.limits.allow, recipe.multiplier("memory", "workspace")) == (900, "read", 0)
+    assert project_recipe("[limits]\nmax_steps = 1", "chat").limits == Limits()
+    with pytest.raises(NexusError) as caught:
+        load_recipe("carefull", [PACKAGED], ProjectRecipes(Path("/p"), {"careful.toml": b""}))
+    assert caught.value.hint.startswith("Did you mean careful?")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[overrides]\ncontract = 'obey me'", "cannot set overrides"),
+        ("contributors = ['clock']", "cannot set contributors"),
+        ("[multipliers]\nconstraint = 0", "cannot lower multipliers.constraint"),
+        ("[multipliers]\n'instructions.global' = 0.1", "cannot lower multipliers.instructions.global"),
+        ("[limits]\nallow = 'everything'", "limits.allow has to be one of"),
+        ("x = 1", "unknown key 'x'"),
+        ("=", "line 1"),
+        ("a = " + "[" * 5000, "recursion"),
+    ],
+)
+def test_a_projects_recipe_that_would_widen_anything_is_refused_with_its_file(text: str, why: str) -> None:
+    with pytest.raises(NexusError) as caught:
+        project_recipe(text)
+    assert (caught.value.kind, caught.value.what) == ("config", "/p/.nexus/recipes/careful.toml")
+    assert why in caught.value.why
 
 
 @pytest.mark.parametrize("name", ["chat", "ask"])
@@ -28,7 +115,7 @@ def test_the_packaged_recipes_bind_nothing_and_admit_every_contributor(name: str
 
 
 def test_every_packaged_recipe_loads() -> None:
-    assert recipe_names([PACKAGED]) == ["ask", "chat"]
+    assert recipe_names([PACKAGED]) == sorted(["chat", "ask", "compact", "worker", *SEEDS])
     for name in recipe_names([PACKAGED]):
         load_recipe(name, [PACKAGED])
 
@@ -36,13 +123,13 @@ def test_every_packaged_recipe_loads() -> None:
 def test_every_key_is_read(tmp_path: Path) -> None:
     recipe = made(
         tmp_path,
-        'description = "d"\nsignals = true\ncontributors = ["rules", "clock"]\n'
+        'description = "d"\nsignals = true\ncontributors = ["contract", "clock"]\n'
         "[limits]\nmax_steps = 3\nmax_total_tokens = 1000\nmax_cost = 0.5\ntimeout = 60\n"
         'allow = "edit"\ntools = ["grep"]',
     )
     limits = Limits(3, 1000, 0.5, 60, "edit", frozenset({"grep"}))
-    assert recipe == Recipe("mine", "d", ("rules", "clock"), limits=limits, signals=True)
-    assert recipe.admits("rules")
+    assert recipe == Recipe("mine", "d", ("contract", "clock"), limits=limits, signals=True)
+    assert recipe.admits("contract")
     assert not recipe.admits("notices")
 
 
@@ -56,7 +143,7 @@ def test_an_unknown_name_is_told_with_the_nearest_and_all_there_are() -> None:
     with pytest.raises(NexusError) as caught:
         load_recipe("chta", [PACKAGED])
     assert (caught.value.kind, caught.value.exit_status) == ("usage", 2)
-    assert caught.value.hint == "Did you mean chat? There are: ask, chat"
+    assert caught.value.hint.startswith("Did you mean chat? There are: ask, chat, compact, goal_decompose, ")
 
 
 @pytest.mark.parametrize("name", ["../recipes/ask", "", ".", "ask.toml", "a/b", "ask\n", "/etc/passwd"])
@@ -85,6 +172,22 @@ def test_a_name_is_never_a_path(name: str) -> None:
         ("[limits]\nallow = 'most'", "limits.allow has to be one of read, edit, all", "Correct"),
         ("[limits]\ntools = 'grep'", "limits.tools has to be a list of names", "Correct"),
         ("a = \nb = 1", "line 1", "Correct"),
+        ("section_budget = 0", "section_budget has to be a whole number above 0", "Correct"),
+        ("section_budget = true", "section_budget has to be a whole number above 0", "Correct"),
+        ("multipliers = 3", "multipliers has to be a table", "Correct"),
+        ("[multipliers]\nmemry = 0", "unknown key 'multipliers.memry'", "Did you mean memory"),
+        ("[multipliers]\nmemory = -1", "multipliers.memory has to be a number from 0", "Correct"),
+        ("[multipliers]\nmemory = nan", "multipliers.memory has to be a number from 0", "Correct"),
+        ("[multipliers]\nmemory = true", "multipliers.memory has to be a number from 0", "Correct"),
+        ("[overrides]\ncontrct = 'x'", "unknown key 'overrides.contrct'", "Did you mean contract"),
+        ("[overrides]\ncontract = ' '", "overrides.contract has to be a text", "Correct"),
+        ("[overrides]\ncontract = { file = 'no.md' }", "overrides.contract: there is no file no.md", "Add it"),
+        ("[overrides]\ncontract = { file = '../a.md' }", "overrides.contract.file has to be the name", "Correct"),
+        ("[overrides]\ncontract = 3", "overrides.contract has to be a text", "Correct"),
+        ("[limits]\nmode = 'loop'", "limits.mode has to be one of single_action, react_loop, plan_execute", "Correct"),
+        ("[limits]\nmax_iterations = 0", "limits.max_iterations has to be a whole number above 0", "Correct"),
+        ("[limits]\nconfirm = 1", "limits.confirm has to be true or false", "Correct"),
+        ("[limits]\ncategories = ['edt']", "unknown key 'limits.categories: edt'", "Did you mean edit"),
     ],
 )
 def test_a_broken_recipe_names_the_file_the_key_and_what_is_expected(

@@ -7,15 +7,21 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws.world import World, outcome, say, world
 
 from nexus_cli.context.recipe import load_recipe
-from nexus_cli.core.limits import LEVELS, Limits, compose
-from nexus_cli.core.paths import defaults
-from nexus_cli.core.settings import Settings
+from nexus_cli.core import trust
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import CATEGORIES, LEVELS, MODES, Limits, compose
+from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.project_settings import load_settings_in
+from nexus_cli.core.settings import Settings, load_settings
 from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.recipes import recipe_for
+from nexus_cli.session.wiring import open_session
 
 numbers = st.none() | st.integers(1, 10**6)
 amounts = st.none() | st.floats(0.001, 1e6)
@@ -28,6 +34,13 @@ limits = st.builds(
     timeout=amounts,
     allow=st.none() | st.sampled_from(LEVELS),
     tools=st.none() | names,
+    mode=st.none() | st.sampled_from(MODES),
+    max_iterations=st.none() | st.integers(1, 20),
+    categories=st.none() | st.frozensets(st.sampled_from(CATEGORIES)),
+    confirm=st.none() | st.booleans(),
+    multi_tool=st.none() | st.booleans(),
+    sub_agents=st.none() | st.booleans(),
+    terminal_ends=st.none() | st.booleans(),
 )
 
 
@@ -35,9 +48,14 @@ def permits(bound: Any, name: str, value: Any) -> bool:
     """Whether a limit of this name, taken alone, lets `value` pass: the meaning that the algebra has to keep."""
     if bound is None:
         return True
-    if name == "tools":
+    if name in ("tools", "categories"):
         return value in bound
-    return LEVELS.index(value) <= LEVELS.index(bound) if name == "allow" else value <= bound
+    if name in ("confirm", "terminal_ends"):
+        return value or not bound
+    if name in ("multi_tool", "sub_agents"):
+        return bound or not value
+    order = {"allow": LEVELS, "mode": MODES}.get(name)
+    return order.index(value) <= order.index(bound) if order else value <= bound
 
 
 TRIALS: dict[str, list[Any]] = {
@@ -47,6 +65,13 @@ TRIALS: dict[str, list[Any]] = {
     "timeout": [0.001, 3.0, 1e6],
     "allow": list(LEVELS),
     "tools": ["bash", "grep", "recall"],
+    "mode": list(MODES),
+    "max_iterations": [1, 3, 20],
+    "categories": list(CATEGORIES),
+    "confirm": [True, False],
+    "multi_tool": [True, False],
+    "sub_agents": [True, False],
+    "terminal_ends": [True, False],
 }
 
 
@@ -81,6 +106,29 @@ def test_every_limit_in_force_names_a_layer_that_bound_it(layers: list[Limits]) 
         assert set(bound.bound_by.split(" & ")) <= givers
         exact = {name for name, one in named if getattr(one, bound.name) == bound.value}
         assert not exact or bound.bound_by in exact
+
+
+LOOSE: dict[str, Any] = {
+    "max_steps": 100, "max_total_tokens": 10_000, "max_cost": 9.0, "timeout": 900.0, "allow": "all",
+    "tools": frozenset({"bash", "grep"}), "mode": "plan_execute", "max_iterations": 9,
+    "categories": frozenset(CATEGORIES), "confirm": False, "multi_tool": True, "sub_agents": True,
+    "terminal_ends": False,
+}  # fmt: skip
+TIGHT: dict[str, Any] = {
+    "max_steps": 1, "max_total_tokens": 100, "max_cost": 0.1, "timeout": 1.0, "allow": "read",
+    "tools": frozenset({"grep"}), "mode": "single_action", "max_iterations": 1, "categories": frozenset({"read"}),
+    "confirm": True, "multi_tool": False, "sub_agents": False, "terminal_ends": True,
+}  # fmt: skip
+LAYERS = ("settings", "project", "recipe", "command line", "signals")
+
+
+@pytest.mark.parametrize("name", LOOSE)
+def test_lowering_each_layer_alone_names_that_layer(name: str) -> None:
+    for lowered in LAYERS:
+        said = {layer: (TIGHT if layer == lowered else LOOSE)[name] for layer in LAYERS}
+        bounds = compose([(layer, Limits(**{name: value})) for layer, value in said.items()])[1]
+        assert [(bound.name, bound.value, bound.bound_by) for bound in bounds] == [(name, TIGHT[name], lowered)]
+        assert bounds[0].said == said
 
 
 @given(limits, st.sampled_from(LEVELS))
@@ -124,14 +172,50 @@ def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(p
         return dict(around.server.requests[0].body)
 
     sent = []
-    for name in ("clean", "hostile"):
+    for name in ("clean", "hostile", "trusted"):
         with world(place / name, list(steps)) as around:
-            if name == "hostile":
+            if name != "clean":
                 (around.folder / ".nexus" / "recipes").mkdir(parents=True)
                 (around.folder / ".nexus" / "config.toml").write_text(HOSTILE)
                 (around.folder / ".nexus" / "recipes" / "ask.toml").write_text('[limits]\nallow = "all"\n')
                 (around.folder / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nNEXUS_MODEL=openai/other\n")
+            if name == "trusted":
+                trust.trust(around.folder)
+                said = load_settings_in(around.folder, places(), defaults(), {})
+                assert "cannot set model, models, provider, alias" in said.settings.notices[0]
+                assert said.values == load_settings(places(), defaults(), {}).values, "allow and max_steps are met"
             body = asyncio.run(live(around))
             assert not (around.folder / "widened").exists()
             sent.append({key: body[key] for key in ("model", "tools")})
-    assert sent[0] == sent[1]
+    assert sent[0] == sent[1] == sent[2]
+
+
+def test_what_a_trusted_project_limits_binds_below_what_the_command_line_says(place: Path) -> None:
+    steps = [{"calls": [{"name": "bash", "arguments": {"command": "touch widened"}}]}, "done"]
+    with world(place, list(steps), limits=Limits(max_steps=5)) as around:
+        (around.folder / ".nexus" / "recipes").mkdir(parents=True)
+        (around.folder / ".nexus" / "config.toml").write_text("[limits]\nconfirm = true\nmax_steps = 2\n")
+        (around.folder / ".nexus" / "recipes" / "careful.toml").write_text("[limits]\nmax_iterations = 1\n")
+        with pytest.raises(NexusError, match="there is no such recipe"):
+            around.open(recipe="careful")
+        trust.trust(around.folder)
+        settings = load_settings_in(around.folder, places(), defaults(), {}).settings
+        options = Options(around.folder, around.model, recipe="careful", allow="all", limits=Limits(max_steps=5))
+        recipe, _ = recipe_for("careful", around.folder)
+        bounds = {b.name: (b.value, b.bound_by) for b in compose(limit_layers(settings, recipe, options, False))[1]}
+        assert bounds == {
+            "max_steps": (5, "command line"), "allow": ("all", "command line"), "confirm": (True, "project"),
+            "max_iterations": (1, "recipe"),
+        }  # fmt: skip
+        settings = replace(settings, models=around.settings.models)
+
+        async def live() -> None:
+            session = open_session(options, settings, approver=None, clock=around.clock)
+            try:
+                end = outcome(await say(session, "do it"))
+                assert end.ok and "nobody can be asked" in end.denied[0]["why"]
+            finally:
+                await session.aclose()
+
+        asyncio.run(live())
+        assert not (around.folder / "widened").exists()

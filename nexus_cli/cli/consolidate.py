@@ -1,0 +1,94 @@
+"""`nexus memory consolidate`: a model puts memory in order, in a session of its own, and what changed is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from nexus_cli.cli import process
+from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.options import working_folder
+from nexus_cli.cli.run_turn import wind_up
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Fact
+from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.project_settings import load_settings_in
+from nexus_cli.session.acts.consolidate import Consolidated, consolidation
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+from nexus_cli.ui.remarks import Remarks
+from nexus_cli.ui.reports.lines import filled, plural
+from nexus_cli.ui.stream import Quietly, Stream
+
+RECIPE = "sleep_consolidate"
+
+
+def consolidate(model: str = "") -> dict[str, Any]:
+    """Let the model do it and return what changed: `looked_at`, `left`, `remembered`, `forgotten`, `answer`.
+
+    `NexusError` without a model, without facts, or where the model cannot be asked.
+    """
+    folder = working_folder()
+    process.forget_folder(str(folder))
+    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
+    chosen = choose(model, os.environ, settings)
+    options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
+    session = open_session(options, settings, approver=None)
+    done = Consolidated()
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(_follow(session, done))
+    finally:
+        wind_up(loop)
+    return {
+        "version": 1,
+        "session": session.id,
+        "looked_at": done.looked_at,
+        "left": done.left,
+        "remembered": _plain(done.remembered),
+        "forgotten": _plain(done.forgotten),
+        "answer": done.answer,
+    }
+
+
+async def _follow(session: Session, done: Consolidated) -> None:
+    remarks = Remarks(Quietly(Stream(2)))
+    interrupt = Interrupt()
+    interrupt.take(session.cancel)
+    for notice in session.notices:
+        remarks.notice(notice)
+    try:
+        async for event in session.act(consolidation(done)):
+            remarks.feed(event)
+    except NexusError as error:
+        if interrupt.signal:
+            raise NexusError(error.kind, error.what, error.why, error.hint, exit_status=interrupt.status) from error
+        raise
+    finally:
+        interrupt.release()
+        await session.aclose()
+
+
+def changes_text(value: Mapping[str, Any], width: int) -> str:
+    """What changed, fact by fact, and what the model said of it."""
+    lines = []
+    for fact in value["remembered"]:
+        waits = "waits for you: nexus memory accept" if fact["state"] == "proposed" else fact["state"]
+        lines += filled(f"{fact['text']} ({waits})", width, "      ", f"+ {fact['id']} ")
+    for fact in value["forgotten"]:
+        lines += filled(fact["text"], width, "      ", f"- {fact['id']} ")
+    head = f"{plural(value['looked_at'], 'fact')} looked at"
+    head += f", {value['left']} older ones not" if value["left"] else ""
+    head += "." if lines else "; nothing changed."
+    said = [line for text in value["answer"].splitlines() for line in filled(text, width)]
+    return "\n".join([*filled(head, width), *lines, *([""] if said else []), *said])
+
+
+def _plain(facts: Any) -> list[dict[str, Any]]:
+    found: list[Fact] = list(facts)
+    return [asdict(fact) for fact in found]

@@ -1,0 +1,85 @@
+"""`nexus trust`: shows what a project's configuration would do, and lets it take effect."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.tell import tell
+from nexus_cli.core import trust as record
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.settings import load_settings
+from nexus_cli.session.reports.trust import preview
+from nexus_cli.ui.reports import trust_text
+from nexus_cli.ui.stream import Quietly, Stream
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command("trust")
+def trust(
+    directory: Annotated[str, typer.Argument(metavar="[DIR]", show_default=False, help="A folder of it.")] = "",
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take trust back.")] = False,
+    json: Json = False,
+) -> int:
+    """Let the configuration of this project take effect: it can tighten what you allowed, and widen nothing.
+
+    What it would do is shown before. A change in its files makes the project untrusted again.
+    """
+    folder = project(working_folder(directory))
+    if revoke:
+        return _revoke(folder, json)
+    found = record.configuration(folder)
+    value = preview(folder, found, load_settings(places(), defaults(), os.environ))
+    if value["state"] == "nothing" or found.problem:
+        _show(value, json)
+        if found.problem:
+            raise NexusError("config", f"{folder} is not trusted", found.problem, "Mend or remove the file")
+        return 0
+    if value["state"] != "trusted" and _agreed(value, json):
+        record.trust(folder, found)
+        value["state"] = "trusted"
+        if not json and _terminal():
+            tell(f"nexus: {folder} is trusted.")
+            return 0
+    elif value["state"] != "trusted":
+        tell("nexus: nothing was changed.")
+        return 0
+    _show(value, json)
+    return 0
+
+
+def _agreed(value: dict[str, object], json: bool) -> bool:
+    """Whether the person wants it: asked in a terminal, taken as said where nobody can be asked."""
+    if json or not _terminal():
+        return True
+    show(trust_text(value, columns()))
+    Quietly(Stream(2)).write("Let it take effect? [y/N] ")
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def _terminal() -> bool:
+    return os.isatty(0) and os.isatty(2)
+
+
+def _revoke(folder: Path, json: bool) -> int:
+    gone = record.revoke(folder)
+    if json:
+        show_json({"version": 1, "project": str(folder), "revoked": gone, "state": record.state(folder)})
+    else:
+        tell(f"nexus: {folder} is trusted no longer." if gone else f"nexus: {folder} was not trusted.")
+    return 0
+
+
+def _show(value: dict[str, object], json: bool) -> None:
+    if json:
+        show_json(value)
+    else:
+        show(trust_text(value, columns()))

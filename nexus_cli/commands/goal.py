@@ -1,0 +1,46 @@
+"""`/goal`: what the session is for, in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.line import wrong
+from nexus_cli.session.acts import Act
+from nexus_cli.session.acts.goal import closing, setting
+from nexus_cli.session.reports.goals import listing
+
+VERBS = ("done", "drop")
+
+
+async def run(desk: Desk, rest: str) -> None:
+    """Set a goal, or list the goals.
+
+    A goal is broken down into steps by the model, in a lane of its own, and told to it as long as it is open. /goal
+    done ID and /goal drop ID take a goal or a step off the list; /goal alone shows it.
+    """
+    verb, _, name = rest.partition(" ")
+    if verb in VERBS and " " not in name.strip():
+        if not name.strip():
+            raise wrong("goal", rest, f"it does not say which: /goal {verb} ID")
+        await _act(desk, "goals", closing(name.strip(), verb))
+    elif rest:
+        await _act(desk, "breaking the goal down", setting(rest))
+    desk.show("goals", desk.session.look(listing))
+
+
+async def _act(desk: Desk, what: str, act: Act) -> None:
+    async def work() -> None:
+        async for event in desk.session.act(act):
+            desk.feed(event)
+
+    await desk.busy(what, work())
+
+
+def _complete(desk: Desk) -> Sequence[str]:
+    goals = desk.session.look(listing)["goals"]
+    known = [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
+    return [f"{verb} {name}" for verb in VERBS for name in known] or VERBS
+
+
+COMMAND = Command("goal", "work", run, "[TEXT | done ID | drop ID]", idle=True, complete=_complete)

@@ -1,0 +1,153 @@
+"""What a trusted project's `.nexus/config.toml` may say of the settings: it tightens what the person allowed (law 7).
+
+`allow` and the limits are met with the person's; how a session is compacted and cut may be set, since that permits
+nothing. No endpoint, model, key, hook or permission is a project's to set: such keys are named and have no effect.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.paths import Places
+from nexus_cli.core.setting_rules import RULES, TABLES, Scalar
+from nexus_cli.core.settings import Loaded, build, check, consistent, load_settings, unknown_key
+
+FOLDER, FILE = ".nexus", "config.toml"
+NESTED = ("compact", "limits", "truncation")
+"""The tables of which a project may set something."""
+NOT_FOR_PROJECTS = frozenset({"compact.model"})
+"""Of these tables, what names a model."""
+MOST_BYTES = 64 * 1024
+HINT = "`nexus trust` shows it"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a project's file says."""
+
+    values: Mapping[str, Scalar]
+    """Checked values by dotted key: what a project may set at all."""
+    refused: tuple[str, ...] = ()
+    """Keys and tables that have no effect."""
+
+
+def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> Loaded:
+    """The settings for work in the project `folder`: what a trusted project says, over the person's own.
+
+    Raises as `load_settings` does. A project's file never raises: what is wrong with it is a notice.
+    """
+    loaded = load_settings(places, defaults_dir, environ)
+    if not os.path.lexists(folder / FOLDER):
+        return loaded
+    from nexus_cli.core import trust  # noqa: PLC0415  (few projects have such a folder)
+
+    found = trust.configuration(folder)
+    match trust.state(folder, found):
+        case "nothing":
+            return loaded
+        case "trusted":
+            return _with(loaded, folder / FOLDER / FILE, found.files.get(FILE))
+        case "changed":
+            why = found.problem or "it has changed since you trusted it"
+        case _:
+            why = found.problem
+    return _noting(loaded, _not_in_effect(found.files, why))
+
+
+def read_project(data: bytes, where: str) -> Said:
+    """What the file `where` with these bytes says; `NexusError("config", ...)` for what is no settings file."""
+    import tomllib  # noqa: PLC0415  (see `nexus_cli.core.settings`)
+
+    if len(data) > MOST_BYTES:
+        raise NexusError("config", where, f"it is larger than {MOST_BYTES // 1024} KiB", "Make it shorter")
+    try:
+        table = tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise NexusError("config", where, "it is not UTF-8", "Save it as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise NexusError("config", where, f"it is not valid TOML: {error}", "Correct it") from None
+    values: dict[str, Scalar] = {}
+    refused: list[str] = []
+    for key, value in _keys(table):
+        if key not in RULES and key not in TABLES:
+            raise unknown_key(_shown(key), where)
+        if key == "allow" or (key.partition(".")[0] in NESTED and key in RULES and key not in NOT_FOR_PROJECTS):
+            values[key] = check(key, value, where)
+        else:
+            refused.append(key)
+    return Said(values, tuple(refused))
+
+
+def tightened(loaded: Loaded, said: Said, origin: str) -> Loaded:
+    """`loaded` under what a project says; what would widen it, or contradict it, is left out."""
+    values, origins = dict(loaded.values), dict(loaded.origins)
+    for key, value in said.values.items():
+        met = _meet(key, values.get(key), value)
+        if met != values.get(key):
+            values[key], origins[key] = met, origin
+    names = {key.partition(".")[2]: value for key, value in said.values.items() if key.startswith("limits.")}
+    limits: Any = names | ({"allow": said.values["allow"]} if "allow" in said.values else {})
+    mine = loaded.settings
+    # The person's own limits stay apart from the project's, so that each can be named as what bound a value.
+    settings = replace(build(values), allow=mine.allow, limits=mine.limits, project=Limits(**limits))
+    return Loaded(consistent(settings, Path(origin)), origins, values)
+
+
+def _with(loaded: Loaded, path: Path, data: bytes | None) -> Loaded:
+    if data is None:
+        return loaded
+    try:
+        said = read_project(data, str(path))
+        made = tightened(loaded, said, str(path))
+    except NexusError as error:
+        return _noting(loaded, f"{error.message}; nothing of this file is in effect")
+    if not said.refused:
+        return made
+    names = ", ".join(map(_shown, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
+    return _noting(made, f"{path} cannot set {names}: a project only tightens; the rest is in effect")
+
+
+def _noting(loaded: Loaded, notice: str) -> Loaded:
+    return replace(loaded, settings=replace(loaded.settings, notices=(notice,)))
+
+
+def _meet(key: str, mine: Scalar | None, theirs: Scalar) -> Scalar:
+    """The value in force where the person has `mine`."""
+    if key == "compact.extract":
+        return bool(mine) and bool(theirs)
+    if mine is None or not (key == "allow" or key.startswith("limits.")):
+        return theirs
+    name = key.rpartition(".")[2]
+    limits: tuple[dict[str, Any], dict[str, Any]] = ({name: mine}, {name: theirs})
+    met: Scalar = getattr(Limits(**limits[0]) & Limits(**limits[1]), name)
+    return met
+
+
+def _keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Dotted keys and values of the tables that a project may set; another table is one key."""
+    flat: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        if name in NESTED and isinstance(value, Mapping):
+            flat += [(f"{name}.{key}", inner) for key, inner in value.items()]
+        else:
+            flat.append((name, value))
+    return flat
+
+
+def _not_in_effect(files: Mapping[str, bytes], why: str) -> str:
+    kinds = list(dict.fromkeys(name.partition("/")[0] for name in files)) or [""]
+    names = ", ".join(f"{FOLDER}/{kind}".rstrip("/") for kind in kinds)
+    verb = "is" if len(kinds) == 1 else "are"
+    told = f" ({why})" if why else ""
+    return f"this project has {names}, which {verb} not in effect{told}: nexus trust"
+
+
+def _shown(key: str) -> str:
+    line = "".join(char if char.isprintable() else "?" for char in key[:60])
+    return line if len(key) <= 60 else line + "..."

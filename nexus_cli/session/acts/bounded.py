@@ -1,0 +1,119 @@
+"""Bounded work in a side lane: a fork or a lane of its own asks and calls tools as far as its recipe allows.
+
+The same steps as a turn takes, without what belongs to the person's turn: nobody steers it, nothing is added to its
+requests, no text of it is streamed, and it never rewrites a window. Where it cannot go on it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, assert_never
+
+from nexus_cli.context.groups import Ask, Dispatch, Done
+from nexus_cli.context.recipe import Recipe
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Message, Role
+from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.exchange import exchange
+from nexus_cli.session.parts import Ran
+from nexus_cli.session.side import forked, separate
+
+SPARE = 2
+"""Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
+MOST = 10
+"""Steps of a recipe that names no `max_iterations`."""
+
+
+async def in_fork(engine: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
+    """The answer of a fork of `engine`'s lane to the recipe's instruction, after the calls that the recipe allows.
+
+    The fork's requests begin with the lane's own lines; the lane is left as it is. Raises `NexusError`.
+    """
+    return await _work(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe)
+
+
+async def in_lane(
+    engine: Engine, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """The answer of a lane of its own: its system text is the recipe's instruction, its only words are `text`."""
+    instruction = _instruction(recipe)
+    side = separate(engine, recipe.name, engine.model)
+    context = side.context
+    frame = replace(
+        context.frame(),
+        system=instruction,
+        system_tokens=context.system_cost(instruction),
+        tools=tuple(tools),
+        tools_tokens=context.tools_cost(tools),
+    )
+    context.lane.rewrite((), "start", (), frame)
+    context.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
+    return await _work(side, dispatcher, recipe)
+
+
+def _instruction(recipe: Recipe) -> str:
+    if recipe.instruction:
+        return recipe.instruction
+    why = "it has no text in the place of `contract`: nothing would be asked"
+    raise NexusError("config", f"recipe {recipe.name}", why, "Give it [overrides] contract")
+
+
+async def _work(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
+    """The steps of the side lane; what it uses counts for the turn, within the limits of both."""
+    spending = side.spending
+    side.spending = replace(spending, limits=spending.limits & recipe.limits)
+    try:
+        return await _steps(side, dispatcher, recipe)
+    except Deferred:
+        raise NexusError("denied", f"{recipe.name} was stopped", "a call was put off", "Start it anew") from None
+    finally:
+        spending.usage = side.spending.usage
+
+
+async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
+    lane = side.lane
+    own = _dispatcher(side, dispatcher, recipe)
+    left = (recipe.limits.max_iterations or MOST) + SPARE
+    while True:
+        match lane.next_step():
+            case Dispatch(calls):
+                await own.run(side, calls)
+            case Ask():
+                if not left:
+                    raise NexusError("limit", f"{recipe.name} was stopped", "it asked for more calls than it may make")
+                left -= 1
+                await _request(side, recipe)
+            case Done():
+                last = lane.slots[-1].message
+                return last.content.strip() if last.role is Role.ASSISTANT else ""
+            case never:
+                assert_never(never)
+
+
+async def _request(side: Engine, recipe: Recipe) -> None:
+    """One request of the side lane, with the lines that wait for it."""
+    if side.notices and side.lane.dress("\n".join(side.notices)):
+        side.notices.clear()
+    if not side.fits():
+        why = f"it needs about {side.expected()} of {side.room} tokens"
+        raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
+    await exchange(side, side.spending.output_cap(side.model.info, side.expected()), main=False)
+
+
+def _dispatcher(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
+    """The session's dispatcher within the recipe's limits, with a memory of its own for what it did."""
+    log = side.lane.timeline.log
+    return replace(
+        dispatcher,
+        starts=log if isinstance(log, Starts) else Ran(),
+        limits=dispatcher.limits & recipe.limits,
+        signals=recipe.signals,
+        denied=[],
+        changed={},
+        given={},
+        here={},
+        errors=0,
+    )

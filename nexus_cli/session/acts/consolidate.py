@@ -1,0 +1,87 @@
+"""Memory is put in order (seed D's `sleep_consolidate`): a lane of its own merges what says the same and lets go of
+what no longer holds. What it may not touch stays: the person's facts are theirs, and what it writes waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Fact, FactState, MemorySlot
+from nexus_cli.core.paths import project
+from nexus_cli.session.acts import Act
+from nexus_cli.session.acts.bounded import in_lane
+from nexus_cli.session.parts import Parts
+from nexus_cli.session.recipes import own_recipe
+
+SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
+"""What is put in order; what the person said of themselves is not."""
+SHARE = 0.5
+"""Of the budget, for the list of facts."""
+
+
+@dataclass
+class Consolidated:
+    """What became of the facts."""
+
+    looked_at: int = 0
+    left: int = 0
+    """Facts that were too many for one look; the oldest ones."""
+    remembered: Sequence[Fact] = ()
+    forgotten: Sequence[Fact] = ()
+    answer: str = ""
+
+
+def consolidation(done: Consolidated) -> Act:
+    """Put the facts of this project and of the agent in order; `done` tells what changed, also after an error.
+
+    `NexusError` when there is no memory, fewer than two facts, or the model cannot be asked.
+    """
+
+    async def act(parts: Parts) -> None:
+        recipe = own_recipe("sleep_consolidate")
+        before = _facts(parts)
+        if len(before) < 2:
+            why = f"there {'is one fact' if before else 'are no facts'} of this project and of the agent"
+            raise NexusError("usage", "nothing to put in order", why, "See nexus memory list")
+        shown = _fitting(parts, before)
+        done.looked_at, done.left = len(shown), len(before) - len(shown)
+        wanted = recipe.limits.tools or frozenset()
+        registry = parts.dispatcher.registry
+        tools = [one for one in registry.get_definitions() if one["function"]["name"] in wanted]
+        try:
+            text = "\n".join(map(_line, shown))
+            done.answer = await in_lane(parts.engine, parts.dispatcher, recipe, text, tools)
+        finally:
+            after = {fact.id: fact for fact in _facts(parts)}
+            known = {fact.id for fact in before}
+            done.remembered = [fact for fact in after.values() if fact.id not in known]
+            done.forgotten = [fact for fact in before if fact.id not in after]
+
+    return act
+
+
+def _facts(parts: Parts) -> list[Fact]:
+    """The facts in question, the newest first; `NexusError("usage", ...)` for a session without a ledger."""
+    if parts.ledger is None:
+        raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
+    return parts.ledger.facts.listing(str(project(parts.dispatcher.cwd)), SLOTS)
+
+
+def _fitting(parts: Parts, facts: Sequence[Fact]) -> list[Fact]:
+    """The newest of `facts` that fit a request."""
+    room = int(parts.engine.meter.countable(parts.engine.budget.available) * SHARE)
+    shown: list[Fact] = []
+    for fact in facts:
+        room -= parts.engine.context.counter.count(_line(fact))
+        if room < 0:
+            break
+        shown.append(fact)
+    return shown
+
+
+def _line(fact: Fact) -> str:
+    waits = fact.state is FactState.PROPOSED
+    own = waits or (fact.slot is MemorySlot.AGENT and fact.actor != "person")
+    kind = "waits for the person" if waits else "kept" if own else "kept, the person's own: cannot be forgotten"
+    return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {fact.text}"

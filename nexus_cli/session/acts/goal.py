@@ -1,0 +1,101 @@
+"""Setting a goal (seed D's `goal_decompose`): a lane of its own breaks it down into steps, memos keep both."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
+from nexus_cli.session.acts import Act
+from nexus_cli.session.acts.bounded import in_lane
+from nexus_cli.session.goals import drop, finish, goals, set_goal
+from nexus_cli.session.parts import Parts
+from nexus_cli.session.recipes import own_recipe
+
+MOST_STEPS = 12
+LONGEST = 300
+"""Characters of a goal or a step."""
+LISTED = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,3}[.):]|[Ss]tep \d{1,3}[.:)]|\[[ xX]?\])\s*(?:\[[ xX]?\]\s*)?")
+HEADING = re.compile(r"^\s*(?:#{1,6}\s|```|\*\*[^*]*:?\*\*:?\s*$)|:\s*$")
+NAMES = ("step", "text", "title", "description", "goal", "task", "name")
+"""Where a step stands in an object, the first counting first."""
+
+
+def setting(text: str) -> Act:
+    """Keep `text` as a goal of the session, with the steps that the model sees in it.
+
+    When it sees none or cannot be asked, the goal is kept without steps and a notice says why.
+    """
+
+    async def act(parts: Parts) -> None:
+        engine, words = parts.engine, short(text)
+        timeline = engine.lane.timeline
+        known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in goals(timeline)]
+        listed = "\n".join(["Goals there are:", *known, ""]) if known else ""
+        steps: list[str] = []
+        problem = ""
+        try:
+            answer = await in_lane(engine, parts.dispatcher, own_recipe("goal_decompose"), f"{listed}Goal: {words}")
+            steps = steps_in(answer)
+            problem = "" if steps else "the model named none"
+        except NexusError as error:
+            problem = error.message
+        set_goal(timeline, words, [] if steps == [words] else steps)
+        if problem:
+            engine.emit(Notice(f"the goal is kept without steps: {problem}"))
+
+    return act
+
+
+def closing(name: str, verb: str) -> Act:
+    """Mark a goal or a step as done, or drop it; `NexusError("usage", ...)` when there is none such."""
+
+    async def act(parts: Parts) -> None:
+        timeline = parts.engine.lane.timeline
+        if not (finish(timeline, name) if verb == "done" else drop(timeline, name)):
+            why = "no open goal or step has this id" if verb == "done" else "no goal or step has this id"
+            raise NexusError("usage", f"/goal {verb} {one_line(name)}", why, "/goal lists them")
+
+    return act
+
+
+def steps_in(answer: str) -> list[str]:
+    """The steps in a model's answer, however it wrote them: JSON (a list or an object), marked lines, plain lines."""
+    found = list(_texts(_json(answer)))
+    if not found:
+        lines = [line for line in answer.splitlines() if line.strip() and not HEADING.search(line)]
+        marked = [line for line in lines if LISTED.match(line)]
+        found = [LISTED.sub("", line) for line in marked or lines]
+    unique = dict.fromkeys(filter(None, map(short, found)))
+    return list(unique)[:MOST_STEPS]
+
+
+def short(text: str) -> str:
+    """`text` as one line of bounded length, without marks of emphasis around it."""
+    line = " ".join(one_line(text).split()).strip("*_` ")
+    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+
+
+def _json(answer: str) -> Any:
+    """The JSON value that the answer is, or that stands in it in a fence; None when there is none."""
+    fenced = re.search(r"```(?:json)?\s*\n(.*?)```", answer, re.DOTALL)
+    for text in filter(None, (fenced and fenced[1], answer)):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The steps in a JSON value: texts, objects with one of `NAMES`, or the list inside an object."""
+    if isinstance(value, dict):
+        value = next((part for part in value.values() if isinstance(part, list)), [])
+    for one in value if isinstance(value, list) else ():
+        text = next((one[name] for name in NAMES if name in one), "") if isinstance(one, dict) else one
+        if isinstance(text, str):
+            yield text

@@ -1,0 +1,62 @@
+"""The goals of a session: memos of kind `goal`, folded to what holds now. Inherited by forks, gone with the session.
+
+A goal and its steps are one memo; that one is done, or dropped, is a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.goal import Goal
+
+KIND = "goal"
+
+
+def goals(timeline: Timeline) -> tuple[Goal, ...]:
+    """The goals and steps that were not dropped, each goal followed by its steps."""
+    found: dict[str, Goal] = {}
+    for memo in timeline.memos(KIND):
+        value = memo.value
+        for one in value.get("goals", ()):
+            found[one["id"]] = Goal(one["id"], one["text"], parent=one.get("parent", ""))
+        for name in value.get("done", ()):
+            if name in found:
+                found[name] = replace(found[name], done=True)
+        for name in value.get("dropped", ()):
+            found.pop(name, None)
+    tops = [goal for goal in found.values() if goal.parent not in found]
+    return tuple(one for goal in tops for one in (goal, *(step for step in found.values() if step.parent == goal.id)))
+
+
+def set_goal(timeline: Timeline, text: str, steps: Sequence[str]) -> Goal:
+    """Record a goal with its steps; their ids go on from all that ever were."""
+    number = sum(len(memo.value.get("goals", ())) for memo in timeline.memos(KIND)) + 1
+    goal = Goal(f"g{number}", text)
+    made = [{"id": goal.id, "text": text}]
+    made += [{"id": f"g{number + place}", "text": step, "parent": goal.id} for place, step in enumerate(steps, 1)]
+    timeline.memo(KIND, {"goals": made})
+    return goal
+
+
+def finish(timeline: Timeline, name: str) -> tuple[Goal, ...]:
+    """Mark a goal, with its steps, or one step as done: what was, nothing when there is none of this id that is open.
+    The last open step takes its goal with it."""
+    now = goals(timeline)
+    these = {goal.id: goal for goal in now if not goal.done and name in (goal.id, goal.parent)}
+    if these and name in {goal.id for goal in now}:
+        parent = next((goal for goal in now if goal.id == next(g.parent for g in now if g.id == name)), None)
+        steps = [goal for goal in now if parent and goal.parent == parent.id]
+        if parent and not parent.done and all(step.done or step.id in these for step in steps):
+            these[parent.id] = parent
+        timeline.memo(KIND, {"done": list(these)})
+    return tuple(these.values())
+
+
+def drop(timeline: Timeline, name: str) -> tuple[Goal, ...]:
+    """Take a goal with its steps, or one step, off the list: what was, nothing when there is none of this id."""
+    these = tuple(goal for goal in goals(timeline) if name in (goal.id, goal.parent))
+    if these:
+        timeline.memo(KIND, {"dropped": [goal.id for goal in these]})
+    return these

@@ -1,0 +1,123 @@
+"""Which calls of a run its limits let run. Asks nobody and runs nothing: permission and running are dispatch's.
+
+Counted from the log of the run, so that a resumed turn counts on; what is refused is a tool result that says why, and
+no schema is ever taken away (design 1.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.limits import Bound, Limits, compose
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.signals import Signals, event_class, reasons, restrictions
+
+ANSWER = "Answer now with what you have."
+CHANGES = (Effect.EDIT, Effect.RUN)
+"""What a run that confirms asks for, and what makes it a building one."""
+OFF = "tools are switched off for this run"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened since a run began."""
+
+    began: Entry | None
+    """The words or the instruction that it began with."""
+    batches: tuple[tuple[ToolCall, ...], ...]
+    """The calls of each step that asked for any, the newest last."""
+
+    @classmethod
+    def of(cls, timeline: Timeline, run: int) -> Run:
+        """The run that began with entry `run`, in a fork with the newest instruction after it."""
+        entries = timeline.read(max(1, run), timeline.last)
+        start = next((entry for entry in reversed(entries) if entry.kind in (Kind.USER, Kind.INSTRUCTION)), None)
+        since = [entry for entry in entries if start is None or entry.id > start.id]
+        return cls(start, tuple(e.message.tool_calls for e in since if e.message.tool_calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """The limits of one step as far as they concern its calls."""
+
+    limits: Limits
+    bounds: tuple[Bound, ...]
+    """Which of `run` and `signals` bound each limit."""
+    run: Run
+    now: Signals
+    find: Callable[[str], Tool | None]
+    started: Callable[[str], bool]
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        limits: Limits,
+        errors: int,
+        find: Callable[[str], Tool | None],
+        started: Callable[[str], bool],
+        *,
+        binding: bool,
+    ) -> Powers:
+        """Where the lane of `engine` stands under `limits`; the signals count where they are `binding`."""
+        counted = binding or limits.one_call or limits.max_iterations is not None
+        run = Run.of(engine.lane.timeline, engine.lane.run) if counted else Run(None, ())
+        layers = [("run", limits)]
+        now = Signals()
+        if binding:
+            acted = {call.name for batch in run.batches for call in batch if started(call.id)}
+            changed = any(tool.effect in CHANGES for name in acted if (tool := find(name)))
+            now = Signals(engine.planned().pressure, errors, event_class(run.began, changed=changed))
+            layers.append(("signals", restrictions(now)))
+        effective, bounds = compose(layers)
+        return cls(effective, bounds, run, now, find, started)
+
+    def refusals(self, calls: Sequence[ToolCall]) -> dict[str, str]:
+        """Why single ones of `calls`, the newest of the run, may not run: by call id."""
+        refused = {}
+        acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
+        acted = acted or any(self.started(call.id) for call in calls)
+        for place, call in enumerate(calls):
+            why = self._filtered(self.find(call.name)) or self._over(place, acted)
+            if why:
+                refused[call.id] = why
+        return refused
+
+    def _filtered(self, tool: Tool | None) -> str:
+        """Why this tool is not for this run."""
+        tools, categories = self.limits.tools, self.limits.categories
+        if tool is None:
+            return ""
+        if tools is not None and tool.name not in tools:
+            return f"{tool.name} is not for this run. {_may(tools)}" if tools else OFF
+        if categories is not None and tool.effect not in categories:
+            return f"calls that {_does(tool.effect)} are not for this run" + self._because("categories")
+        return ""
+
+    def _over(self, place: int, acted: bool) -> str:
+        """Why a call at this place among those of its step comes too late."""
+        most = self.limits.max_iterations
+        if most is not None and len(self.run.batches) > most:
+            steps = "one step" if most == 1 else f"{most} steps"
+            return f"not run: this run may call tools in {steps}{self._because('max_iterations')}. {ANSWER}"
+        if self.limits.one_call and (place or acted):
+            name = "multi_tool" if self.limits.multi_tool is False else "mode"
+            return f"not run: this run may make one call{self._because(name)}. {ANSWER}"
+        return ""
+
+    def _because(self, name: str) -> str:
+        by = next((bound.bound_by for bound in self.bounds if bound.name == name), "")
+        return f" ({reasons(self.now, name)})" if by == "signals" else ""
+
+
+def _may(tools: frozenset[str]) -> str:
+    return f"It may use: {', '.join(sorted(tools))}."
+
+
+def _does(effect: Effect) -> str:
+    return {Effect.NONE: "touch nothing", Effect.READ: "read", Effect.EDIT: "edit", Effect.RUN: "run commands"}[effect]

@@ -1,0 +1,69 @@
+"""What the configuration of a project would do, as a value for `nexus trust`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.context import recipe_file
+from nexus_cli.context.decode import decode
+from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.project_settings import FILE, Said, read_project, tightened
+from nexus_cli.core.settings import Loaded
+from nexus_cli.core.trust import FOLDER, Configuration, state
+
+
+def preview(project: Path, found: Configuration, loaded: Loaded) -> dict[str, Any]:
+    """`settings` (key, value, effect against the person's own), `refused` keys, `files`, `problems`, `state`.
+
+    `loaded` are the person's settings without the project's.
+    """
+    problems = [one_line(found.problem)] if found.problem else []
+    said = Said({})
+    if FILE in found.files:
+        try:
+            said = read_project(found.files[FILE], f"{FOLDER}/{FILE}")
+            tightened(loaded, said, f"{FOLDER}/{FILE}")
+        except NexusError as error:
+            problems.append(one_line(error.message))
+    problems += _recipes(found)
+    return {
+        "version": 1,
+        "project": str(project),
+        "state": state(project, found),
+        "settings": [_setting(key, value, loaded, said) for key, value in said.values.items()],
+        "refused": [one_line(key) for key in said.refused],
+        "files": [
+            {"name": one_line(f"{FOLDER}/{name}"), "bytes": len(data)}
+            for name, data in found.files.items()
+            if name != FILE
+        ],
+        "problems": problems,
+    }
+
+
+def _setting(key: str, value: Any, loaded: Loaded, said: Said) -> dict[str, Any]:
+    mine = loaded.values.get(key)
+    try:
+        met = tightened(loaded, Said({key: said.values[key]}), "").values.get(key)
+    except NexusError:
+        met = mine  # it contradicts other settings by itself
+    if met == mine:
+        effect = "no change" if mine == value else f"has no effect, yours is {mine}"
+    else:
+        effect = f"instead of {mine}" if mine is not None else "not limited until now"
+    return {"key": key, "value": value, "effect": effect}
+
+
+def _recipes(found: Configuration) -> list[str]:
+    """What is wrong with the project's recipes."""
+    problems = []
+    for name, data in found.files.items():
+        if name.startswith("recipes/") and name.endswith(".toml"):
+            try:
+                where = one_line(f"{FOLDER}/{name}")
+                recipe_file.read_project(decode(data, where).text, where)
+            except NexusError as error:
+                problems.append(one_line(error.message))
+    return problems

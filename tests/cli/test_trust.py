@@ -1,0 +1,84 @@
+"""`nexus trust` in a process: what it shows, what it changes, and what the other commands make of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / ".nexus"
+    (folder / "recipes").mkdir(parents=True)
+    (folder / "config.toml").write_text('model = "openai/x"\nallow = "all"\n[limits]\nmax_steps = 7\n')
+    (folder / "recipes" / "careful.toml").write_text("[limits]\nmax_steps = 3\n")
+    (folder / "mcp.json").write_text("{}")
+    return tmp_path
+
+
+def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Path) -> None:
+    untrusted = nexus("config", "get", "limits.max_steps")
+    assert untrusted.stdout == b"200\n" and untrusted.stderr.count(b"\n") == 1
+    assert b"which are not in effect: nexus trust" in untrusted.stderr
+    done = nexus("trust")
+    text = done.stdout.decode()
+    assert done.returncode == 0 and not done.stderr
+    for line in (
+        "limits.max_steps = 7: instead of 200", "allow = all: has no effect, yours is read",
+        "model: not for a project to set", ".nexus/recipes/careful.toml", ".nexus/mcp.json", "It is in effect.",
+    ):  # fmt: skip
+        assert line in text
+    assert nexus("config", "get", "limits.max_steps").stdout == b"7\n"
+    shown = nexus("config", "show", "--origin").stdout.decode()
+    assert f"# {project / '.nexus' / 'config.toml'}" in next(row for row in shown.splitlines() if "max_steps" in row)
+    assert nexus("config", "get", "allow").stdout == b"read\n"
+
+
+def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> None:
+    assert json.loads(nexus("trust", "--json").stdout)["state"] == "trusted"
+    (project / ".nexus" / "mcp.json").write_text('{"mcpServers": {}}')
+    changed = nexus("config", "get", "limits.max_steps")
+    assert changed.stdout == b"200\n" and b"changed since you trusted it" in changed.stderr
+    (project / "deep").mkdir()
+    (project / ".git").mkdir()
+    value = json.loads(nexus("trust", "deep", "--json").stdout)
+    assert value["project"] == str(project) and value["state"] == "trusted" and value["refused"] == ["model"]
+    revoked = nexus("trust", "--revoke")
+    assert (revoked.returncode, revoked.stdout) == (0, b"") and b"is trusted no longer" in revoked.stderr
+    again = json.loads(nexus("trust", "--revoke", "--json").stdout)
+    assert (again["revoked"], again["state"]) == (False, "untrusted")
+
+
+def test_a_project_that_can_never_take_effect_is_not_trusted(nexus: Run, project: Path) -> None:
+    (project / ".nexus" / "skills").symlink_to("/etc")
+    done = nexus("trust")
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1
+    assert b"skills is a link that leads out of the project" in done.stderr
+    assert b"instead of 200" not in nexus("config", "show").stdout
+
+
+def test_what_is_wrong_in_a_file_is_told_before_it_is_trusted(nexus: Run, project: Path) -> None:
+    (project / ".nexus" / "config.toml").write_text("[limits]\nmax_step = 7\n")
+    (project / ".nexus" / "recipes" / "careful.toml").write_text("overrides = 3\n")
+    text = " ".join(nexus("trust").stdout.decode().split())
+    assert "there is no setting limits.max_step" in text and "cannot set overrides" in text
+    assert text.endswith("It is in effect, but for what is named above.")
+    done = nexus("config", "get", "limits.max_steps")
+    assert done.stdout == b"200\n" and b"nothing of this file is in effect" in done.stderr
+
+
+def test_without_configuration_there_is_nothing_to_trust(nexus: Run, tmp_path: Path) -> None:
+    done = nexus("trust")
+    assert done.returncode == 0 and b"nothing to trust" in done.stdout
+    assert nexus("trust", "nowhere").returncode == 2
+
+
+def test_memory_cannot_be_put_in_order_without_a_model(nexus: Run, tmp_path: Path) -> None:
+    done = nexus("memory", "consolidate")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)

@@ -1,0 +1,77 @@
+"""`/goal`, `/reflect`, `/why`: what they show, and what they say when there is nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from commands.conftest import FakeDesk
+
+from nexus_cli.commands import find
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits
+from nexus_cli.ui.reports import FORMS
+
+
+def shown(desk: FakeDesk, line: str) -> Any:
+    desk.run(line)
+    return desk.shown[-1][1]
+
+
+def test_a_goal_is_set_listed_done_and_dropped(desk: FakeDesk) -> None:
+    assert shown(desk, "goal")["goals"] == []
+    desk.provider.script = lambda request: "Write it.\nTest it."
+    value = shown(desk, "goal a parser for dates")
+    assert value["goals"] == [
+        {
+            "id": "g1", "text": "a parser for dates", "done": False,
+            "steps": [
+                {"id": "g2", "text": "Write it.", "done": False}, {"id": "g3", "text": "Test it.", "done": False},
+            ],
+        }
+    ]  # fmt: skip
+    complete = find("goal", desk.commands).complete
+    assert complete is not None and "done g2" in complete(desk)
+    assert FORMS["goals"](shown(desk, "goal done g2"), 80).splitlines()[1] == "  [x] g2 Write it."
+    assert shown(desk, "goal drop g1")["goals"] == []
+    with pytest.raises(NexusError, match="has this id"):
+        desk.run("goal done g7")
+    with pytest.raises(NexusError, match="does not say which"):
+        desk.run("goal done")
+    assert shown(desk, "goal done with the old parser")["goals"][0]["text"] == "done with the old parser"
+
+
+def test_a_reflection_shows_what_was_learned(desk: FakeDesk) -> None:
+    with pytest.raises(NexusError, match="nothing was asked"):
+        desk.run("reflect")
+    desk.turn("begin")
+    desk.provider.script = lambda request: "Look before you leap."
+    before = desk.session._parts.engine.lane.counted
+    assert FORMS["reflection"](shown(desk, "reflect"), 80) == "Look before you leap."
+    assert desk.session._parts.engine.lane.counted == before
+
+
+def test_why_names_the_layer_and_what_each_said(desk: FakeDesk) -> None:
+    (limit,) = shown(desk, "why max_steps")["limits"]
+    assert (limit["value"], limit["bound_by"]) == (9, "command line")
+    assert limit["said"] == {"command line": 9}
+    (limit,) = shown(desk, "why allow")["limits"]
+    assert limit == {"name": "allow", "value": "read", "bound_by": "settings", "said": {"settings": "read"}}
+    assert {limit["name"] for limit in shown(desk, "why")["limits"]} == {"max_steps", "allow"}
+    text = FORMS["why"](shown(desk, "why mode"), 80)
+    assert text == "mode is not limited by any layer."
+    with pytest.raises(NexusError, match="it is one of max_steps"):
+        desk.run("why nonsense")
+
+
+def test_why_tells_signals_from_the_other_layers(desk: FakeDesk) -> None:
+    desk.session._parts.dispatcher.signals = True
+    desk.session._parts.bounds = ()
+    desk.turn("begin")
+    value = shown(desk, "why mode")
+    assert value["limits"] == [
+        {"name": "mode", "value": "single_action", "bound_by": "signals", "said": {"signals": "single_action"}}
+    ]
+    assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
+    assert "the run is communication" in FORMS["why"](value, 80)
+    assert desk.session._parts.limits == Limits(max_steps=9, allow="read")

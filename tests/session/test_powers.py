@@ -1,0 +1,160 @@
+"""What the limits of a run say of its calls: refused by a result that says why, and no schema is taken away."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Answer, Played, say
+
+from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.core.event import Event, Resulted
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.request import Request
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+
+READ = ("read_file", {"path": "a.txt"})
+FIND = ("glob", {"pattern": "*"})
+RUN = ("bash", {"command": "touch made"})
+WRITE = ("write_file", {"path": "b.txt", "content": "b"})
+SETTINGS = Settings(models={MODEL: {"window": 16_000}})
+
+
+class Person:
+    """Answers every question alike."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Any:
+        """See `Approver`."""
+        self.asked.append(question)
+        return self.answer
+
+
+def limited(
+    folder: Path, provider: Played, limits: Limits, approver: Person | None = None, session: str = "", **options: Any
+) -> Session:
+    """A session of a recipe of one's own with these limits."""
+    (folder / "a.txt").write_text("one\n")
+    asked = Options(
+        folder, MODEL, resume=session, allow=options.pop("allow", "all"), limits=Limits(max_steps=9), **options
+    )
+    made = open_session(asked, SETTINGS, approver=approver, provider=provider)
+    parts = made._parts
+    parts.limits = parts.dispatcher.limits = parts.limits & limits
+    return made
+
+
+def steps(*batches: Answer) -> Played:
+    """Says one after the other, then `done`."""
+    left = list(batches)
+    return Played(lambda request: left.pop(0) if left else "done")
+
+
+def results(events: list[Event]) -> list[Resulted]:
+    """In call order: a refused call is answered before one of the same step that runs."""
+    found = [event for event in events if isinstance(event, Resulted)]
+    return sorted(found, key=lambda event: (len(event.call.id), event.call.id))
+
+
+def ran(events: list[Event]) -> list[bool]:
+    return [event.result.ran for event in results(events)]
+
+
+def texts(events: list[Event]) -> list[str]:
+    return [event.result.text for event in results(events)]
+
+
+def test_a_tool_that_the_run_does_not_have_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    provider = steps([READ, FIND])
+    events, end = say(limited(tmp_path, provider, Limits(tools=frozenset({"glob", "grep"}))), "go")
+    assert end.ok and ran(events) == [False, True]
+    assert texts(events)[0] == "read_file is not for this run. It may use: glob, grep."
+    assert [one["tool"] for one in end.denied] == ["read_file"]
+
+
+def test_categories_refuse_by_what_a_tool_does(tmp_path: Path) -> None:
+    provider = steps([READ, WRITE, RUN])
+    events, _ = say(limited(tmp_path, provider, Limits(categories=frozenset({"read", "none"}))), "go")
+    assert ran(events) == [True, False, False]
+    assert "calls that edit are not for this run" in texts(events)[1]
+    assert not (tmp_path / "b.txt").exists() and not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("limits", [Limits(mode="single_action"), Limits(multi_tool=False)])
+def test_a_single_action_runs_one_call_and_then_wants_the_answer(tmp_path: Path, limits: Limits) -> None:
+    provider = steps([READ, FIND], [READ])
+    events, end = say(limited(tmp_path, provider, limits), "go")
+    assert end.ok and end.text == "done" and ran(events) == [True, False, False]
+    assert texts(events)[1] == "not run: this run may make one call. Answer now with what you have."
+
+
+def test_a_call_that_could_not_run_is_not_the_one_call(tmp_path: Path) -> None:
+    provider = steps([("read_file", {"pth": "a.txt"})], [READ], [READ])
+    assert ran(say(limited(tmp_path, provider, Limits(mode="single_action")), "go")[0]) == [False, True, False]
+
+
+def test_iterations_are_counted_by_step_and_begin_anew_with_each_turn(tmp_path: Path) -> None:
+    provider = steps([READ, FIND], [READ], [READ, FIND])
+    session = limited(tmp_path, provider, Limits(max_iterations=2))
+
+    async def turns() -> list[list[Event]]:
+        try:
+            found = [[event async for event in session.run("one")]]
+            provider.script = steps([READ]).script
+            return [*found, [event async for event in session.run("two")]]
+        finally:
+            await session.aclose()
+
+    first, second = asyncio.run(turns())
+    assert ran(first) == [True, True, True, False, False] and ran(second) == [True]
+    assert "in 2 steps. Answer now" in texts(first)[-1]
+
+
+def test_a_resumed_turn_counts_on(tmp_path: Path) -> None:
+    calls = steps([READ], [READ], "", "")
+    session = limited(tmp_path, calls, Limits(max_iterations=2))
+    _, end = say(session, "go")
+    assert not end.ok  # an answer of nothing is no answer: the turn stays open
+    events, _ = say(limited(tmp_path, steps([READ], "done"), Limits(max_iterations=2), session=session.id), "")
+    assert ran(events) == [False]
+
+
+def test_a_run_that_confirms_asks_although_everything_is_allowed(tmp_path: Path) -> None:
+    person = Person(Allow())
+    events, _ = say(limited(tmp_path, steps([READ, RUN]), Limits(confirm=True), person), "go")
+    assert ran(events) == [True, True] and [one.call.name for one in person.asked] == ["bash"]
+    assert person.asked[0].why == "this run confirms what changes something"
+
+    no = Person(Deny())
+    assert ran(say(limited(tmp_path, steps([WRITE]), Limits(confirm=True), no), "go")[0]) == [False]
+    events, end = say(limited(tmp_path, steps([WRITE]), Limits(confirm=True)), "go")
+    assert ran(events) == [False] and "nobody can be asked" in end.denied[0]["why"]
+    assert not (tmp_path / "b.txt").exists()
+
+
+def test_no_limit_takes_a_schema_away(tmp_path: Path) -> None:
+    sent: list[Any] = []
+
+    def script(request: Request) -> Answer:
+        sent.append(request.tools)
+        return "done"
+
+    tight = Limits(tools=frozenset(), categories=frozenset(), mode="single_action", max_iterations=1, confirm=True)
+    say(limited(tmp_path, Played(script), Limits()), "go")
+    say(limited(tmp_path, Played(script), tight), "go")
+    assert sent[0] == sent[1] and sent[0]
+
+
+def test_what_stops_a_model_that_never_answers_is_the_limit_of_steps(tmp_path: Path) -> None:
+    numbers = iter(range(1000))
+    provider = Played(lambda request: [("glob", {"pattern": f"*{next(numbers)}"})])
+    events, end = say(limited(tmp_path, provider, Limits(max_iterations=3)), "go")
+    assert end.error is not None and end.error["kind"] == "limit" and ran(events) == [True] * 3 + [False] * 6

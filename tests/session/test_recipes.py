@@ -1,0 +1,92 @@
+"""Recipes of a session: whose they are, what a project's may add, and what its person is told once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played
+
+from nexus_cli.core import trust
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.project_settings import load_settings_in
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.options import Options
+from nexus_cli.session.recipes import own_recipe, recipe_for
+from nexus_cli.session.reports.context import report
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+
+SETTINGS = Settings(models={MODEL: {"window": 16_000}})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / ".nexus" / "recipes").mkdir(parents=True)
+    (tmp_path / ".nexus" / "recipes" / "careful.toml").write_text("[limits]\nmax_iterations = 1\n")
+    (tmp_path / ".nexus" / "recipes" / "chat.toml").write_text("[limits]\nmax_iterations = 1\n")
+    return tmp_path
+
+
+def made(folder: Path, settings: Settings = SETTINGS, **options: Any) -> Session:
+    provider = options.pop("provider", Played(lambda request: "well"))
+    earlier = options.pop("earlier", None)
+    return open_session(
+        Options(folder, MODEL, **options), settings, approver=None, provider=provider, earlier=earlier
+    )
+
+
+def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Path) -> None:
+    with pytest.raises(NexusError, match="there is no such recipe"):
+        recipe_for("careful", project)
+    trust.trust(project)
+    recipe, told = recipe_for("careful", project)
+    assert recipe.limits.max_iterations == 1 and not told
+    (project / "deep").mkdir()
+    (project / ".git").mkdir()
+    assert recipe_for("careful", project / "deep")[0] == recipe
+    (project / ".nexus" / "recipes" / "careful.toml").write_text("signals = true\n")
+    with pytest.raises(NexusError, match="there is no such recipe"):
+        recipe_for("careful", project)
+
+
+def test_a_projects_recipe_of_a_name_that_is_taken_is_not_used_and_that_is_said(project: Path) -> None:
+    trust.trust(project)
+    recipe, told = recipe_for("chat", project)
+    assert recipe == own_recipe("chat") and told == (
+        "recipe chat of this project is not used: another one has this name, and comes first",
+    )
+    session = made(project, recipe="chat")
+    assert told[0] in session.notices and session._parts.limits.max_iterations is None
+    asyncio.run(session.aclose())
+
+
+def test_a_persons_recipe_comes_before_the_packages(tmp_path: Path) -> None:
+    (places().config / "recipes").mkdir(parents=True)
+    (places().config / "recipes" / "ask.toml").write_text('description = "mine"\n')
+    assert recipe_for("ask", tmp_path)[0].description == "mine"
+
+
+def test_a_session_in_a_projects_recipe_is_reported_and_bound_by_it(project: Path) -> None:
+    trust.trust(project)
+    session = made(project, recipe="careful", provider=Played(lambda request: "well"))
+    limits = {limit["name"]: limit for limit in session.report()["limits"]}
+    assert limits["max_iterations"] == {
+        "name": "max_iterations", "value": 1, "bound_by": "recipe", "said": {"recipe": 1},
+    }  # fmt: skip
+    asyncio.run(session.aclose())
+    value = report(Options(project, MODEL, recipe="careful"), SETTINGS, None)
+    assert value["recipe"] == "careful"
+
+
+def test_that_a_project_is_not_in_effect_is_said_once_in_a_session(project: Path) -> None:
+    settings = replace(load_settings_in(project, places(), defaults(), {}).settings, models=SETTINGS.models)
+    first = made(project, settings)
+    assert [line for line in first.take_notices() if "not in effect" in line] == list(settings.notices)
+    again = made(project, settings, resume=first.id, earlier=first)
+    assert not [line for line in again.take_notices() if "not in effect" in line]
+    asyncio.run(again.aclose())
