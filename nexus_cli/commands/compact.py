@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from nexus_cli.commands.command import Command, Desk
+from nexus_cli.session.acts.compaction import preview
+
+PREVIEW = "--preview"
 
 
 async def run(desk: Desk, rest: str) -> None:
     """Sum up older history for smaller requests.
 
     INSTRUCTIONS tell the summary what to keep. Nothing is lost: what is summed up is a drop, and a summary that
-    fails or would not be smaller leaves everything as it was.
+    fails, loses what was agreed, or would not be smaller leaves everything as it was. /uncompact takes it back.
+    --preview shows what would stay and go, and what it costs, and sends nothing.
     """
+    option, _, instructions = rest.partition(" ")
+    if option == PREVIEW:
+        await _preview(desk, instructions.strip())
+        return
 
     async def work() -> None:
         for event in await desk.session.compact(rest):
@@ -19,4 +30,16 @@ async def run(desk: Desk, rest: str) -> None:
     await desk.busy("compacting", work())
 
 
-COMMAND = Command("compact", "context", run, "[INSTRUCTIONS]", idle=True)
+async def _preview(desk: Desk, instructions: str) -> None:
+    found: list[Mapping[str, Any]] = []
+
+    async def work() -> None:
+        async for event in desk.session.act(preview(instructions, found.append)):
+            desk.feed(event)
+
+    await desk.busy("looking", work())
+    for value in found:
+        desk.show("compaction", value)
+
+
+COMMAND = Command("compact", "context", run, "[--preview] [INSTRUCTIONS]", idle=True, complete=lambda desk: (PREVIEW,))

@@ -1,29 +1,30 @@
-"""What a compaction keeps (law 6): a pure function from the window to a plan, and from a summary to the new head.
+"""What a compaction keeps (law 6): a pure function from the window to a plan.
 
 There is a plan only where a summary that keeps to its cap frees something worth its request. Kept are the current
-request, the last turns where they fit, the newest groups, the person's own words and a summary, each within its share
-of the budget. What does not fit the target yields in this order: older kept turns, own words (oldest first), summary
-(down to half its share).
+request, the last turns where they fit, the newest groups, the person's own words, pins and a summary, each within its
+share of the budget. What does not fit the target yields in this order: older kept turns, own words (oldest first),
+pins (oldest first), summary (down to half its share). The new head is made in `nexus_cli.context.summary_head`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 
-from nexus_cli.context.compaction import create_summary_message
 from nexus_cli.context.groups import Group, flatten, is_request, newest, size
-from nexus_cli.core.clip import clip, plain_marker
-from nexus_cli.core.clock import Clock
+from nexus_cli.context.own_words import OwnWords
+from nexus_cli.context.pin import Pin
 from nexus_cli.core.entry import Form, Slot
-from nexus_cli.core.message import Message
 
 KEPT_TURNS = 3
 NEWEST_SHARE = 0.25
 """Share of the budget up to which the newest groups are kept."""
 OWN_WORDS_SHARE = 0.05
+PINS_SHARE = 0.05
 SUMMARY_SHARE = 0.08
+ATTACHED_SHARE = 0.01
+"""Share of the budget that older turns leave to what is read again from its source."""
 SUMMARY_FLOOR = 256
 """A summary may always take so many tokens."""
 WORTH_SHARE = 0.05
@@ -44,12 +45,23 @@ class Plan:
     """Tokens that the summary may take."""
     before: int
     """Tokens of the messages now."""
+    pins: tuple[Pin, ...] = ()
+    """Pins that stand after the summary; those of kept messages are not among them."""
+    crowded: tuple[Pin, ...] = ()
+    """Pins that their share has no room for."""
+    spare: int = 0
+    """Tokens under the target that nothing of this takes."""
 
     @property
     def entries(self) -> tuple[int, int]:
         """First and last entry that go."""
         first = self.gone[0][0]
         return first.entry if first.form in (Form.FULL, Form.ELIDED) else 1, newest(self.gone)
+
+    @property
+    def summed(self) -> bool:
+        """Whether an earlier summary is among what goes."""
+        return any(group[0].form is Form.SUMMARY for group in self.gone)
 
 
 def plan(
@@ -60,11 +72,14 @@ def plan(
     count: Callable[[str], int],
     run: int = 0,
     earlier: Iterable[tuple[int, str]] = (),
+    pins: Sequence[Pin] = (),
+    pins_room: int | None = None,
 ) -> Plan | None:
     """The plan that brings the messages to about `target` tokens (of `available`), or None when too little would go.
 
     The current run began with entry `run` (0: with the newest user message). `earlier` is what the person said in what
-    an old summary stands for, entry and text, newest first; it is read only as far as there is room for it.
+    an old summary stands for, entry and text, newest first; it is read only as far as there is room for it. `pins_room`
+    are the tokens that pins may take, where that is not their share of `available`.
     """
     requests = [index for index, group in enumerate(groups) if is_request(group)]
     if len(groups) < 2:
@@ -72,13 +87,17 @@ def plan(
     cap = max(SUMMARY_FLOOR, min(int(available * SUMMARY_SHARE), target // 2))
     room = target - cap - NOTE_TOKENS
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
-    most_words = int(available * OWN_WORDS_SHARE)
-    words = _Words(count)
+    words, most_words = OwnWords(count), int(available * OWN_WORDS_SHARE)
+    most_pins = int(available * PINS_SHARE) if pins_room is None else pins_room
     old = words.newest(earlier, most_words)
     said = [words.cost(group[0].message.content) if is_request(group) else 0 for group in groups]
     if old:
         said[0] += sum(words.cost(text) for _, text in old)
-    first = _first_kept(list(map(size, groups)), said, requests, current, room, available)
+    pinned = _pinned(groups, pins, count)
+    left = room - int(available * ATTACHED_SHARE)
+    first = _first_kept(
+        list(map(size, groups)), (said, most_words), (pinned, most_pins), requests, current, left, available
+    )
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
     if not any(group[0].form is not Form.MARKER for group in gone):
@@ -88,16 +107,21 @@ def plan(
     most = sum(map(size, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR:
         return None
+    stay, crowded = _chosen_pins(_hidden(pins, kept), max(0, min(most_pins, spare, most - SUMMARY_FLOOR)), count)
+    taken = sum(cost(pin, count) for pin in stay)
+    quoted = {pin.entry for pin in stay}
     spoken = [(group[0].entry, group[0].message.content) for group in gone if is_request(group)]
-    said_before = sorted([*old, *spoken], reverse=True)
-    own = words.chosen(said_before, max(0, min(most_words, spare, most - SUMMARY_FLOOR)))
-    cap = max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare))
-    return Plan(gone, kept, own, min(cap, most - sum(map(words.cost, own))), sum(map(size, groups)))
+    said_before = sorted((one for one in [*old, *spoken] if one[0] not in quoted), reverse=True)
+    own = words.chosen(said_before, max(0, min(most_words, spare - taken, most - taken - SUMMARY_FLOOR)))
+    taken += sum(map(words.cost, own))
+    cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - taken)
+    return Plan(gone, kept, own, cap, sum(map(size, groups)), stay, crowded, max(0, spare - taken))
 
 
 def _first_kept(
     sizes: Sequence[int],
-    said: Sequence[int],
+    said: tuple[Sequence[int], int],
+    pinned: tuple[Sequence[int], int],
     requests: Sequence[int],
     current: Sequence[int],
     room: int,
@@ -105,15 +129,17 @@ def _first_kept(
 ) -> int:
     """Index of the first group of the kept tail: whole recent turns where they fit, else the newest groups.
 
-    Beside it there has to be room for the current request and for what the person `said` in the part that goes.
+    Beside it there has to be room for the current request, and for what the person `said` and `pinned` in the part that
+    goes: tokens by group, and how many they may take at most.
     """
     upto = [0, *accumulate(sizes)]
-    words = [0, *accumulate(0 if index in current else cost for index, cost in enumerate(said))]
+    words = [0, *accumulate(0 if index in current else tokens for index, tokens in enumerate(said[0]))]
+    pins = [0, *accumulate(pinned[0])]
 
     def fits(start: int) -> bool:
         before = sum(sizes[index] for index in current if index < start)
-        own = min(int(available * OWN_WORDS_SHARE), words[start])
-        return before + upto[-1] - upto[start] + own <= room
+        beside = min(said[1], words[start]) + min(pinned[1], pins[start])
+        return before + upto[-1] - upto[start] + beside <= room
 
     first = len(sizes) - 1
     while first > 0 and upto[-1] - upto[first - 1] <= available * NEWEST_SHARE and fits(first - 1):
@@ -125,54 +151,33 @@ def _first_kept(
     return first
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The person's words as they are quoted in a summary."""
-
-    count: Callable[[str], int]
-
-    def cost(self, words: str) -> int:
-        """Tokens of the quotation."""
-        return self.count(_quoted(words)) + 2
-
-    def newest(self, said: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
-        """The first of `said` up to the one that `room` tokens cannot hold whole; the rest is not read."""
-        found = []
-        for entry, text in said:
-            found.append((entry, text))
-            room -= self.cost(text)
-            if room < 0:
-                break
-        return found
-
-    def chosen(self, said: Iterable[tuple[int, str]], room: int) -> tuple[str, ...]:
-        """What fits of `said` (newest first), oldest first; what does not fit whole is cut where that is worth it."""
-        found: list[str] = []
-        for _, text in said:
-            cost = self.cost(text)
-            if cost > room:
-                lines = self.count(_quoted(text)) - self.count(text)
-                if room - lines > 64:
-                    found.append(clip(text, room - lines - 4, self.count, plain_marker).text)
-                break
-            room -= cost
-            found.append(text)
-        return tuple(reversed(found))
+def cost(pin: Pin, count: Callable[[str], int]) -> int:
+    """Tokens that a pin takes where it stands."""
+    return count(pin.shown) + 2
 
 
-def _quoted(words: str) -> str:
-    return "\n".join(f"> {line}" for line in words.split("\n"))
+def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
+    """Tokens of the pins by the group that shows them; those that none shows count with the first."""
+    places = {slot.entry: index for index, group in enumerate(groups) for slot in group if slot.form is Form.FULL}
+    tokens = [0] * len(groups)
+    for pin in pins:
+        tokens[places.get(pin.entry, 0)] += cost(pin, count)
+    return tokens
 
 
-def head(
-    chosen: Plan, summary: str, drop_id: str, *, clock: Clock, measure: Callable[[Message, str], int]
-) -> tuple[Slot, ...]:
-    """The new head: one summary message, then what is kept."""
-    first, last = chosen.entries
-    notes = f'[Messages {first} to {last} are summed up here; read them as they were with recall("{drop_id}").]'
-    if chosen.own_words:
-        quoted = "\n\n".join(map(_quoted, chosen.own_words))
-        notes += f"\n\nWhat the person said in them, word for word:\n{quoted}"
-    message = create_summary_message(summary, clock, notes)
-    slot = Slot(last, Form.SUMMARY, message)
-    return (replace(slot, tokens=measure(message, "")), *chosen.kept)
+def _hidden(pins: Sequence[Pin], kept: Sequence[Slot]) -> list[Pin]:
+    """The pins that no kept message shows whole."""
+    shown = {slot.entry for slot in kept if slot.form is Form.FULL}
+    return [pin for pin in pins if pin.entry not in shown]
+
+
+def _chosen_pins(
+    pins: Sequence[Pin], room: int, count: Callable[[str], int]
+) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
+    """The pins that fit `room`, the newest first to get it, and the others; both in their order."""
+    fitting = set()
+    for pin in reversed(pins):
+        if cost(pin, count) <= room:
+            room -= cost(pin, count)
+            fitting.add(pin.id)
+    return tuple(p for p in pins if p.id in fitting), tuple(p for p in pins if p.id not in fitting)

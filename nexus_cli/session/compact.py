@@ -1,88 +1,120 @@
-"""Compaction: ask for a summary in a side lane, accept it only if the window gets smaller (law 6).
+"""Compaction: a summary is accepted only if the window gets smaller and nothing that was committed to is lost (law 6).
 
-First a fork of the lane (same lines, one appended instruction), once more, then a plain transcript, in pieces where it
-does not fit. Whatever goes wrong leaves the window as it was and is said in one line.
+How a summary is asked for is `nexus_cli.session.summarise`, what it is judged by `nexus_cli.session.gate`. Whatever
+goes wrong leaves the window as it was and is said in one line.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from nexus_cli.context import plan as planning
-from nexus_cli.context.compaction import build_summarize_prompt, transcript_lines
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.lane import Frame, Lane
-from nexus_cli.context.prompts import prompt
+from nexus_cli.context.neutral import neutral
+from nexus_cli.context.pin import Pin
+from nexus_cli.context.summary_head import Additions, head
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Form, Kind
-from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.entry import Cause, Drop, Form, Kind, Slot
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.cache import record_rewrite
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.exchange import exchange
-from nexus_cli.session.side import forked, separate
-from nexus_cli.session.spending import left_over
+from nexus_cli.session.gate import READ_AT_ONCE, gone_entries, judged
+from nexus_cli.session.goals import goals
+from nexus_cli.session.pins import pins
+from nexus_cli.session.reattach import reattached
+from nexus_cli.session.summarise import Failed, TooLong, summarise
+from nexus_cli.session.summary_source import Choice, choose
 
 LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
-FORKS = 2
-"""Tries as a fork, before a plain transcript."""
-ASKED_SHARE = 0.75
-"""Share of the summary's cap that the model is asked to keep to."""
-TRANSCRIPT_SHARE = 0.8
-"""Share of the summariser's budget that one piece of a transcript may take."""
+FIDELITY = "fidelity"
+"""The kind of memo that says what a summary kept: the figures, with step and epoch (None: it was refused)."""
 
 
-READ_AT_ONCE = 500
-"""Entries that are read together when the log is searched for what the person said."""
+TRIED = "compaction"
+"""The kind of memo that says at which step a compaction was made, failed or was undone, and the epoch that it began."""
 
 
-class Failed(Exception):
-    """A summary that cannot be accepted, with the reason."""
+def drafted(engine: Engine, cause: str, share: float, frame: Frame) -> planning.Plan | None:
+    """The plan that brings the lane to `share` of its budget, or None where too little would go. Changes nothing."""
+    available, count, pinned = countable(engine, cause), engine.context.counter.count, pins(engine.lane.timeline)
+    pins_room = int(engine.meter.countable(engine.budget.available) * planning.PINS_SHARE)
+    target = int(share * available) - frame.system_tokens - frame.tools_tokens
+    if cause == "command":  # what was pinned by hand does not yield to a target that the window is far from
+        target += min(pins_room, sum(planning.cost(pin, count) for pin in pinned))
+    return planning.plan(
+        engine.lane.groups(),
+        available=available,
+        target=target,
+        count=count,
+        run=engine.lane.run,
+        earlier=_said_before(engine.lane),
+        pins=pinned,
+        pins_room=pins_room,
+    )
 
 
-class TooLong(Failed):
-    """The fork itself was refused as too long: another fork would be too."""
-
-    def __init__(self, error: ProviderError, counted: int) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.counted = counted
-        """Tokens of the refused request by our count."""
+def countable(engine: Engine, cause: str) -> int:
+    """The budget by our count; on command the person wants it small now, however far the window is from full."""
+    available = engine.meter.countable(engine.budget.available)
+    return min(available, max(LEAST, engine.lane.counted)) if cause == "command" else available
 
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
     frame = await engine.frame()
-    available = engine.meter.countable(engine.budget.available)
-    if cause == "command":  # the person wants it small now, however far the window is from full
-        available = min(available, max(LEAST, engine.lane.counted))
-    target = int(share * available) - frame.system_tokens - frame.tools_tokens
     before = engine.lane.counted
     engine.emit(event.CompactionStart(cause, engine.meter.estimate(before)))
-    plan = planning.plan(
-        engine.lane.groups(),
-        available=available,
-        target=target,
-        count=engine.context.counter.count,
-        run=engine.lane.run,
-        earlier=_said_before(engine.lane),
-    )
+    plan = drafted(engine, cause, share, frame)
     try:
         if plan is None:
             raise Failed("too little can be summed up")
-        summary = await _summary(engine, plan, cause, instructions)
-        after = _accept(engine, plan, summary, frame, cause)
+        if cause != "overflow":  # a fork of the lane would be refused as it was
+            await _beforehand(engine)
+        choice = chosen(engine, plan, cause)
+        summary = await summarise(engine, plan, choice, instructions)
+        fidelity = await _accept(engine, plan, summary, choice, frame, cause)
     except Failed as reason:
-        engine.last_failed_compaction = engine.step
+        note_compaction(engine, None, str(reason))
         engine.emit(event.CompactionDone(False, before, before, str(reason)))
         if isinstance(reason, TooLong):
             engine.overflowed(reason.counted, reason.error)
             return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
         return False
-    engine.last_failed_compaction = None
-    engine.emit(event.CompactionDone(True, before, after))
+    note_compaction(engine, engine.lane.epoch.id, cause)
+    engine.emit(event.CompactionDone(True, before, engine.lane.counted, fidelity=fidelity))
     return True
+
+
+def newest_compaction(engine: Engine) -> int:
+    """The step of the newest compaction of the lane, failed and undone ones included; far back where there is none."""
+    return max((int(memo.value["step"]) for memo in engine.lane.timeline.memos(TRIED)), default=-1000)
+
+
+def note_compaction(engine: Engine, epoch: int | None, why: str) -> None:
+    """Remember that there was one, here and for a later process; `epoch` is None where it failed."""
+    engine.last_compaction = engine.step
+    engine.lane.timeline.memo(TRIED, {"step": engine.step, "epoch": epoch, "why": why})
+
+
+def chosen(engine: Engine, plan: planning.Plan, cause: str) -> Choice:
+    """What the summary is asked from. Sends nothing."""
+    return choose(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
+
+
+async def _beforehand(engine: Engine) -> None:
+    """What is done before a summary is asked for; where it fails the compaction goes on without it."""
+    try:
+        async with asyncio.timeout(engine.compact.seconds):
+            await engine.before_summary()
+    except TimeoutError:
+        engine.emit(event.Notice(f"what comes before the compaction took more than {engine.compact.seconds:g} s"))
+    except NexusError as error:
+        engine.emit(event.Notice(f"before the compaction: {error.message}"))
 
 
 def _said_before(lane: Lane) -> Iterator[tuple[int, str]]:
@@ -95,96 +127,53 @@ def _said_before(lane: Lane) -> Iterator[tuple[int, str]]:
                 yield entry.id, entry.message.content
 
 
-def _accept(engine: Engine, plan: planning.Plan, summary: str, frame: Frame, cause: str) -> int:
-    lane, count = engine.lane, engine.context.counter.count
+async def _accept(
+    engine: Engine, plan: planning.Plan, summary: str, choice: Choice, frame: Frame, cause: str
+) -> dict[str, Any]:
+    """Judge the summary, begin the epoch that it heads, and give the figures; `Failed` where it is not accepted."""
+    lane, count, before = engine.lane, engine.context.counter.count, engine.lane.counted
     if count(summary) > plan.summary_cap:
         raise Failed(f"the summary takes {count(summary)} tokens, more than {plan.summary_cap}")
+    if not neutral(summary).strip():
+        raise Failed("the summary was empty")
+    room = min(plan.spare, int(countable(engine, cause) * planning.ATTACHED_SHARE))
+    attached = await reattached(engine, plan, room, goals(lane.timeline))
     drop_id = lane.timeline.log.next_drop()
-    head = planning.head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure)
-    after = frame.system_tokens + frame.tools_tokens + sum(slot.tokens for slot in head)
-    if after >= lane.counted:
-        raise Failed(f"it would not get smaller ({lane.counted} to {after} tokens)")
+    crowded = [(pin, lane.timeline.log.next_drop()) for pin in plan.crowded]
+    more = Additions((), attached, [(pin.id, name) for pin, name in crowded])
+
+    def made(more: Additions) -> tuple[Slot, ...]:
+        return head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
+
+    verdict, why = await judged(engine, plan, summary, made(more)[0].message.content)
+    figures = {**verdict.described(), "source": choice.source, "source_why": choice.why}
+    if why:
+        lane.timeline.memo(FIDELITY, {**figures, "epoch": None, "step": engine.step, "refused": why})
+        raise Failed(why)
+    slots = made(replace(more, added=verdict.added))
+    fixed = frame.system_tokens + frame.tools_tokens
+    if fixed + sum(slot.tokens for slot in slots) >= before:
+        slots = made(replace(more, added=verdict.added, attached=""))
+    after = fixed + sum(slot.tokens for slot in slots)
+    if after >= before:
+        raise Failed(f"it would not get smaller ({before} to {after} tokens)")
+    drops = (_drop(lane, plan, drop_id), *(_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded))
+    epoch = lane.rewrite(slots, "overflow" if cause == "overflow" else "compaction", drops, frame)
+    lane.timeline.memo(FIDELITY, {**figures, "epoch": epoch.id, "step": engine.step})
+    record_rewrite(engine, epoch.cause, before, after)
+    engine.meter.forget()
+    for drop in drops:
+        engine.emit(event.Dropped(replace(drop, text=None)))
+    return figures
+
+
+def _drop(lane: Lane, plan: planning.Plan, drop_id: str) -> Drop:
     first, last = plan.entries
     gone = sum(slot.tokens for slot in flatten(plan.gone))
     what = f"messages {first} to {last} of the conversation, summed up"
-    drop = Drop(drop_id, what, gone, Cause.COMPACTION, lane.timeline.now(), (first, last))
-    lane.rewrite(head, "overflow" if cause == "overflow" else "compaction", (drop,), frame)
-    engine.meter.forget()
-    engine.emit(event.Dropped(drop))
-    return after
+    return Drop(drop_id, what, gone, Cause.COMPACTION, lane.timeline.now(), (first, last))
 
 
-async def _summary(engine: Engine, plan: planning.Plan, cause: str, instructions: str) -> str:
-    """The text of a summary, by whichever way works; `Failed` with the last reason."""
-    why = "no model was asked"
-    if not engine.compact.model and cause != "overflow":
-        asked = prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
-        for _ in range(FORKS):
-            if not _fork_fits(engine, asked, plan.summary_cap):
-                break
-            try:
-                return await _answer(forked(engine, "compact", asked), plan.summary_cap)
-            except TooLong:
-                raise
-            except Failed as reason:
-                why = str(reason)
-    try:
-        return await _from_transcript(engine, plan, instructions)
-    except Failed as reason:
-        raise Failed(f"{reason} (before: {why})" if why != "no model was asked" else str(reason)) from None
-
-
-def _fork_fits(engine: Engine, asked: str, cap: int) -> bool:
-    counted = engine.lane.counted + engine.context.measure(Message(Role.USER, asked), "")
-    return left_over(engine.model.info, engine.meter.upper(counted)) >= max(cap, engine.least_output)
-
-
-async def _answer(side: Engine, cap: int) -> str:
-    """The summary that a side lane answers with."""
-    try:
-        output = side.spending.output_cap(side.model.info, side.expected())
-        reply = await exchange(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
-    except NexusError as error:
-        if isinstance(error, ProviderError) and error.kind == "overflow":
-            raise TooLong(error, side.lane.counted) from None
-        raise Failed(error.message) from None
-    if reply.message.tool_calls:
-        raise Failed("the model answered with a tool call")
-    text = reply.message.content.strip()
-    if not text:
-        raise Failed("the summary was empty")
-    if side.context.counter.count(text) > cap:
-        raise Failed(f"the summary was longer than {cap} tokens")
-    return text
-
-
-async def _from_transcript(engine: Engine, plan: planning.Plan, instructions: str) -> str:
-    """Sum up a plain transcript, piece by piece, each with the summary so far."""
-    model = engine.summarizer()
-    if model.info.name == engine.model.info.name:
-        model = engine.model
-    messages = [slot.message for slot in flatten(plan.gone)]
-    summary = ""
-    side = separate(engine, "compact", model)
-    room = int(side.meter.countable(side.budget.available) * TRANSCRIPT_SHARE) - plan.summary_cap
-    for piece in _pieces(transcript_lines(messages), room, engine):
-        earlier = [Message(Role.USER, f"Summary of what came before:\n{summary}")] if summary else []
-        text = build_summarize_prompt([*earlier, Message(Role.USER, "\0")]).replace("USER: \0", piece)
-        text += f"\n\nKeep to {int(plan.summary_cap * ASKED_SHARE)} tokens. {instructions}".rstrip()
-        side = replace(separate(engine, "compact", model), step=0)
-        side.context.add_user_message(text)
-        summary = await _answer(side, plan.summary_cap)
-    return summary
-
-
-def _pieces(text: str, room: int, engine: Engine) -> Iterator[str]:
-    """`text` in pieces of at most about `room` tokens, cut at line ends where there are any."""
-    tokens = engine.context.counter.count(text)
-    length = max(200, int(len(text) * max(1, room) / max(1, tokens) * 0.9))
-    start = 0
-    while start < len(text):
-        end = min(len(text), start + length)
-        if end < len(text):
-            end = text.rfind("\n", start + length // 2, end) + 1 or end
-        yield text[start:end]
-        start = end
+def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
+    what = f"pin {pin.id}, for which the pins had no room"
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nexus_cli.context.groups import size
+from nexus_cli.context.pinned_marker import with_pins
+from nexus_cli.context.plan import PINS_SHARE
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.session.compact import compact
+from nexus_cli.session.cache import record_rewrite
+from nexus_cli.session.compact import compact, newest_compaction
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.pins import pins
 from nexus_cli.session.spending import left_over
 
 AGAIN_AFTER = 10
-"""Steps after which a failed compaction is tried again."""
+"""Steps after a compaction, one that failed and one that was undone included, before the next one, unless the window
+overflows."""
 NAMED = 3
 """So many of the largest parts, or of the images, are named in a refusal."""
 FEWER = "Send less at once, or use a model with a larger window"
@@ -46,16 +51,24 @@ async def after_overflow(engine: Engine, error: ProviderError) -> None:
 
 
 def truncate(engine: Engine) -> None:
-    """Cut the window down to the low-water mark and tell what was left out."""
-    drops = engine.context.rewriter.truncate(engine.lane, engine.meter.countable(engine.room))
+    """Cut the window down to the low-water mark and tell what was left out; pins stand in the marker."""
+    lane = engine.lane
+    before, available = lane.counted, engine.meter.countable(engine.room)
+    pinned = pins(lane.timeline)
+    rewriter = with_pins(engine.context.rewriter, pinned, int(available * PINS_SHARE))
+    drops = rewriter.truncate(lane, available - rewriter.reserved if pinned else available)
+    record_rewrite(engine, "truncation", before, lane.counted)
     engine.meter.forget()
     for drop in drops:
         engine.emit(event.Dropped(drop))
 
 
 def _may_compact(engine: Engine, fits: bool) -> bool:
-    failed = engine.last_failed_compaction
-    return failed is None or not fits or engine.step - failed >= AGAIN_AFTER
+    """Never again within a few steps unless the window really overflows; also over a restart."""
+    if engine.last_compaction is None:
+        engine.last_compaction = newest_compaction(engine)
+    last = engine.last_compaction
+    return not fits or not 0 <= engine.step - last < AGAIN_AFTER
 
 
 def _refuse_if_hopeless(engine: Engine) -> None:

@@ -23,18 +23,21 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     return replace(engine, context=context, meter=engine.meter.fork(), step=0, notices=[])
 
 
+def sized(engine: Engine, model: Model) -> tuple[TokenBudget, Meter]:
+    """The budget of a lane of `model`, and a meter that knows what was learned of it."""
+    same = model.info.name == engine.model.info.name
+    calibration = engine.calibrations.calibration(model.info.name) if engine.calibrations else None
+    budget = TokenBudget.of(model.info.window, model.info.max_output)
+    return budget, Meter(engine.meter.calibration if same else calibration)
+
+
 def separate(engine: Engine, agent: str, model: Model) -> Engine:
     """An engine with an empty lane of its own: no system text, no tools."""
     log = engine.side_log(agent, None)
-    budget = TokenBudget.of(model.info.window, model.info.max_output)
+    budget, meter = sized(engine, model)
     config = ContextConfig(budget.window, budget.window - budget.available)
     context = ContextManager(config, log, token_counter=engine.context.counter)
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
-    same = model.info.name == engine.model.info.name
-    calibration = None
-    if engine.calibrations:
-        calibration = engine.calibrations.calibration(model.info.name)
-    meter = Meter(engine.meter.calibration if same else calibration)
     return replace(engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[])

@@ -12,7 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.context.groups import Group, flatten, size
-from nexus_cli.context.plan import NOTE_TOKENS, SUMMARY_FLOOR, WORTH_SHARE, Plan, head, plan
+from nexus_cli.context.pin import Pin
+from nexus_cli.context.plan import NOTE_TOKENS, PINS_SHARE, SUMMARY_FLOOR, WORTH_SHARE, Plan, cost, plan
+from nexus_cli.context.summary_head import Additions, head
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 
@@ -253,3 +255,61 @@ def test_the_entries_that_go_are_named_from_first_to_last() -> None:
     summary = (slot(9, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
     again = planned([summary, *groups[4:]])
     assert again.entries[0] == 1, "a summary stands for everything before it"
+
+
+def pin(number: int, text: str, entry: int = 0) -> Pin:
+    return Pin(f"p{number}", entry, text)
+
+
+def with_pins(groups: Sequence[Group], *pins: Pin, target: int = 7000) -> Plan:
+    chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT, pins=pins)
+    assert chosen is not None
+    return chosen
+
+
+def test_a_pin_of_what_stays_is_not_doubled_and_one_of_what_goes_is_no_longer_quoted() -> None:
+    groups = said([50, *[900] * 8], [60, 10])
+    chosen = with_pins(groups, pin(1, "0" * 50, 1), pin(2, "1" * 60, chosen_entry(groups)))
+    assert [one.id for one in chosen.pins] == ["p1"] and not chosen.crowded
+    assert chosen.own_words == ()
+
+
+def chosen_entry(groups: Sequence[Group]) -> int:
+    return [group[0].entry for group in groups if group[0].message.role is Role.USER][-1]
+
+
+@settings(max_examples=100)
+@given(TURNS, st.lists(st.integers(1, 900), max_size=6), st.integers(2000, 9000))
+def test_pins_take_their_share_at_most_and_none_is_forgotten(
+    turns: list[list[int]], sizes: list[int], target: int
+) -> None:
+    pins = [pin(number, "x" * length) for number, length in enumerate(sizes)]
+    chosen = plan(said(*turns), available=AVAILABLE, target=target, count=COUNT, pins=pins)
+    assume(chosen is not None)
+    assert chosen is not None
+    assert sorted([*chosen.pins, *chosen.crowded], key=lambda one: one.id) == pins
+    assert sum(cost(one, COUNT) for one in chosen.pins) <= AVAILABLE * PINS_SHARE
+    assert chosen.summary_cap >= SUMMARY_FLOOR
+
+
+def test_pins_yield_after_own_words_and_before_the_summary() -> None:
+    groups = said([300, 800], [300, 800], [300, 800], [20, 1200])
+    one = pin(1, "k" * 400)
+    ample, tight, none = (with_pins(groups, one, target=target) for target in (2600, 2220, 900))
+    assert ample.pins and ample.own_words
+    assert tight.pins and sum(map(len, tight.own_words)) < sum(map(len, ample.own_words))
+    assert none.crowded == (one,) and none.summary_cap >= 256
+
+
+def test_what_stands_below_a_summary_stands_in_its_order() -> None:
+    groups = [(slot(1, Message(Role.USER, "words")),), *said([5, *[900] * 30])]
+    chosen = with_pins(groups, pin(1, "kept\nfor ever"))
+    more = Additions(["- a lost line\nwith a break"], "Files:\n- a.py", [("p9", "d8")])
+    text = head(
+        chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13), measure=measure, more=more
+    )[0].message.content  # fmt: skip
+    below = text.split("\n---\n")[1]
+    places = [below.index(part) for part in (
+        "all is well", "- a lost line with a break", "[p1]\n> kept\n> for ever", 'p9: recall("d8")', "Files:\n- a.py"
+    )]  # fmt: skip
+    assert places == sorted(places)

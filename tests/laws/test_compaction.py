@@ -132,7 +132,7 @@ def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: 
             assert outcome(await say(session, "TURN9 go on")).ok
             return session.id
 
-    with world(place, model, window=WINDOW, compact=Compact(0.36, 0.2, 0.15), limits=limits) as around:
+    with world(place, model, window=WINDOW, compact=Compact(0.42, 0.2, 0.15), limits=limits) as around:
         session = asyncio.run(live(around))
         with the_ledger() as ledger:
             assert_laws(ledger, session, around.server.requests)
@@ -169,7 +169,7 @@ def test_a_failed_compaction_is_not_tried_again_at_once(place: Path) -> None:
                 assert outcome(await say(session, f"MORE{number} make a list")).ok
             assert model.asked == 3
 
-    with world(place, model, window=30_000, compact=Compact(at=0.13, to=0.1, overflow_to=0.1)) as around:
+    with world(place, model, window=WINDOW, compact=Compact(at=0.385, to=0.2, overflow_to=0.15)) as around:
         asyncio.run(live(around))
         with the_ledger() as ledger:
             session = ledger.sessions()[0].id
@@ -179,7 +179,7 @@ def test_a_failed_compaction_is_not_tried_again_at_once(place: Path) -> None:
 
 def test_a_fork_that_overflows_is_not_sent_twice_and_teaches_the_window(place: Path) -> None:
     async def live(around: World) -> str:
-        async with grown(around) as session:
+        async with grown(around, turns=9) as session:
             real = around.server.requests[-1].tokens.input - 50
             around.server.refusal = replace(around.server.refusal, above=real)
             assert ended(await session.compact()).ok

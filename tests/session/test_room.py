@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from nexus_cli.core.event import CompactionDone, Dropped, Event, Outcome, TurnEn
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Part
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
+from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
@@ -48,12 +50,18 @@ def working(answer: Callable[[Request, int], Answer], summary: Answer = SUMMARY)
 
 
 def lived(
-    provider: Played, folder: Path, *said: str | Trigger, window: int = 16_000, again: str = "", **options: Any
+    provider: Played,
+    folder: Path,
+    *said: str | Trigger,
+    window: int = 16_000,
+    again: str = "",
+    compact: Compact | None = None,
+    **options: Any,
 ) -> tuple[str, list[Event], list[Outcome]]:
     """A session of these turns: its id, all its events, how its turns ended."""
     limits, now = options.pop("limits", Limits(max_steps=80)), MORNING + timedelta(days=options.pop("days", 0))
     asked = Options(options.pop("cwd", folder), MODEL, allow="all", limits=limits, resume=again, **options)
-    settings = Settings(models={MODEL: {"window": window}})
+    settings = Settings(models={MODEL: {"window": window}}, compact=compact or Compact())
     session = open_session(asked, settings, approver=None, provider=provider, clock=lambda: now)
 
     async def live() -> list[Event]:
@@ -93,7 +101,8 @@ def test_a_large_request_does_not_keep_a_run_from_being_summed_up(share: float, 
     assert ends[0].finish == "limit"
     done = compactions(events)
     assert done and all(one.ok for one in done), "a summary of ordinary length is accepted"
-    asked = sum(1 for sent in provider.seen if "about to be replaced" in str(sent[-1]["content"]))
+    wanted = re.compile("about to be replaced|^SUMMARY:$", re.MULTILINE)
+    asked = sum(1 for sent in provider.seen if wanted.search(str(sent[-1]["content"])))
     assert asked == len(done) <= 5, "and each is paid once"
 
 
@@ -117,6 +126,46 @@ def test_what_the_person_said_first_outlives_every_compaction(tmp_path: Path) ->
     assert sum(one.ok for one in compactions(events)) >= 3
     assert all("> RULE-ONE: never touch legacy.py" in json.dumps(sent) for sent in provider.seen[-5:])
     assert_replays(session)
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_no_second_summary_within_ten_steps_while_the_window_holds_also_after_a_restart(
+    good: bool, tmp_path: Path
+) -> None:
+    steps: list[int] = []
+    sent = 0
+
+    def script(request: Request) -> Answer:
+        nonlocal sent
+        if summing_up(request):
+            steps.append(sent)
+            return SUMMARY if good else ""
+        sent += 1
+        return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": f"seq {sent}00 {sent}20"})]
+
+    provider = Played(script)
+    early = Compact(at=0.6)
+    said = ("word " * 2600, *(f"turn {number}" for number in range(6)))
+    session, events, _ = lived(provider, tmp_path, *said, window=12_000, compact=early)
+    for again in range(9):
+        _, more, _ = lived(provider, tmp_path, f"more {again}", window=12_000, again=session, compact=early)
+        events += more
+    tried = sorted({*steps})
+    assert compactions(events) and tried
+    assert all(later - earlier >= 10 for earlier, later in pairwise(tried)), tried
+    assert_replays(session)
+
+
+def test_a_system_text_above_the_budget_is_one_error_and_no_summary_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text("Rule. " * 40)
+    provider = working(lambda request, step: "ok")
+    session, _, ends = lived(provider, tmp_path, "hello", window=12_000)
+    assert ends[0].ok
+    _, events, ends = lived(provider, tmp_path, "again", "and again", window=1500, again=session)
+    assert [end.exit for end in ends] == [3, 3] and len(provider.seen) == 1
+    error = ends[0].error
+    assert error is not None and error["kind"] == "overflow" and "tool schemas" in error["message"]
+    assert not compactions(events)
 
 
 def images(number: int) -> Trigger:

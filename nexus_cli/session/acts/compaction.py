@@ -1,9 +1,13 @@
-"""Compaction on command."""
+"""Compaction on command, and a look at what it would do."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from nexus_cli.context.groups import Dispatch
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session import preview as previews
 from nexus_cli.session.acts import Act
 from nexus_cli.session.compact import compact
 from nexus_cli.session.parts import Parts
@@ -19,5 +23,14 @@ def compaction(instructions: str) -> Act:
             raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
         await renew(engine)
         await compact(engine, "command", engine.compact.to, instructions)
+
+    return act
+
+
+def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act:
+    """Tell what `compaction` would do now; nothing is sent and nothing changes."""
+
+    async def act(parts: Parts) -> None:
+        told({"session": parts.session_id, **previews.preview(parts.engine, instructions)})
 
     return act

@@ -1,0 +1,30 @@
+"""`/unpin`: a pin is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.session.acts.pin import unpin
+from nexus_cli.session.pins import pins
+
+
+async def run(desk: Desk, rest: str) -> None:
+    """Take a pin back.
+
+    Where its text stands now it stays until the next compaction; what is sent is never rewritten. /pin lists the ids.
+    """
+
+    async def work() -> None:
+        async for event in desk.session.act(unpin(rest)):
+            desk.feed(event)
+
+    await desk.busy("unpinning", work())
+
+
+def _ids(desk: Desk) -> Sequence[str]:
+    """The ids of the pins in force."""
+    return [one.id for one in pins(desk.session.context.lane.timeline)]
+
+
+COMMAND = Command("unpin", "context", run, "ID", idle=True, complete=_ids)

@@ -1,0 +1,96 @@
+"""The pins of a session: what the person wants word for word in the window after every compaction.
+
+They are memos of the lane, so forks inherit them and nothing is ever overwritten: `{id, entry, text}` pins, `{id, off}`
+takes back. How they look is `nexus_cli.context.pin`, where they stand `nexus_cli.context.summary_head`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nexus_cli.context.pin import Pin as Pin
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.clip import clip
+from nexus_cli.core.entry import Entry
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Role
+from nexus_cli.core.wire import canonical
+
+KIND = "pin"
+RESULT_CAP = 1000
+"""Tokens of a tool result that are pinned; the whole stays readable as its message."""
+
+
+def pins(timeline: Timeline) -> tuple[Pin, ...]:
+    """The pins in force, oldest first."""
+    found: dict[str, Pin] = {}
+    for memo in timeline.memos(KIND):
+        name = str(memo.value["id"])
+        if memo.value.get("off"):
+            found.pop(name, None)
+        else:
+            found[name] = Pin(name, int(memo.value.get("entry", 0)), str(memo.value.get("text", "")))
+    return tuple(found.values())
+
+
+def pin(timeline: Timeline, what: str, count: Callable[[str], int]) -> Pin:
+    """Pin the message whose number `what` is, else `what` itself as words of the person.
+
+    The same again gives the pin that is there. `NexusError("usage", ...)` for no words and for a message that the
+    session does not have.
+    """
+    what = what.strip()
+    number = what.removeprefix("#")
+    entry = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+    if not what or (number.isdigit() and not entry):
+        why = "it names neither words nor a message"
+        raise NexusError("usage", f"/pin {what}".strip(), why, "/pin TEXT or /pin 14")
+    text = _text(_entry(timeline, entry), count) if entry else what
+    now = pins(timeline)
+    same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
+    if same:
+        return same
+    made = Pin(f"p{1 + _newest(timeline)}", entry, text)
+    timeline.memo(KIND, {"id": made.id, "entry": made.entry, "text": made.text})
+    return made
+
+
+def unpin(timeline: Timeline, name: str) -> Pin:
+    """Take back the pin of this id; `NexusError("usage", ...)` where there is none."""
+    now = {one.id: one for one in pins(timeline)}
+    name = name.strip().casefold()
+    if name not in now:
+        why = f"there are {', '.join(now)}" if now else "nothing is pinned"
+        raise NexusError("usage", f"/unpin {name[:40]}".rstrip(), f"there is no such pin: {why}", "/pin lists them")
+    timeline.memo(KIND, {"id": name, "off": True})
+    return now[name]
+
+
+def _newest(timeline: Timeline) -> int:
+    """The number of the newest pin there ever was."""
+    return max((int(str(memo.value["id"])[1:]) for memo in timeline.memos(KIND)), default=0)
+
+
+def _entry(timeline: Timeline, number: int) -> Entry:
+    entry = next(iter(timeline.read(number, number)), None) if number <= timeline.last else None
+    if entry is None:
+        has = f"it has 1 to {timeline.last}" if timeline.last else "it has none yet"
+        why = f"this session has no message {number}: {has}"
+        raise NexusError("usage", f"/pin {number}", why, "/compact --preview shows numbers")
+    return entry
+
+
+def _text(entry: Entry, count: Callable[[str], int]) -> str:
+    """What is pinned of a message: its text, a result capped, calls by name, images by theirs."""
+    message = entry.message
+    text = message.content
+    if message.role is Role.TOOL:
+
+        def marker(start: int, end: int, total: int, tokens: int) -> str:
+            return f"[... {tokens:,} tokens left out of this pin: the whole is message {entry.id} ...]"
+
+        text = clip(text, RESULT_CAP, count, marker).text
+    lines = [text] if text else []
+    lines += [f"[image {part.name or part.media_type}]" for part in message.parts]
+    lines += [f"{call.name}({canonical(call.arguments).decode()})"[: 4 * RESULT_CAP] for call in message.tool_calls]
+    return "\n".join(lines) or "(empty)"

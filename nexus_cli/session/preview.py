@@ -1,0 +1,151 @@
+"""What a compaction would do now: what stays, what goes, and what it costs. Sends nothing and changes nothing.
+
+The value of `/compact --preview`. Planning is the same code as that of a compaction; the summary is taken at its cap
+and the system text as it is, which a real compaction reads anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nexus_cli.context import plan as planning
+from nexus_cli.context.economy import price_rewrite, request_cost
+from nexus_cli.context.groups import flatten, is_request
+from nexus_cli.context.lane import frame_of
+from nexus_cli.context.pin import Pin
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.session.cache import warm
+from nexus_cli.session.compact import chosen, countable, drafted
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.pins import pins
+from nexus_cli.session.summary_source import Choice
+
+AHEAD = (1, 10)
+"""Numbers of further requests that are priced."""
+WORDS = 120
+"""Characters of a message that are shown."""
+
+
+def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
+    """The plan as JSON data: `possible` says whether there is one, `why` why not."""
+    lane = engine.lane
+    plan = drafted(engine, "command", engine.compact.to, frame_of(lane.epoch))
+    estimate = engine.meter.estimate
+    value: dict[str, Any] = {
+        "version": 1,
+        "model": engine.model.info.name,
+        "instructions": instructions,
+        "budget": engine.budget.available,
+        "before": estimate(lane.counted),
+        "possible": plan is not None,
+        "why": "" if plan else "too little can be summed up",
+        "pins": _pins(engine, plan),
+    }
+    if plan is None:
+        return value
+    choice = chosen(engine, plan, "command")
+    after = _after(engine, plan)
+    value |= {
+        "after": min(estimate(after), estimate(lane.counted)),
+        "goes": {**_part(engine, flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1]},
+        "stays": _part(engine, plan.kept),
+        "own_words": [" ".join(words.split())[:WORDS] for words in plan.own_words],
+        "summary": {"most": plan.summary_cap, "source": choice.source, "why": choice.why,
+                    "model": choice.model.info.name},
+        "cost": _cost(engine, plan, choice, after),
+    }  # fmt: skip
+    return value
+
+
+def _after(engine: Engine, plan: planning.Plan) -> int:
+    """Our count of the window afterwards, with a summary as long as it may be."""
+    count, epoch = engine.context.counter.count, engine.lane.epoch
+    beside = sum(planning.cost(pin, count) for pin in plan.pins) + sum(map(count, plan.own_words))
+    kept = sum(slot.tokens for slot in plan.kept)
+    most = min(plan.spare, int(countable(engine, "command") * planning.ATTACHED_SHARE))
+    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside + most
+
+
+def _part(engine: Engine, slots: Sequence[Slot]) -> dict[str, Any]:
+    """Figures of some messages: how many, turns, tokens by kind."""
+    kinds: Counter[str] = Counter()
+    for slot in slots:
+        kinds[_kind(slot)] += slot.tokens
+    return {
+        "messages": len(slots),
+        "turns": sum(1 for slot in slots if is_request((slot,))),
+        "tokens": sum(kinds.values()),
+        "by_kind": dict(sorted(kinds.items(), key=lambda one: -one[1])),
+        "newest": _words(slots),
+    }
+
+
+def _words(slots: Iterable[Slot]) -> list[dict[str, Any]]:
+    """The person's newest messages among them, by number."""
+    said = [slot for slot in slots if is_request((slot,))]
+    return [{"entry": s.entry, "text": " ".join(s.message.content[: 4 * WORDS].split())[:WORDS]} for s in said[-5:]]
+
+
+def _kind(slot: Slot) -> str:
+    return str(slot.form) if slot.form in (Form.SUMMARY, Form.MARKER) else str(slot.message.role)
+
+
+def _pins(engine: Engine, plan: planning.Plan | None) -> list[dict[str, Any]]:
+    """Every pin with where it would stand."""
+    count = engine.context.counter.count
+    return [
+        {"id": pin.id, "entry": pin.entry, "tokens": planning.cost(pin, count), "where": _where(pin, plan),
+         "text": " ".join(pin.text[: 4 * WORDS].split())[:WORDS]}
+        for pin in pins(engine.lane.timeline)
+    ]  # fmt: skip
+
+
+def _where(pin: Pin, plan: planning.Plan | None) -> str:
+    """`window` (where it is), `summary` (below it), or `dropped` for want of room."""
+    if plan is None or (pin not in plan.pins and pin not in plan.crowded):
+        return "window"
+    return "summary" if pin in plan.pins else "dropped"
+
+
+def _cost(engine: Engine, plan: planning.Plan, choice: Choice, after: int) -> dict[str, Any]:
+    """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
+    info, scale = engine.model.info, engine.meter.estimate
+    before, then = scale(engine.lane.counted), min(scale(after), scale(engine.lane.counted))
+    fixed = scale(engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens)
+    is_warm = warm(engine)
+    rewrite = price_rewrite(
+        info.priced(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=is_warm
+    )
+    summary = choice.model.info
+    return {
+        "warm_now": is_warm,
+        "now": {
+            "cached": choice.cached,
+            "fresh": choice.fresh,
+            "output": plan.summary_cap,
+            "warm": request_cost(summary, cached=choice.cached, fresh=choice.fresh, output=plan.summary_cap),
+            "cold": request_cost(summary, cached=0, fresh=choice.cached + choice.fresh, output=plan.summary_cap),
+        },
+        "next": [
+            {"requests": number, "without": _run(info, before, before, number), "with": _run(info, then, fixed, number)}
+            for number in AHEAD
+        ],
+        "rewrite": {"cold": rewrite.cold, "saved": rewrite.saved, "steps": rewrite.steps, "why": rewrite.why},
+    }
+
+
+def _run(info: ModelInfo, tokens: int, cached: int, number: int) -> dict[str, float | None]:
+    """Dollars of the input of `number` requests of so many tokens: the first with `cached` of them warm, or with none;
+    the others find in the cache what the first one sent."""
+    rest = request_cost(info, cached=tokens, fresh=0)
+    firsts = {
+        "warm": request_cost(info, cached=min(cached, tokens), fresh=max(0, tokens - cached)),
+        "cold": request_cost(info, cached=0, fresh=tokens),
+    }
+    return {
+        name: None if first is None or rest is None else round(first + rest * (number - 1), 8)
+        for name, first in firsts.items()
+    }

@@ -1,0 +1,70 @@
+"""`/compact --preview`, `/uncompact`, `/pin` and `/unpin` at the desk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from commands.conftest import FakeDesk
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import CompactionDone, Notice
+from nexus_cli.ui.reports import FORMS
+
+
+def filled(desk: FakeDesk) -> FakeDesk:
+    """A session worth a compaction."""
+    for number in range(8):
+        desk.turn(f"{number} " + "some words to sum up " * 60)
+    desk.provider.script = lambda request: "a summary"
+    return desk
+
+
+def said(desk: FakeDesk) -> str:
+    """What the last notice was."""
+    return next(event.text for event in reversed(desk.fed) if isinstance(event, Notice))
+
+
+def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(desk: FakeDesk) -> None:
+    filled(desk)
+    sent, used = len(desk.provider.seen), desk.session.status().used
+    desk.run("compact --preview keep the names")
+    form, value = desk.shown[-1]
+    assert form == "compaction" and value["possible"] and value["instructions"] == "keep the names"
+    assert value["session"] == desk.session.id and len(desk.provider.seen) == sent
+    json.dumps(value)
+    desk.run("compact")
+    done = desk.fed[-1]
+    assert isinstance(done, CompactionDone) and done.ok
+    desk.run("uncompact")
+    assert "is undone" in said(desk) and "sent anew" in desk.said[-1]
+    assert abs(desk.session.status().used - used) < used // 20
+    with pytest.raises(NexusError, match="nothing to undo"):
+        desk.run("uncompact")
+
+
+def test_pins_are_made_listed_and_taken_back(desk: FakeDesk) -> None:
+    filled(desk)
+    desk.run("pin")
+    assert desk.shown[-1][1]["pins"] == [] and "/pin TEXT" in FORMS["pins"](desk.shown[-1][1], 80)
+    desk.run("pin always use tabs").run("pin 1").run("pin")
+    rows = desk.shown[-1][1]["pins"]
+    assert [(row["id"], row["entry"]) for row in rows] == [("p1", 0), ("p2", 1)]
+    assert "p2 is message 1" in said(desk)
+    complete = desk.commands["unpin"].complete
+    assert complete is not None and list(complete(desk)) == ["p1", "p2"]
+    desk.run("unpin p1").run("pin")
+    assert [row["id"] for row in desk.shown[-1][1]["pins"]] == ["p2"]
+    for line in ("pin 4711", "unpin p1", "unpin", "unpin p9"):
+        with pytest.raises(NexusError) as caught:
+            desk.run(line)
+        assert caught.value.kind == "usage" and "\n" not in caught.value.line
+
+
+def test_pins_of_another_session_are_not_there(desk: FakeDesk) -> None:
+    desk.turn("words")
+    desk.run("pin 1").run("clear").turn("other")
+    with pytest.raises(NexusError, match="has no message 9"):
+        desk.run("pin 9")
+    desk.run("pin")
+    assert desk.shown[-1][1]["pins"] == []
