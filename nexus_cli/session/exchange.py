@@ -18,6 +18,7 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Fold, Reply
 from nexus_cli.provider.usage import cost
+from nexus_cli.session.cache import Outlook, outlook, remember, result
 from nexus_cli.session.engine import Engine
 
 INTERRUPTED = "[interrupted]"
@@ -44,7 +45,8 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
     Without `main` (side lanes) no text is emitted and the turn's steps are not counted.
     """
-    request = _send(engine, cap, main)
+    ahead = outlook(engine)
+    request = _send(engine, cap, main, ahead)
     info = engine.model.info
     first = engine.lane.timeline.last + 1
     fold = Fold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
@@ -64,19 +66,19 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
                 case _:
                     pass
     except asyncio.CancelledError:
-        _keep_partial(engine, fold, INTERRUPTED, "interrupted", began)
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted", ahead if began else None)
         raise
     except ProviderError as error:
-        _keep_partial(engine, fold, BROKEN_OFF, error.kind, began)
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind, ahead if began else None)
         raise
     finally:
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
-    return _received(engine, fold.finish(), main)
+    return _received(engine, fold.finish(), main, ahead)
 
 
-def _send(engine: Engine, cap: int, main: bool) -> Request:
+def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = engine.lane
     expected = engine.meter.estimate(lane.counted)
     sealed = lane.seal()
@@ -90,7 +92,7 @@ def _send(engine: Engine, cap: int, main: bool) -> Request:
         sealed.wire.sha256,
         expected,
         stamp(engine.clock()),
-        _sent_before(engine),
+        ahead.tokens,
     )
     lane.timeline.log.sending(manifest, sealed.fixed, sealed.head_lines)
     if main:
@@ -104,25 +106,22 @@ def _send(engine: Engine, cap: int, main: bool) -> Request:
         lane.epoch.effort,
         lane.epoch.tool_choice,
         engine.model.cache_key,
-        sealed.previous_end,
+        sealed.previous_end or ahead.messages,
         engine.model.stall_seconds,
     )
 
 
-def _sent_before(engine: Engine) -> int:
-    """Tokens of the newest request that the provider reported in this epoch: what its cache may hold."""
-    return engine.meter.anchor.reported if engine.meter.anchor else 0
-
-
-def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
+def _received(engine: Engine, reply: Reply, main: bool, ahead: Outlook) -> Reply:
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
     usage = reply.usage or _estimated(engine, reply.message)
-    expected = _sent_before(engine)
+    reported = reply.usage or Usage()
+    cached = result(engine, ahead, reported)
+    remember(engine, ahead, reported)
     engine.spending.add(usage)
-    if reply.usage and reply.usage.input:
-        engine.learn(counted, reply.usage.input)
+    if reported.input:
+        engine.learn(counted, reported.input)
     message = reply.message
     if reply.finish == "length" and not message.tool_calls:
         message = _marked(message, CUT_OFF)
@@ -132,7 +131,7 @@ def _received(engine: Engine, reply: Reply, main: bool) -> Reply:
     _record(engine, kept, usage, reply.finish, reply.usage is not None, reply.sent)
     if main:
         engine.last_usage = usage
-        engine.emit(event.CacheResult(expected, usage.cache_read, usage.cache_write))
+        engine.emit(cached)
         engine.emit(event.StepEnd(engine.step, reply.finish, usage))
     _judge(reply)
     return reply
@@ -163,11 +162,13 @@ def _estimated(engine: Engine, message: Message) -> Usage:
     return replace(usage, cost_usd=cost(usage, engine.model.info))
 
 
-def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str, began: bool) -> Entry | None:
+def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str, began: Outlook | None) -> Entry | None:
     """Record the text that had come, without half calls; once anything came the request is paid for."""
     message = fold.partial()
     usage = _estimated(engine, message) if began else Usage()
     engine.spending.add(usage)
+    if began:
+        remember(engine, began, Usage())
     return _record(engine, _marked(message, mark) if message.content else None, usage, why, False)
 
 

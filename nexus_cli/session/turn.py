@@ -14,9 +14,11 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.session.admit import admit
+from nexus_cli.session.cache import record_rewrite
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
+from nexus_cli.session.prune import prune
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, notice, times_in_a_row
 from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import after_overflow, make_room
@@ -45,6 +47,7 @@ async def request(engine: Engine) -> None:
     engine.spending.check_steps()
     await dress(engine)
     await renew(engine)
+    await prune(engine)
     await make_room(engine)
     engine.emit(event.ContextPlan(plan_value(engine)))
     try:
@@ -62,7 +65,9 @@ async def renew(engine: Engine) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
     if engine.pending:
         head = flatten(engine.lane.groups())
+        before = engine.lane.counted
         engine.lane.rewrite(head, engine.pending, (), await engine.frame())
+        record_rewrite(engine, engine.pending, before, engine.lane.counted)
         engine.meter.forget()
         engine.pending = ""
 

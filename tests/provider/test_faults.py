@@ -10,7 +10,7 @@ from provider.talk import MODELS, ask, hear, request
 from server.play import ScriptedServer, closed_port
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.request import FinishDelta, TextDelta, UsageDelta
+from nexus_cli.core.request import FinishDelta, SentDelta, TextDelta, UsageDelta
 from nexus_cli.provider.litellm_backend import LitellmBackend
 
 FORMS = pytest.mark.parametrize("form", list(MODELS))
@@ -83,7 +83,7 @@ def test_an_empty_stream_is_an_empty_answer_without_usage(form: str, fault: str,
     model_server.load([{"text": "x", "fault": fault}])
     heard = ask(model_server, form)
     assert heard.error is None
-    assert heard.deltas == []
+    assert all(isinstance(d, SentDelta) for d in heard.deltas)
     assert (heard.reply.finish, heard.reply.usage) == ("empty", None)
 
 

@@ -1,0 +1,55 @@
+"""`nexus cache`: what each request had from the provider's cache, and why one missed it."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.options import MOST, Json, SessionKey
+from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.which_session import open_ledger, session_id
+from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.settings import load_settings
+from nexus_cli.session.reports import cache as reports
+from nexus_cli.ui.reports import cache_text, miss_text
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
+
+
+@app.callback()
+def cache(context: typer.Context, session: SessionKey = "", json: Json = False) -> int | None:
+    """Show what each request of a session was expected to have, and had, from the provider's cache."""
+    context.obj = session
+    if context.invoked_subcommand:
+        return None
+    ledger = open_ledger()
+    settings = load_settings(places(), defaults(), os.environ).settings
+    value = reports.uses(ledger, session_id(ledger, session), settings)
+    if json:
+        show_json(value)
+    else:
+        show(cache_text(value, columns()))
+    return 0
+
+
+@app.command("why")
+def why(
+    context: typer.Context,
+    step: Annotated[
+        int | None, typer.Argument(min=1, max=MOST, metavar="STEP", help="Default: the newest that missed.")
+    ] = None,
+    session: SessionKey = "",
+    json: Json = False,
+) -> int:
+    """Explain what made a request miss the cache: what differed first from the one before, time, or the provider."""
+    ledger = open_ledger()
+    settings = load_settings(places(), defaults(), os.environ).settings
+    found = session_id(ledger, session or str(context.obj or ""))
+    value = reports.why(ledger, found, settings, step)
+    if json:
+        show_json(value)
+    else:
+        show(miss_text(value, columns()))
+    return 0

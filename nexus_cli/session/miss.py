@@ -1,0 +1,150 @@
+"""Why a request read less from the provider's cache than the one before it had sent: our doing, time, or the provider.
+
+Pure. What a running session knows is gathered in `nexus_cli.session.cache`, what the ledger tells in
+`nexus_cli.session.reports.cache`; both are judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from nexus_cli.context.fingerprints import SYSTEM, Difference
+from nexus_cli.provider.cache_life import CacheLife
+
+SLACK_SHARE = 0.01
+"""Share of a request that a provider may count otherwise from one time to the next."""
+BACKWARDS = -60.0
+"""Seconds that a clock may be set back before its times count as unknown."""
+YEAR = 366 * 86400.0
+"""Seconds after which a clock has more likely jumped than gone on."""
+CAUSES: Mapping[str, str] = {
+    "truncation": "older messages were cut off to make room",
+    "compaction": "compaction",
+    "overflow": "compaction, as the provider refused the request as too long",
+    "pruned": "stale results were taken out",
+    "model": "a switch of model or effort",
+    "reload": "a reload",
+    "undo": "a compaction was undone",
+}
+"""What began an epoch, in words; others have their own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How much of what was sent before had to be sent anew, and why."""
+
+    kind: str
+    """`hit`, `first`, `none` (no cache is known of), `minimum`; ours: `model`, `tool`, `section`, `effort`, `message`,
+    `order`; else `expired`, `provider`, `unknown`."""
+    missed: int = 0
+    """Tokens; 0 where there was nothing to miss."""
+    ours: bool | None = None
+    """Whether we caused it; None where there is nothing to blame, or nobody can tell."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a request and of the one before it in its lane."""
+
+    before: int
+    """Tokens that the one before it sent; 0: there was none."""
+    shared: int
+    """Tokens of its own beginning that the one before had too."""
+    input: int
+    read: int
+    age: float | None
+    """Seconds since the beginning was used last; None where the clock does not tell."""
+    difference: Difference | None = None
+    cause: str = ""
+    """What began its epoch, where that is another than before."""
+    source: str = ""
+    """Where the section comes from that differs."""
+    proven: bool = True
+    """The provider has reported use of a cache in this session; one that never did may have none."""
+
+
+def age(then: datetime | None, now: datetime) -> float | None:
+    """Seconds from `then` to `now`; None where it is not known or the clock has jumped."""
+    if then is None:
+        return None
+    seconds = (now - then).total_seconds()
+    return None if seconds < BACKWARDS or seconds > YEAR else max(0.0, seconds)
+
+
+def expected(life: CacheLife | None, shared: int, seconds: float | None) -> int:
+    """Tokens that the provider's cache should hold of a beginning of `shared` tokens, `seconds` after its last use."""
+    if life is None or shared < life.minimum or (seconds is not None and seconds > life.most):
+        return 0
+    return shared - shared % life.step
+
+
+def judge(life: CacheLife | None, facts: Facts) -> Verdict:
+    """Whether the request missed its cache, and what is to blame: the first that suffices as an explanation."""
+    if facts.before <= 0:
+        return Verdict("first", why="nothing was sent before it")
+    if life is None:
+        return Verdict("none", why="no cache of this provider is known")
+    if facts.before < life.minimum:
+        return Verdict("minimum", why=f"nothing below {life.minimum:,} tokens is kept")
+    if not facts.proven:
+        return Verdict("none", why="the provider has reported no use of a cache yet")
+    missed = min(facts.before, facts.input) - facts.read
+    if missed <= slack(life, facts.before):
+        return Verdict("hit")
+    return _blamed(life, facts, missed)
+
+
+def slack(life: CacheLife, tokens: int) -> int:
+    """Tokens that a provider may leave out of its cache without having missed."""
+    return 2 * life.step + int(SLACK_SHARE * tokens)
+
+
+def _blamed(life: CacheLife, facts: Facts, missed: int) -> Verdict:
+    found, kept = facts.difference, facts.shared > 0 and facts.read >= facts.shared - slack(life, facts.shared)
+    if found is not None and (kept or found.kind == "model"):
+        return Verdict(found.kind, missed, True, changed(found, facts))
+    if facts.age is not None and facts.age > life.most:
+        return Verdict("expired", missed, False, _expired(life, facts.age))
+    if found is not None:
+        return Verdict(found.kind, missed, True, changed(found, facts))
+    if facts.age is None:
+        return Verdict("unknown", missed, None, "the clock does not tell how long ago it was used")
+    if facts.age > life.least:
+        return Verdict("expired", missed, False, _expired(life, facts.age))
+    return Verdict("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
+
+
+def changed(found: Difference, facts: Facts) -> str:
+    """What we changed, and by what, in one line."""
+    by = f": {CAUSES.get(facts.cause, facts.cause)}" if facts.cause else ""
+    match found.kind:
+        case "model":
+            return f"the model was switched from {found.before or '?'} to {found.after or '?'}"
+        case "effort":
+            return f"the {found.what} was changed from {found.before or 'default'} to {found.after or 'default'}"
+        case "message":
+            return f"{found.before} became {found.after}{by}" if found.before != found.after else f"{found.what}{by}"
+        case "order":
+            return f"the order of the {found.what} changed, from {found.before} on{by}"
+        case kind:
+            how = "changed" if found.before and found.after else "came" if found.after else "went"
+            named = found.what if found.what == SYSTEM else f"{kind} {found.what}"
+            return f"the {named} {how}{f' ({facts.source})' if facts.source else ''}{by}"
+
+
+def _expired(life: CacheLife, seconds: float) -> str:
+    kept = spoken(life.least) if life.least == life.most else f"{spoken(life.least)} to {spoken(life.most)}"
+    usual = "" if life.documented else ", as far as is known"
+    surely = "it had expired" if seconds > life.most else "it has probably expired"
+    return f"{surely}: {spoken(seconds)} since its last use, kept for {kept}{usual}"
+
+
+def spoken(seconds: float) -> str:
+    """A time for a person: `40 s`, `7 min`, `3 h`, `2 days`."""
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 * length if unit == "days" else length):
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

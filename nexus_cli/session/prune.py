@@ -1,0 +1,129 @@
+"""Taking stale tool results out of the window before a request, when it pays (law 6, reversibly).
+
+What is stale is said by `nexus_cli.context.pruning`, what it costs and saves by `nexus_cli.context.economy`. In
+batches: not before a share of the budget would become free, and so not again until as much has become stale again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nexus_cli.context.economy import price_rewrite
+from nexus_cli.context.groups import Group
+from nexus_cli.context.pruning import LEAST, Stale, pruned, stale
+from nexus_cli.context.rewrite import RECALL
+from nexus_cli.core import event
+from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.message import Role
+from nexus_cli.session.cache import record_rewrite, warm
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.pins import pins
+
+BATCH = 0.08
+"""Share of the budget that has to become free."""
+BATCH_COLD = 0.02
+"""The same where the cache has expired anyway, so that a rewrite costs nothing."""
+LOOK_EVERY = 4
+"""Steps from one look at the window to the next: it takes time, and a batch takes its time to become stale."""
+STUB = "d000000"
+"""Stands for the id of a drop while a stub is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Stale results that are worth taking out together."""
+
+    stale: tuple[Stale, ...]
+    saved: int
+    """Tokens by our count."""
+
+
+async def prune(engine: Engine) -> bool:
+    """Replace stale results by their stubs where that pays; True when a new epoch began."""
+    lane = engine.lane
+    still_warm = warm(engine)
+    if not engine.compact.prune or not _recalls(engine) or (still_warm and engine.step % LOOK_EVERY):
+        return False
+    least = int((BATCH if still_warm else BATCH_COLD) * engine.meter.countable(engine.budget.available))
+    if _largest(lane.slots) < max(least, LEAST):
+        return False
+    groups = lane.groups()
+    found = stale(groups)
+    if sum(one.slot.tokens for one in found) < least:
+        return False
+    pinned = {pin.entry for pin in pins(lane.timeline)}
+    batch = _batch(engine, groups, [one for one in found if one.slot.entry not in pinned], still_warm)
+    if batch is None or batch.saved < least or _compaction_follows(engine, batch.saved):
+        return False
+    _take_out(engine, groups, batch.stale)
+    return True
+
+
+def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -> None:
+    lane, before = engine.lane, engine.lane.counted
+    stubs: dict[int, Slot] = {}
+    drops: list[Drop] = []
+    for one in found:
+        name, entry = lane.timeline.log.next_drop(), one.slot.entry
+        stubs[entry] = one.stub(name, engine.context.measure)
+        what = f"result of {one.what} ({one.why})"
+        tokens = one.slot.tokens - stubs[entry].tokens
+        drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
+    anchor = engine.meter.anchor
+    lane.rewrite(pruned(groups, stubs), str(Cause.PRUNED), drops)
+    saved = before - lane.counted
+    engine.meter.forget()
+    if anchor is not None:  # what was reported of the rest still holds
+        gone = round(saved * anchor.reported / max(1, anchor.counted))
+        engine.meter.anchored(anchor.last, anchor.counted - saved, anchor.reported - gone)
+    priced = record_rewrite(engine, str(Cause.PRUNED), before, lane.counted)
+    for drop in drops:
+        engine.emit(event.Dropped(drop))
+    results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
+    engine.emit(event.Notice(f"{results} taken out of the window, {saved:,} tokens: {priced.why}"))
+
+
+def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], still_warm: bool) -> Batch | None:
+    """The newest so many of the stale results that save most for what they cost; None where nothing pays.
+
+    Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
+    """
+    info = engine.model.info.priced(engine.expected())
+    order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
+    best: tuple[float, Batch] | None = None
+    saved = 0
+    for start in reversed(range(len(found))):
+        one = found[start]
+        saved += max(0, one.slot.tokens - one.stub(STUB, engine.context.measure).tokens)
+        cold = max(0, order.get(one.slot.entry, 0) - saved)
+        priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
+        if priced.pays and (best is None or priced.worth > best[0]):
+            best = priced.worth, Batch(tuple(found[start:]), saved)
+    return best[1] if best else None
+
+
+def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
+    """Every slot with the tokens that were sent from it on, itself included."""
+    behind, total = [], 0
+    for slot in reversed([slot for group in groups for slot in group]):
+        total += slot.tokens if slot.entry <= cursor else 0
+        behind.append((slot, total))
+    return behind
+
+
+def _recalls(engine: Engine) -> bool:
+    """Whether the model can read back what is taken out."""
+    tools = engine.lane.epoch.tools
+    return any(tool.get("function", {}).get("name") == RECALL for tool in tools)
+
+
+def _largest(slots: Sequence[Slot]) -> int:
+    """The most that could be stale: all results that stand there whole and are worth a stub."""
+    return sum(s.tokens for s in slots if s.message.role is Role.TOOL and s.form is Form.FULL and s.tokens > LEAST)
+
+
+def _compaction_follows(engine: Engine, saved: int) -> bool:
+    """Whether the window would be summed up all the same: then everything is rewritten once, not twice."""
+    left = engine.meter.estimate(engine.lane.counted) - saved
+    return left >= engine.compact.at * engine.budget.available

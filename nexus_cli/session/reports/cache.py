@@ -1,0 +1,158 @@
+"""What each request of a session had from the provider's cache, and why one had less than it could have had.
+
+From the ledger alone: what was expected, reported and missed, with the first part that differed from the request
+before in its lane. The verdicts are those of `nexus_cli.session.miss`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nexus_cli.context.economy import miss_cost
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.settings import Settings
+from nexus_cli.ledger import Ledger
+from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge
+from nexus_cli.session.reports.requests import Asked, Trail, trails
+
+Value = dict[str, Any]
+BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
+"""Kinds of verdicts that are misses."""
+
+
+def uses(ledger: Ledger, session: str, settings: Settings) -> Value:
+    """A row per request, those of the main lane first, and the sums; `NexusError("usage", ...)` for no such session."""
+    rows = [_row(trail, asked) for trail in trails(ledger, session, settings) for asked in trail.requests]
+    return {
+        "version": 1,
+        "session": ledger.session(session).id,
+        "requests": rows,
+        "total": _total(rows),
+        "rewrites": _rewrites(ledger, session),
+    }
+
+
+def why(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> Value:
+    """What made request `step` of the main lane miss; without `step` the newest that missed, else the newest.
+
+    `NexusError("usage", ...)` for a request that is not there.
+    """
+    main = next(iter(trails(ledger, session, settings)))
+    requests = main.requests
+    if step is not None and step > len(requests):
+        raise NexusError("usage", f"request {step}", f"{len(requests)} were sent", "`nexus cache` lists them")
+    if not requests:
+        raise NexusError("usage", f"session {session}", "it has sent nothing yet", "Ask something first")
+    if step is None:
+        missed = (asked for asked in reversed(requests) if main.facts(asked) and _verdict(main, asked).missed)
+        asked = next(missed, requests[-1])
+    else:
+        asked = requests[step - 1]
+    return {"version": 1, "session": ledger.session(session).id, **_row(main, asked), **_details(main, asked)}
+
+
+def _row(trail: Trail, asked: Asked) -> Value:
+    row, usage = asked.row, asked.row.usage
+    facts, life = trail.facts(asked), trail.life(asked)
+    verdict = _verdict(trail, asked)
+    missed = verdict.missed
+    dollars = miss_cost(trail.info(asked).priced(usage.input), missed) if usage and missed else 0.0
+    foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
+    return {
+        "lane": trail.agent,
+        "step": row.manifest.step,
+        "at": row.manifest.at,
+        "model": str(row.manifest.arguments.get("model", "")),
+        "epoch": row.manifest.epoch,
+        "input": usage.input if usage else None,
+        "reported": row.reported,
+        "expected": foreseen,
+        "read": usage.cache_read if usage and row.reported else None,
+        "written": usage.cache_write if usage and row.reported else None,
+        "missed": missed,
+        "hit": round(usage.cache_read / usage.input, 4) if usage and row.reported and usage.input else None,
+        "cost_usd": None if dollars is None else round(dollars, 8),
+        "cause": verdict.kind,
+        "ours": verdict.ours,
+        "why": verdict.why,
+    }
+
+
+def _verdict(trail: Trail, asked: Asked) -> Verdict:
+    """The verdict on one request; what differed is looked for only where something was missed."""
+    if asked.row.usage is None:
+        return Verdict("unanswered", why="it was not answered")
+    if not asked.row.reported:
+        return Verdict("unreported", why="the provider reported no figures for it")
+    facts, life = trail.facts(asked), trail.life(asked)
+    if facts is None:
+        return judge(life, Facts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
+    verdict = judge(life, facts)
+    return judge(life, trail.compared(asked, facts)) if verdict.missed else verdict
+
+
+def _details(trail: Trail, asked: Asked) -> Value:
+    """What stands behind a verdict: the request before, the first difference, time and what is known of the cache."""
+    found, facts, life = trail.difference(asked), trail.facts(asked), trail.life(asked)
+    cause = trail.cause(asked)
+    by = CAUSES.get(cause, cause) if cause else ""
+    different = {
+        "kind": found.kind,
+        "what": found.what,
+        "before": found.before,
+        "after": found.after,
+        "source": trail.source(asked, found),
+        "by": by,
+    } if found else None  # fmt: skip
+    return {
+        "previous": asked.before.manifest.step if asked.before else None,
+        "previous_input": facts.before if facts else None,
+        "shared": facts.shared if facts else 0,
+        "difference": different,
+        "age_seconds": None if facts is None or facts.age is None else round(facts.age, 3),
+        "cache": _known(life),
+    }
+
+
+def _known(life: CacheLife | None) -> Value | None:
+    if life is None:
+        return None
+    return {
+        "kept_seconds": [life.least, life.most],
+        "minimum": life.minimum,
+        "step": life.step,
+        "automatic": life.automatic,
+        "documented": life.documented,
+    }
+
+
+def _total(rows: Sequence[Value]) -> Value:
+    told = [row for row in rows if row["read"] is not None]
+    missed = [row for row in told if row["cause"] in BLAMED]
+    costs = [row["cost_usd"] for row in missed]
+    total, read = sum(row["input"] for row in told), sum(row["read"] for row in told)
+    return {
+        "requests": len(rows),
+        "input": total,
+        "read": read,
+        "written": sum(row["written"] for row in told),
+        "hit": round(read / total, 4) if total else None,
+        "missed": sum(row["missed"] for row in missed),
+        "cost_usd": None if None in costs else round(sum(costs), 8),
+        "misses": len(missed),
+        "ours": _count(missed, True),
+        "not_ours": _count(missed, False),
+        "unknown": _count(missed, None),
+    }
+
+
+def _count(rows: Iterable[Value], ours: bool | None) -> int:
+    return sum(1 for row in rows if row["ours"] is ours)
+
+
+def _rewrites(ledger: Ledger, session: str) -> list[Value]:
+    """The price of every rewrite of the window, as it was recorded when it was made."""
+    found = ledger.memos(ledger.session(session).main_lane, "rewrite")
+    return [{"at": memo.at, **memo.value} for memo in found]

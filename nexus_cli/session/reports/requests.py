@@ -1,0 +1,169 @@
+"""The requests of a session's lanes, each beside the one before it that the provider had counted."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from nexus_cli.context.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
+from nexus_cli.context.groups import arrange, flatten
+from nexus_cli.context.lane import slot_of
+from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.settings import Settings
+from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.provider.cache_life import CacheLife, cache_life
+from nexus_cli.session.miss import Facts, age
+from nexus_cli.session.opening import known_model
+from nexus_cli.session.sent import Sent
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, and the newest one before it of which the provider reported what it took."""
+
+    row: RequestRow
+    before: RequestRow | None
+    used: str
+    """When the beginning of the one before was last used, in any lane; ""."""
+
+
+@dataclass
+class Trail:
+    """The requests of one lane, oldest first."""
+
+    ledger: Ledger
+    settings: Settings
+    lane: int
+    agent: str
+    requests: list[Asked]
+    proven: bool
+    """The provider has told of a cache at some time in the session."""
+    _epochs: dict[int, Epoch] = field(default_factory=dict)
+    _infos: dict[str, ModelInfo] = field(default_factory=dict)
+    _facts: dict[int, Facts | None] = field(default_factory=dict)
+
+    def info(self, asked: Asked) -> ModelInfo:
+        """The model that was asked."""
+        name = str(asked.row.manifest.arguments.get("model", ""))
+        if name not in self._infos:
+            self._infos[name] = known_model(self.ledger, name, self.settings)
+        return self._infos[name]
+
+    def life(self, asked: Asked) -> CacheLife | None:
+        """What is known of its cache."""
+        info = self.info(asked)
+        return cache_life(info.name, info.provider, caches=info.cache)
+
+    def facts(self, asked: Asked) -> Facts | None:
+        """What is known before anything is compared; None for a first request and for one without figures."""
+        step = asked.row.manifest.step
+        if step not in self._facts:
+            self._facts[step] = self._gathered(asked)
+        return self._facts[step]
+
+    def _gathered(self, asked: Asked) -> Facts | None:
+        usage, before = asked.row.usage, asked.before
+        if usage is None or before is None or before.usage is None:
+            return None
+        last_use = datetime.fromisoformat(asked.used) if asked.used else None
+        seconds = age(last_use, datetime.fromisoformat(asked.row.manifest.at))
+        shared = before.usage.input if self._same(asked) else self._shared(asked, before, before.usage.input)
+        return Facts(before.usage.input, shared, usage.input, usage.cache_read, seconds, proven=self.proven)
+
+    def compared(self, asked: Asked, facts: Facts) -> Facts:
+        """`facts` with what differed from the request before."""
+        found = self.difference(asked)
+        if found is None:
+            return facts
+        return replace(facts, difference=found, cause=self.cause(asked), source=self.source(asked, found))
+
+    def difference(self, asked: Asked) -> Difference | None:
+        """The first part in which the request differs from the one before, by the hashes of what was sent."""
+        if asked.before is None:
+            return None
+        return first_difference(self._print(asked.before), self._print(asked.row))
+
+    def cause(self, asked: Asked) -> str:
+        """What began the epoch of the request, where that is another than before; else ""."""
+        return "" if self._same(asked) else self._epoch(asked.row.manifest.epoch).cause
+
+    def source(self, asked: Asked, found: Difference) -> str:
+        """Where the section that differs comes from."""
+        if found.kind != "section" or asked.before is None:
+            return ""
+        epochs = (self._epoch(row.manifest.epoch) for row in (asked.row, asked.before))
+        named = (one for epoch in epochs for one in json.loads(epoch.sections) if one.get("id") == found.what)
+        return next((str(one["source"]) for one in named if one.get("source")), "")
+
+    def _same(self, asked: Asked) -> bool:
+        return asked.before is not None and asked.before.manifest.epoch == asked.row.manifest.epoch
+
+    def _shared(self, asked: Asked, before: RequestRow, tokens: int) -> int:
+        """Tokens that a request has in common with the one before it, which was sent under another epoch."""
+        sent = Sent(self._epoch(before.manifest.epoch), self._tail(before), before.manifest.last, tokens)
+        epoch = self._epoch(asked.row.manifest.epoch)
+        return sent.shares(epoch, [*epoch.head, *self._tail(asked.row)])[0]
+
+    def _epoch(self, number: int) -> Epoch:
+        if number not in self._epochs:
+            self._epochs[number] = self.ledger.epoch(self.lane, number)
+        return self._epochs[number]
+
+    def _tail(self, row: RequestRow) -> list[Slot]:
+        """What the request held behind the head of its epoch."""
+        first = self._epoch(row.manifest.epoch).base + 1
+        return [slot_of(entry) for entry in self.ledger.read(row.lane, first, row.manifest.last)]
+
+    def _print(self, row: RequestRow) -> Fingerprint:
+        """The parts of a request as it was sent, by the hashes that stand in the ledger."""
+        epoch = self._epoch(row.manifest.epoch)
+        head, entries = self.ledger.line_hashes(row.lane, epoch.id, row.manifest.last)
+        slots = flatten(arrange(epoch.head))
+        named = [(name_of(slot), line.hex()) for slot, line in zip(slots, head, strict=False)]
+        return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+
+
+def trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]:
+    """The lanes of a session that sent something, its main lane first."""
+    main = ledger.session(session).main_lane
+    lanes = [main, *(lane for lane in ledger.lanes(session) if lane != main)]
+    rows = {lane: ledger.manifests(lane) for lane in lanes}
+    times: dict[int, list[str]] = {}
+    for row in (row for lane in lanes for row in rows[lane]):
+        times.setdefault(row.manifest.epoch, []).append(row.manifest.at)
+    for several in times.values():
+        several.sort()
+    told = (row.usage for several in rows.values() for row in several if row.usage and row.reported)
+    proven = any(usage.cache_read or usage.cache_write for usage in told)
+    made = []
+    for lane in lanes:
+        asked, before = [], None
+        for row in rows[lane]:
+            before = before or _forked_from(row, rows[main]) if lane != main else before
+            asked.append(Asked(row, before, _last_use(before, row, times)))
+            before = row if row.usage and row.reported and row.usage.input else before
+        made.append(Trail(ledger, settings, lane, ledger.agent(lane), asked, proven))
+    return [made[0], *(trail for trail in made[1:] if trail.requests)]
+
+
+def _forked_from(row: RequestRow, main: list[RequestRow]) -> RequestRow | None:
+    """The request of the main lane that a side lane's first one goes on from: they share an epoch."""
+    earlier = (
+        one for one in reversed(main)
+        if one.manifest.epoch == row.manifest.epoch and one.manifest.last <= row.manifest.last
+        and one.usage and one.reported and one.usage.input
+    )  # fmt: skip
+    return next(earlier, None)
+
+
+def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:
+    """The newest time at which the epoch of `before` was used, by it or by a fork, before `row` was sent."""
+    if before is None:
+        return ""
+    used = times[before.manifest.epoch]
+    place = bisect_left(used, row.manifest.at)
+    return max(before.manifest.at, used[place - 1]) if place else before.manifest.at

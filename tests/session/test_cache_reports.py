@@ -1,0 +1,109 @@
+"""`nexus cache`, `nexus cache why` and their slash commands: one value, one text form, and errors in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import the_ledger
+from session.prefix_cache import SETTINGS, lived, opened, working
+
+from nexus_cli.cli.app import run
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.reports.cache import uses, why
+from nexus_cli.ui.reports import cache_text, miss_text
+
+FIRST = "read the code " + "and think of every part " * 300
+
+
+@pytest.fixture
+def missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A session with one expiry (request 2), one loss by the provider (3) and one reload (4)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "NEXUS.md").write_text("Answer in prose.\n" * 20)
+    provider = working(lambda request, step: "done")
+    provider.forgets = lambda number: number == 3
+    session = opened(provider, tmp_path)
+
+    async def live() -> None:
+        try:
+            await lived(session, FIRST)
+            provider.clock.forward(hours=3)
+            await lived(session, "go on", "and on")
+            (tmp_path / "NEXUS.md").write_text("Answer in rhyme, please.\n" * 20)
+            session.reload()
+            await lived(session, "once more", "and again")
+        finally:
+            await session.aclose()
+
+    asyncio.run(live())
+    return session.id
+
+
+def test_the_listing_has_a_row_per_request_and_sums_the_misses(missed: str) -> None:
+    with the_ledger() as ledger:
+        value = uses(ledger, missed, SETTINGS)
+    rows = value["requests"]
+    assert [row["cause"] for row in rows] == ["first", "expired", "provider", "section", "hit"]
+    assert [row["ours"] for row in rows] == [None, False, False, True, None]
+    assert all(row["read"] + row["missed"] <= row["input"] for row in rows) and rows[-1]["hit"] > 0.9
+    total = value["total"]
+    assert (total["misses"], total["ours"], total["not_ours"], total["unknown"]) == (3, 1, 2, 0)
+    assert total["cost_usd"] == pytest.approx(sum(row["missed"] for row in rows) * 1.5 / 1e6)
+    text = " ".join(cache_text(value, 150).split())
+    assert "of the prompt tokens of 5 requests were read from the cache. 3 misses cost $" in text
+    assert "(ours: 1, not ours: 2)" in text and "ours: the section instructions" in text
+
+
+def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed: str) -> None:
+    with the_ledger() as ledger:
+        value = why(ledger, missed, SETTINGS)
+        expired, hit = why(ledger, missed, SETTINGS, 2), why(ledger, missed, SETTINGS, 5)
+        first = why(ledger, missed, SETTINGS, 1)
+    assert value["step"] == 4 and value["previous"] == 3 and value["ours"] is True
+    assert value["difference"]["source"].endswith("NEXUS.md") and value["difference"]["by"] == "a reload"
+    text = " ".join(miss_text(value, 100).split())
+    assert "Ours: the section instructions" in text and "First difference from request 3: section" in text
+    assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
+    assert "Not ours: it had expired: 3 h since" in " ".join(miss_text(expired, 100).split())
+    assert "Nothing was missed." in miss_text(hit, 100) and "goes on where that one ended" in miss_text(hit, 200)
+    assert "nothing was sent before it" in miss_text(first, 200)
+
+
+def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixture[str]) -> None:
+    def printed(*words: str) -> str:
+        assert run(["cache", *words]) == 0
+        return capfd.readouterr().out
+
+    with the_ledger() as ledger:
+        asked = uses(ledger, missed, SETTINGS)
+    listed: dict[str, Any] = json.loads(printed("--session", missed, "--json"))
+    assert [row["cause"] for row in listed["requests"]] == [row["cause"] for row in asked["requests"]]
+    assert listed["version"] == 1 and listed["session"] == missed
+    assert "were read from the cache" in " ".join(printed().split())
+    assert json.loads(printed("why", "2", "--json"))["cause"] == "expired"
+    assert json.loads(printed("--session", missed, "why", "--json"))["step"] == 4
+    assert "Request 3" in printed("why", "3")
+
+
+@pytest.mark.parametrize("words", [["why", "99"], ["why", "0"], ["why", "x"], ["--session", "nobody"], ["nonsense"]])
+def test_what_is_not_there_is_one_line_and_status_two(
+    missed: str, words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cache", *words]) == 2
+    told = capfd.readouterr()
+    assert told.out == "" and told.err.startswith("nexus: ") and told.err.count("\n") == 1
+
+
+def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
+    session = opened(working(lambda request, step: "done"), tmp_path)
+    assert session.ledger is not None
+    with pytest.raises(NexusError, match="sent nothing yet"):
+        why(session.ledger, session.id, SETTINGS)
+    value = uses(session.ledger, session.id, SETTINGS)
+    assert value["requests"] == [] and value["total"]["hit"] is None and value["total"]["cost_usd"] == 0
+    assert "no request yet" in cache_text(value, 80)
+    asyncio.run(session.aclose())
