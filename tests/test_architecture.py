@@ -39,6 +39,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 LAZY = {
     "core/decode.py": {"charset_normalizer"},
     "core/paths.py": {"platformdirs"},
+    "core/project_settings.py": {"tomllib", "nexus_cli"},
     "core/settings.py": {"tomllib", "tomlkit", "difflib"},
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens.py": {"tiktoken"},

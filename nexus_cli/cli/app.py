@@ -37,13 +37,18 @@ from nexus_cli.ui.stream import Gone, Stream
 COMMANDS = {
     "ask": "One turn, then exit. Without PROMPT, stdin is the prompt.",
     "context": "What the next request would hold, to the token, or what request N held.",
+    "cache": "What each request had from the provider's cache, and why one missed it.",
     "drops": "Everything that was left out of requests, and how to get it back.",
     "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
     "sessions": "List, show, search, export, fork, rename and delete sessions.",
     "config": "Show and change the settings.",
+    "memory": "What is remembered over sessions: list, search, add, accept and forget facts.",
+    "trust": "Let this project's configuration take effect: it can only tighten what you allowed.",
     "model": "The models that are usable now, with window, price and cache support.",
     "tour": "See it work with no key: the real engine, a scripted model, a folder of its own.",
     "doctor": "What works here, what does not, and what to do about it.",
+    "status": "What there is to work with: model, tools, skills, servers, credentials by name.",
+    "skill": "Guides that are read when they are needed: list them, print one.",
 }
 """Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
 

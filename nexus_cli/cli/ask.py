@@ -34,8 +34,8 @@ from nexus_cli.cli.prompt import Question
 from nexus_cli.cli.tell import tell
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import load_settings
+from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.project_settings import load_settings_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +59,7 @@ class AskOptions:
     stream_json: bool = False
     require_save: bool = False
     limits: Limits = UNLIMITED
+    explain: bool = False
 
     def check(self) -> None:
         """`NexusError("usage", ...)` where options contradict each other."""
@@ -109,6 +110,9 @@ def ask(
     require_save: Annotated[
         bool, typer.Option("--require-save", help="End when the session cannot be written.")
     ] = False,
+    explain_context: Annotated[
+        bool, typer.Option("--explain-context", help="Tell on stderr what each request holds, and why, before it goes.")
+    ] = False,
 ) -> int:
     """One turn, then exit. Without PROMPT (or with -) stdin is the prompt; with one, piped stdin is added to it.
 
@@ -130,6 +134,7 @@ def ask(
         stream_json,
         require_save,
         Limits(max_steps, max_total_tokens, max_cost, timeout),
+        explain_context,
     )
     return run_ask(options)
 
@@ -149,7 +154,7 @@ def _prepare(options: AskOptions) -> Run:
     resumes = bool(options.shared.resume or options.shared.newest)
     question = Question(options.words, options.files, resumes=resumes)
     question.check()
-    settings = load_settings(places(), defaults(), os.environ).settings
+    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
     chosen = choose(options.shared.model, os.environ, settings, resumes=resumes)
     prompt = question.read()
     if not options.shared.quiet:

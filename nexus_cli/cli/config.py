@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.options import Json
+from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.show import show, show_json, show_value
 from nexus_cli.cli.tell import tell
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.core.setting_rules import Scalar
-from nexus_cli.core.settings import Loaded, load_settings, quoted, rule_for, split_key, unknown_key
+from nexus_cli.core.settings import Loaded, quoted, rule_for, split_key, unknown_key
 from nexus_cli.ui.stream import Quietly, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")
@@ -28,7 +29,10 @@ def literal(value: Scalar) -> str:
 
 
 def _loaded() -> Loaded:
-    return load_settings(places(), defaults(), os.environ)
+    loaded = load_settings_in(project(working_folder()), places(), defaults(), os.environ)
+    for notice in loaded.settings.notices:
+        tell(f"nexus: {notice}")
+    return loaded
 
 
 @app.command("show")

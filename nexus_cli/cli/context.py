@@ -12,11 +12,11 @@ from nexus_cli.cli.options import MOST, Json, Model, RecipeName, SessionKey, wor
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.which_session import open_ledger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import load_settings
+from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import context as reports
-from nexus_cli.ui.reports import context_text
+from nexus_cli.ui.reports import between_text, context_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -29,11 +29,14 @@ def show_context(
     ] = None,
     model: Model = "",
     recipe: RecipeName = "",
+    diff: Annotated[
+        bool, typer.Option("--diff", help="What request N (default: the newest) has more or less than the one before.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Show what the next request would hold, to the token, without sending it; with --step what request N held."""
-    settings = load_settings(places(), defaults(), os.environ).settings
     folder = working_folder()
+    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
     ledger = open_ledger()
     if session:
         found: str | None = ledger.find_session(session).id
@@ -41,13 +44,21 @@ def show_context(
         newest = ledger.newest_session(str(folder))
         found = newest.id if newest else None
     ledger.close()
-    if step is not None and found is None:
-        raise NexusError("usage", f"--step {step}", "this folder has no session yet", "Leave --step out")
+    if found is None and (step is not None or diff):
+        option = f"--step {step}" if step is not None else "--diff"
+        raise NexusError("usage", option, "this folder has no session yet", f"Leave {option.split()[0]} out")
     try:
         chosen = choose(model, os.environ, settings, resumes=bool(found), servers=lambda: ()).model
     except NexusError:
         chosen = ""
     options = Options(cwd=folder, model=chosen, recipe=recipe or "ask", resume=found or "", save=False)
+    if diff and found is not None:
+        value = reports.difference(options, settings, found, step)
+        if json:
+            show_json(value)
+        else:
+            show(between_text(value, columns()))
+        return 0
     value = reports.report(options, settings, found, step)
     if json:
         show_json(value)

@@ -27,7 +27,8 @@ from nexus_cli.cli.tell import tell
 from nexus_cli.commands import discover
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.settings import Settings, load_settings
+from nexus_cli.core.project_settings import load_settings_in
+from nexus_cli.core.settings import Settings
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last
@@ -76,10 +77,11 @@ def run_repl(shared: SharedOptions) -> int:
 
 def _settings(shared: SharedOptions) -> Settings:
     found = places()
-    loaded = load_settings(found, defaults(), os.environ)
+    here = project(shared.folder)
+    loaded = load_settings_in(here, found, defaults(), os.environ)
     if is_first(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
         first_run(loaded, os.environ, Quietly(Stream(1)), sys.stdin.readline)
-        loaded = load_settings(found, defaults(), os.environ)
+        loaded = load_settings_in(here, found, defaults(), os.environ)
     return loaded.settings
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nexus_cli.cli import process
+from nexus_cli.cli.explain import Explain
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
@@ -59,11 +60,14 @@ class _Turn:
         self._interrupt = Interrupt()
         self._broken: NexusError | None = None
         self._left = False
+        self._explain: Explain | None = None
 
     def run(self) -> int:
         session = open_session(self._options(), self._run.settings, approver=self._approver)
         for notice in session.notices:
             self._remarks.notice(notice)
+        if self._run.options.explain and (record := session.record):
+            self._explain = Explain(Quietly(Stream(2)), record.drops)
         process.settle()
         loop = asyncio.new_event_loop()
         try:
@@ -152,6 +156,8 @@ class _Turn:
         self._show(lambda: self._renderer.feed(event), session)
         if not ((self._left or self._broken) and isinstance(event, TurnEnd)):
             self._remarks.feed(event)
+        if self._explain:
+            self._explain.feed(event)
 
     def _resume(self, session: Session) -> str:
         return resume_line(session, "nexus ask", self._run.options.shared.directory)

@@ -6,8 +6,8 @@ import os
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import anew, begun, going_on, nothing
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import load_settings
+from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.project_settings import load_settings_in
 
 
 async def run(desk: Desk, rest: str) -> None:
@@ -17,8 +17,10 @@ async def run(desk: Desk, rest: str) -> None:
     session stay.
     """
     nothing("reload", rest)
-    settings = load_settings(places(), defaults(), os.environ).settings
+    settings = load_settings_in(project(desk.session.folder), places(), defaults(), os.environ).settings
     if settings != desk.settings:
+        for line in filter(lambda line: line not in desk.settings.notices, settings.notices):
+            desk.say(line)
         await desk.reopen(going_on(desk), settings)
         desk.say("The settings were read anew; theme and keys count from the next start on.")
     if begun(desk):

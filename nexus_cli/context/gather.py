@@ -1,53 +1,60 @@
-"""GATHER and SELECT: contributors are read, their sections put in order, and turned into the texts of a request.
+"""GATHER and SELECT: what contributors say is planned and turned into the texts of a request.
 
 The static layer becomes the system text of an epoch; the event layer becomes a preamble that says only what differs
-from what this epoch last sent (design 1.2). A contributor that raises or hangs is named and skipped.
+from what this epoch last sent (design 1.2). Reading contributors is `contributed`, the budget is the planner's
+business, the record of what is left out the session's.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
+from nexus_cli.context.chosen import Chosen, told
+from nexus_cli.context.contributed import Reading
 from nexus_cli.context.contributors import Contributor, Sources, View
+from nexus_cli.context.planner import JOINT, MOST_TOKENS, Plan, plan, section_budget
+from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.section import Layer, Section
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.budget import TokenBudget
 
-SECONDS = 5.0
-"""The longest that reading one contributor may take."""
 PREAMBLE_SHARE = 0.02
 PREAMBLE_TOKENS = 1000
 """A preamble takes at most this share of the window, and at most so many tokens."""
+LINE_TOKENS = 200
+"""Tokens of the line of the system text that names what is left out; in a preamble at most 60, and a quarter of it."""
+PLAIN = Recipe("")
+NOTICES = "notices"
+"""What is told each time it is there, also with a tool result."""
+
+
+class LeftOut(Protocol):
+    """Records what is left out of sections, once for each text."""
+
+    def record(self, chosen: Chosen) -> str:
+        """The id of the drop that holds the whole text of `chosen`; recorded when it is the first time."""
+        ...
+
+    def known(self, section: Section) -> str:
+        """The id of that drop, "" when nothing of this text was left out so far."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """A section with the form in which it is sent."""
+class News:
+    """What the next request tells, beside its entries."""
 
-    section: Section
-    form: int
-    """Index into the section's forms; 0 is full."""
-    tokens: int
-    full_tokens: int
+    text: str
+    plan: Plan
+    told: Mapping[str, str]
+    """The hash of the whole text of each section that is sent in some form."""
+    missed: tuple[str, ...] = ()
+    """Ids of the drops that the line for the model names."""
 
-    @property
-    def text(self) -> str:
-        """What is sent."""
-        return self.section.forms[self.form]
-
-    def described(self, *, cached: bool) -> dict[str, Any]:
-        """One element of `sections` in interface.md section 8."""
-        section = self.section
-        return section.described() | {
-            "multiplier": 1.0,
-            "score": section.score(),
-            "tokens": self.tokens,
-            "full_tokens": self.full_tokens,
-            "form": "shortened" if self.form else "full",
-            "cached": cached,
-        }
+    def described(self) -> list[dict[str, Any]]:
+        """Its sections for interface.md section 8."""
+        return [one.described(cached=False) for one in self.plan.chosen if not one.off]
 
 
 @dataclass
@@ -58,86 +65,134 @@ class Gatherer:
     sources: Sources
     view: View
     failed: Callable[[str], None]
-    """Told in one line which contributor was skipped and why, and what is odd about a file that was read."""
-    drop: Callable[[Section], str]
-    """Records what a section's shortened form leaves out, and names the drop."""
-    sent: dict[str, str] = field(default_factory=dict)
-    """What this epoch last sent of each event section."""
-    _named: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Told in one line, once, which contributor was skipped and why, and what is odd about a file that was read."""
+    left_out: LeftOut
+    recipe: Recipe = PLAIN
+    budget: int = MOST_TOKENS
+    """Tokens of all static sections together."""
+    told: dict[str, str] = field(default_factory=dict)
+    """The hash of what this epoch last told of each event section."""
+    _held: tuple[str, ...] = ()
+    _last: Mapping[str, str] = field(default_factory=dict)
+    _missed: set[str] = field(default_factory=set)
+    _said: set[str] = field(default_factory=set)
 
-    async def static(self) -> list[Chosen]:
-        """The sections of the system text, in order; a section that was cut is sent short and its rest is a drop."""
-        chosen = []
-        for section in await self._sections(Layer.SYSTEM):
-            if section.cut is not None:
-                key = (section.id, section.full)
-                if key not in self._named:
-                    self._named[key] = self.drop(section)
-                section = section.naming(self._named[key])
-            full = self.view.count(section.full)
-            form = 1 if section.cut is not None else 0
-            tokens = self.view.count(section.forms[form]) if form else full
-            chosen.append(Chosen(section, form, tokens, full))
-        return chosen
+    def fit(self, budget: TokenBudget) -> None:
+        """From now on plan for this budget."""
+        self.view = View.of(self.view.model, self.view.recipe, budget, self.view.count)
+        self.budget = section_budget(budget.available, self.recipe.section_budget)
 
-    async def event(self) -> list[Chosen]:
-        """The event sections of a first request, whole."""
-        count = self.view.count
-        return [Chosen(s, 0, count(s.full), count(s.full)) for s in await self._sections(Layer.EVENT)]
+    # -- layer 1 -----------------------------------------------------------------------------------------------
 
-    async def preamble(self, *, only: str = "") -> tuple[str, dict[str, str]]:
-        """The event texts that differ from what was last sent, and them by section id; `only` names one contributor.
+    async def static(self) -> Plan:
+        """The sections of the system text, with the drops of what they leave out recorded.
 
-        The caller says with `settle` that they were sent.
+        What was skipped stands among them, left out, with the reason.
         """
-        cap = min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE))
-        fresh: dict[str, str] = {}
-        for section in await self._sections(Layer.EVENT, only):
-            if self.sent.get(section.id) in section.forms:
-                continue
-            for form in section.forms:
-                if self.view.count("\n".join([*fresh.values(), form])) <= cap:
-                    fresh[section.id] = form
-                    break
-        return "\n".join(fresh.values()), fresh
+        sections, skipped = await self.sections(Layer.SYSTEM)
+        made = self._named(plan(sections, self.budget, self.view.count, self._multiplier))
+        lost = [Chosen.skipped(name, why) for name, why in skipped.items()]
+        return replace(made, chosen=(*made.chosen, *lost))
 
-    def settle(self, sent: Mapping[str, str]) -> None:
+    # -- layer 3 -----------------------------------------------------------------------------------------------
+
+    @property
+    def blank(self) -> bool:
+        """Nothing of the event layer was told in this epoch."""
+        return not self.told and not self._held
+
+    @property
+    def pool(self) -> int:
+        """Tokens of one preamble."""
+        return max(0, min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE)))
+
+    async def news(self, *, only: str = "") -> News:
+        """The event texts that differ from what was last told; `only` names one contributor.
+
+        The caller says with `settle` that they stand in a request. What did not fit is told as soon as it does.
+        """
+        count = self.view.count
+        found, _ = await self.sections(Layer.EVENT, only)
+        fresh = [section for section in found if section.id == NOTICES or not self._knows(section)]
+        made = self._pooled(fresh, self.pool)
+        room = min(60, self.pool // 4)
+        if any(one.lost for one in made.chosen):
+            made = self._pooled(fresh, self.pool - room)
+        made = self._named(made)
+        missed = {one.section.id: one.drop for one in made.chosen if one.lost and one.drop not in self._missed}
+        texts = [one.text for one in made.sent]
+        line = told(missed, room, count)
+        digests = {one.section.id: one.section.digest for one in made.sent}
+        return News("\n".join([*texts, line] if line else texts), made, digests, tuple(missed.values()))
+
+    def _pooled(self, fresh: Sequence[Section], pool: int) -> Plan:
+        """What `pool` tokens tell. It is never raised: what has no room, even a sticky section, waits for the next
+        request, and notices that wait are not left out of anything."""
+        pool = max(0, pool) + JOINT  # so many texts are joined by one line end fewer
+        made = plan(fresh, pool, self.view.count, self._multiplier)
+        if made.raised:
+            known = {one.id: one for one in fresh}
+            made = plan([replace(one, sticky=False) for one in fresh], pool, self.view.count, self._multiplier)
+            made = replace(made, chosen=tuple(replace(one, section=known[one.section.id]) for one in made.chosen))
+        known_of = (one for one in made.chosen if one.section.id != NOTICES or one.form is not None)
+        return replace(made, chosen=tuple(known_of), budget=self.pool)
+
+    def settle(self, news: News) -> None:
         """These event texts stand in a request now."""
-        self.sent.update({key: text for key, text in sent.items() if key != "notices"})
+        self.told.update({key: digest for key, digest in news.told.items() if key != NOTICES})
+        self._missed.update(news.missed)
 
-    def new_epoch(self) -> None:
-        """Nothing of the event layer was sent yet."""
-        self.sent.clear()
+    def learn(self, preambles: Iterable[str], last: Mapping[str, str]) -> None:
+        """A new epoch, or a lane that is gone on with: what stands in `preambles` is told already.
 
-    async def resume(self, preambles: Iterable[str]) -> None:
-        """Learn from the preambles of the window what this epoch last sent."""
-        lines = [line for preamble in preambles for line in preamble.splitlines()]
-        for section in await self._sections(Layer.EVENT):
-            label, colon, _ = section.full.partition(":")
-            last = next((line for line in reversed(lines) if line.startswith(label + colon)), "")
-            if last:
-                self.sent[section.id] = last
+        `last` is the hash of what was last told of each section at any time: an older text that still stands there
+        does not count.
+        """
+        self.told.clear()
+        self._missed.clear()
+        self._held, self._last = tuple(f"\n{preamble}\n" for preamble in preambles if preamble), last
 
-    async def _sections(self, layer: Layer, only: str = "") -> list[Section]:
+    def _knows(self, section: Section) -> bool:
+        """Whether this epoch last told exactly this of the section."""
+        digest = section.digest
+        if section.id in self.told:
+            return self.told[section.id] == digest
+        if not self._held or self._last.get(section.id, digest) != digest:
+            return False
+        forms = section.naming(self.left_out.known(section)).forms
+        if not any(f"\n{form}\n" in held for form in forms for held in self._held):
+            return False
+        self.told[section.id] = digest
+        return True
+
+    # -- both --------------------------------------------------------------------------------------------------
+
+    async def sections(self, layer: Layer, only: str = "") -> tuple[list[Section], dict[str, str]]:
+        """What the contributors of a layer say now, in order, and why others were skipped; see `contributed`."""
+        reading = Reading(self.sources, self.view, self.recipe, self.budget, self._say)
         asked = [c for c in self.contributors.values() if c.layer is layer and only in ("", c.id)]
-        found = await asyncio.gather(*map(self._read, asked))
-        return sorted((section for part in found for section in part), key=lambda section: section.position)
+        return await reading.sections(asked), reading.skipped
 
-    async def _read(self, contributor: Contributor) -> Sequence[Section]:
-        try:
-            async with asyncio.timeout(SECONDS):
-                value = await contributor.read(self.sources)
-            for line in contributor.notices(value):
-                self.failed(line)
-            return contributor.render(value, self.view)
-        except NexusError:
-            raise
-        except Exception as error:  # a seam: a contributor's own bug costs its section, not the turn
-            why = f"took longer than {SECONDS:.0f} s" if isinstance(error, TimeoutError) else f"{error}"
-            self.failed(f"context section {contributor.id} was left out: {why or type(error).__name__}")
-            return ()
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.failed(line)
+
+    def _multiplier(self, section: Section) -> float:
+        return self.recipe.multiplier(section.phase.label, section.id)
+
+    def _named(self, made: Plan) -> Plan:
+        """The plan with a recorded drop for everything that is sent short or not at all."""
+        return replace(made, chosen=tuple(self._dropped(one) if one.short else one for one in made.chosen))
+
+    def _dropped(self, one: Chosen) -> Chosen:
+        drop = self.left_out.record(one)
+        named = replace(one, section=one.section.naming(drop), drop=drop)
+        return replace(named, tokens=self.view.count(named.text)) if named.text else named
 
 
-def system_text(chosen: Iterable[Chosen]) -> str:
-    """The system text of an epoch."""
-    return "\n\n".join(section.text for section in chosen)
+def system_text(made: Plan, count: Callable[[str], int]) -> str:
+    """The system text of an epoch; its last line names what is left out."""
+    missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.lost}
+    line = told(missed, LINE_TOKENS, count)
+    return "\n\n".join([*(one.text for one in made.sent), *([line] if line else [])])

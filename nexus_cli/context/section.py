@@ -1,10 +1,13 @@
 """One piece of text that we add to a request, and where it stands (seeds D and E, design.md section 1).
 
-The texts come from contributors (`nexus_cli.context.contributors`); which form is sent is the manager's choice.
+The texts come from contributors (`nexus_cli.context.contributors`); which form is sent is the planner's choice
+(`nexus_cli.context.planner`).
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -45,32 +48,28 @@ class Phase(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """What the shortened form of a section leaves out: recorded as a drop when that form is sent."""
-
-    text: str
-    """The whole original, of which ranges are recalled."""
-    start: int
-    """First character left out."""
-    end: int
-    """One past the last character left out."""
-    tokens: int
-    """Tokens left out."""
+LADDERS: Mapping[int, tuple[str, ...]] = {
+    1: ("full",),
+    2: ("full", "pointer"),
+    3: ("full", "shortened", "pointer"),
+    4: ("full", "shortened", "outline", "pointer"),
+}
+"""The names of a section's forms, by how many it has: from the whole text down to one line that says where it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """One text in its forms, from full to pointer, with its place and its weight.
 
-    `ValueError` when there is no form, a form is blank, or the order lies outside the phases.
+    `ValueError` when there is no form or more than four, a form is blank, `least` is none of them, or the order lies
+    outside the phases.
     """
 
     id: str
     order: int
     """Phase plus slot: `Phase.CONSTRAINT + 10`."""
     forms: tuple[str, ...]
-    """From full to the shortest. With a `cut` the later forms contain `DROP`."""
+    """From full to the shortest, named by `LADDERS`. Every form but the first may contain `DROP`."""
     layer: Layer
     priority: float
     """0 to 100, seed E's table."""
@@ -79,12 +78,14 @@ class Section:
     """Never left out; may be shortened."""
     source: str = ""
     """The file or place that it comes from, for a person."""
-    cut: Cut | None = None
-    """What the second form leaves out of the first; None when nothing has to be recorded."""
+    least: int = 0
+    """Index of the fullest form that may be sent: instructions above their cap never go out whole."""
 
     def __post_init__(self) -> None:
-        if not self.forms or not all(form.strip() for form in self.forms):
-            raise ValueError(f"section {self.id}: every form needs a text")
+        if len(self.forms) not in LADDERS or not all(form.strip() for form in self.forms):
+            raise ValueError(f"section {self.id}: it has one to four forms, and every form needs a text")
+        if not 0 <= self.least < len(self.forms):
+            raise ValueError(f"section {self.id}: there is no form {self.least}")
         if not 0 <= self.order <= Phase.TOOL_RESULT + 999:
             raise ValueError(f"section {self.id}: order {self.order} lies in no phase")
 
@@ -92,6 +93,11 @@ class Section:
     def full(self) -> str:
         """The whole text."""
         return self.forms[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its forms are called."""
+        return LADDERS[len(self.forms)]
 
     @property
     def phase(self) -> Phase:
@@ -103,13 +109,18 @@ class Section:
         """The sort key of sections: layer, order, id. Score never decides the place."""
         return (self.layer.rank, self.order, self.id)
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the whole text: by it the same text is known again."""
+        return sha256(self.full)
+
     def score(self, multiplier: float = 1.0) -> float:
         """Priority x weight x the recipe's multiplier: decides admission and form (seed E)."""
         return self.priority * self.weight * multiplier
 
     def naming(self, drop_id: str) -> Section:
         """This section with the id of its recorded drop in every form that leaves something out."""
-        return replace(self, forms=tuple(form.replace(DROP, drop_id) for form in self.forms))
+        return replace(self, forms=(self.full, *(form.replace(DROP, drop_id) for form in self.forms[1:])))
 
     def described(self) -> dict[str, Any]:
         """The keys of interface.md section 8 that do not depend on a request."""
@@ -123,3 +134,8 @@ class Section:
             "sticky": self.sticky,
             "source": self.source,
         }
+
+
+def sha256(text: str) -> str:
+    """The hash of a text, hex."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

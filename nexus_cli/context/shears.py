@@ -13,7 +13,11 @@ from nexus_cli.context.groups import Measure
 from nexus_cli.context.tokens import compact
 from nexus_cli.core.clip import Marker, clip
 from nexus_cli.core.entry import Form, Slot
-from nexus_cli.core.message import ToolCall
+from nexus_cli.core.message import Role, ToolCall
+
+
+WORTH = 32
+"""Tokens that cutting what the person said has to save: a short wish is not replaced by a marker as long as itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class Shears:
     """For a string inside its call arguments: the offsets are those of that string alone."""
 
     def shorten(self, slot: Slot, cap: int) -> Slot:
-        """`slot` in about `cap` tokens, at least its markers; the same slot where that would not make it smaller."""
+        """`slot` in about `cap` tokens, at least its markers; the same slot where that would not make it smaller, or
+        would take the person's words for next to nothing."""
         message = slot.message
         texts = [self.count(message.content), *(self.count(compact(call.arguments)) for call in message.tool_calls)]
         height = level(texts, cap - (slot.tokens - sum(texts)))
@@ -36,7 +41,7 @@ class Shears:
         calls = tuple(self._lean(call, height, self.inner(slot)) for call in message.tool_calls)
         short = replace(message, content=text, tool_calls=calls)
         tokens = self.measure(short, slot.preamble)
-        if tokens >= slot.tokens:
+        if tokens >= slot.tokens - (WORTH if message.role is Role.USER else 0):
             return slot
         form = slot.form if slot.form is Form.SUMMARY else Form.ELIDED
         return replace(slot, form=form, message=short, tokens=tokens)

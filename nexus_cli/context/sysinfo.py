@@ -32,6 +32,10 @@ class Host:
     release: str = ""
     """The text of /etc/os-release, or of the property list with the version of macOS."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    machine: str = ""
+    """The architecture, as `uname` says: `x86_64`, `arm64`."""
+    name: str = ""
+    """What the machine is called."""
 
     @classmethod
     def here(cls) -> Host:
@@ -39,7 +43,7 @@ class Host:
         name = os.uname()
         release = _first_text((MAC_VERSION_FILE,) if name.sysname == "Darwin" else RELEASE_FILES)
         kernel = f"{name.release} {_first_text((KERNEL_FILE,))}" if name.sysname == "Linux" else name.release
-        return cls(name.sysname, kernel.strip(), release, dict(os.environ))
+        return cls(name.sysname, kernel.strip(), release, dict(os.environ), name.machine, name.nodename)
 
 
 def working_folder() -> Path | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from nexus_cli.core.clock import Clock, stamp
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message
 from nexus_cli.core.services import Fixed, Log
 from nexus_cli.core.usage import Usage
@@ -35,6 +36,7 @@ class MemoryLog:
         self._given = _Given(drops, epochs)
         self.drops: list[Drop] = []
         self._memos: list[Memo] = []
+        self._epochs: dict[int, Epoch] = {}
 
     def side(self, start: int) -> MemoryLog:
         """The log of another lane after `start` entries; drops and epochs are numbered over both."""
@@ -57,11 +59,22 @@ class MemoryLog:
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
         """See `Log`."""
         self.drops.extend(drops)
+        self._epochs[epoch.id] = epoch
         self._given.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
         """See `Log`."""
         return self._given.epochs
+
+    def has(self, epoch_id: int) -> bool:
+        """Whether this epoch was begun here."""
+        return epoch_id in self._epochs
+
+    def epoch(self, epoch_id: int) -> Epoch:
+        """See `Log`."""
+        if not self.has(epoch_id):
+            raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
+        return self._epochs[epoch_id]
 
     def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
         """See `Log`."""

@@ -119,7 +119,7 @@ class Recalled:
 class CacheExpect:
     kind: ClassVar[str] = "cache.expect"
     tokens: int
-    """Tokens of the request's beginning that the provider was sent before, in this epoch."""
+    """Tokens of the request's beginning that the provider's cache should hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,13 @@ class CacheResult:
     """Tokens that the provider reported as read from its cache."""
     written: int
     missed: int = 0
-    """Tokens that were expected from the cache and not read from it."""
+    """Tokens of the request before that had to be sent anew, whatever the reason."""
     cost_usd: float | None = None
     """Dollars that the missed tokens cost more than they would have; None when a price is unknown."""
     why: str = ""
     """What made it miss, in one line; "" when nothing was missed."""
+    ours: bool | None = None
+    """Whether we caused it; None when nothing was missed or nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)

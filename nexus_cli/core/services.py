@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.usage import Usage
@@ -40,6 +40,10 @@ class Log(Protocol):
 
     def next_epoch(self) -> int:
         """The id that the next epoch takes: they count from 0 in a session, over all its lanes."""
+        ...
+
+    def epoch(self, epoch_id: int) -> Epoch:
+        """An epoch of this lane or of one that it came from; `NexusError("usage", ...)` when there is none."""
         ...
 
     def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
@@ -88,6 +92,23 @@ class Recall(Protocol):
 
     def recall(self, drop_id: str) -> str | None:
         """The whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
+        ...
+
+
+@runtime_checkable
+class Assembly(Protocol):
+    """What the session's own next request holds, as far as its model may see it."""
+
+    def held(self) -> Mapping[str, Any]:
+        """`budget`, `sections` and `drops` with the keys of interface.md section 8, as they are now."""
+        ...
+
+    async def section(self, name: str, form: str) -> tuple[str, str] | None:
+        """The text of a section that is sent short or not at all, and the id of its drop; counts as a recall.
+
+        `form` is `full`, `shortened`, `outline` or `pointer`; where there is none of this name the next fuller one is
+        given. Two empty texts when it is sent whole; None when there is no such section.
+        """
         ...
 
 

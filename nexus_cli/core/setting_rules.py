@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVELS, MODES
 
 Scalar = str | int | float | bool
 THEMES = ("auto", "dark", "light")
@@ -43,6 +43,7 @@ TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
 COUNT = Rule(int, "a whole number from 1", lambda value: value >= 1)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
+YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
 
 RULES: Mapping[str, Rule] = {
@@ -53,10 +54,18 @@ RULES: Mapping[str, Rule] = {
     "limits.max_total_tokens": COUNT,
     "limits.max_cost": Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf")),
     "limits.timeout": SECONDS,
+    "limits.mode": _one_of(MODES),
+    "limits.max_iterations": COUNT,
+    "limits.confirm": YES_OR_NO,
+    "limits.multi_tool": YES_OR_NO,
+    "limits.sub_agents": YES_OR_NO,
     "compact.at": _share(0.3, 0.95),
     "compact.to": _share(0.1, 0.6),
     "compact.overflow_to": _share(0.1, 0.4),
     "compact.model": TEXT,
+    "compact.extract": YES_OR_NO,
+    "compact.seconds": SECONDS,
+    "compact.prune": Rule(bool, "true or false"),
     "truncation.strategy": _one_of(("oldest_first", "middle_out")),
     "truncation.low_water": _share(0.1, 1.0),
     "provider.stall_seconds": SECONDS,

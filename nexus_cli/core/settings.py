@@ -17,6 +17,7 @@ from nexus_cli.core.paths import Places
 from nexus_cli.core.setting_rules import MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
 
 STEPS = Limits(max_steps=200)
+UNLIMITED = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,12 @@ class Compact:
     overflow_to: float = 0.25
     model: str = ""
     """Who summarises; "" is the session's own model."""
+    seconds: float = 300.0
+    """A summary that has not come whole by then has failed."""
+    prune: bool = True
+    """Take stale tool results out of the window when that pays."""
+    extract: bool = False
+    """Take facts for other sessions to memory before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,10 @@ class Settings:
     """Model name to what is known of it; prices are US dollars per million tokens."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Name of a key's environment variable to the model that is used with it."""
+    project: Limits = UNLIMITED
+    """What a trusted project asks to be limited to, see `nexus_cli.core.project_settings`."""
+    notices: tuple[str, ...] = ()
+    """What the person should know of a project's files that have no effect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
 
 from nexus_cli.context.groups import is_request
 from nexus_cli.context.kinds import Profile, total
@@ -16,10 +18,12 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
+from nexus_cli.core.seen import SeenFile
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.core.settings import Compact
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.control import Control
+from nexus_cli.session.sent import Sent
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
 Emit = Callable[[Event], None]
@@ -75,14 +79,24 @@ class Engine:
     """Waits until the front end has shown every event so far."""
     step: int = 0
     """Number of the lane's newest request."""
-    last_failed_compaction: int | None = None
-    """The step at which a compaction failed last."""
+    last_compaction: int | None = None
+    """The step at which a compaction was made, failed or was undone last; None: nobody has looked yet."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
     last_usage: Usage | None = None
     """What the lane's newest answered request used."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
+    sent: Sent | None = None
+    """The lane's newest request that reached the provider; a fork begins with that of its parent."""
+    uses: dict[int, datetime] = field(default_factory=dict)
+    """When each epoch was used last, by this lane or by a fork."""
+    files: Callable[[], Sequence[SeenFile]] = tuple
+    """The files that the session read or changed, as the ledger has them."""
+    before_summary: Callable[[], Awaitable[None]] = _at_once
+    """What is done before a summary is asked for (facts are taken out, where that is switched on)."""
+    event: Sequence[Mapping[str, Any]] = ()
+    """The event sections of the next request: the `sections` of interface.md section 8."""
 
     def __post_init__(self) -> None:
         self.meter.since = self._since

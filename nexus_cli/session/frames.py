@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.gather import Gatherer, system_text
+from nexus_cli.context.gather import NOTICES, Gatherer, News, system_text
 from nexus_cli.context.lane import Frame
-from nexus_cli.context.section import Section
-from nexus_cli.core.clock import Clock, stamp
-from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.services import Log
+from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.engine import Engine, Model, Preamble
+
+PLAN = "plan"
+"""Memo of a request that told something: `epoch`, `told` (section to the hash of its whole text), `pool`, `raised` and
+`sections` as in interface.md section 8. Its entry is the newest one that the request held."""
 
 
 @dataclass
@@ -27,10 +28,11 @@ class Frames:
     system_cost: Callable[[str], int]
     tools_cost: Callable[[Sequence[Mapping[str, Any]]], int]
 
-    async def frame(self) -> Frame:
-        """System text and tools as they would be now."""
-        chosen = await self.gatherer.static()
-        text = system_text(chosen)
+    async def frame(self, engine: Engine | None = None) -> Frame:
+        """System text and tools as they would be now, in the budget that `engine` has by now."""
+        self._fit(engine)
+        plan = await self.gatherer.static()
+        text = system_text(plan, self.gatherer.view.count)
         tools = tuple(self.tools)
         return Frame(
             self.model.info.name,
@@ -40,7 +42,7 @@ class Frames:
             self.model.effort,
             self.system_cost(text),
             self.tools_cost(tools),
-            canonical([section.described(cached=True) for section in chosen]).decode(),
+            canonical([section.described(cached=True) for section in plan.chosen]).decode(),
         )
 
     async def gather(self, engine: Engine) -> Preamble:
@@ -49,40 +51,51 @@ class Frames:
         Where a new epoch begins in the middle of a run, its first tool result tells all.
         """
         lane = engine.lane
+        self._fit(engine)
         if lane.epoch.id != self._epoch:
-            self._epoch = lane.epoch.id
-            self.gatherer.new_epoch()
             # What a head keeps is not told again: a switch of model keeps all of it, a compaction the newest part.
-            await self.gatherer.resume(slot.preamble for slot in lane.slots)
-        everything = lane.undressed() or not self.gatherer.sent
-        text, fresh = await self.gatherer.preamble(only="" if everything else "notices")
+            await self.resume(engine)
+        everything = lane.undressed() or self.gatherer.blank
+        news = await self.gatherer.news(only="" if everything else NOTICES)
+        engine.event = ()
 
         def settle() -> None:
-            self.gatherer.settle(fresh)
-            if "notices" in fresh:
+            self.gatherer.settle(news)
+            engine.event = news.described()
+            if engine.event:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, news, engine.event))
+            if NOTICES in news.told:
                 engine.notices.clear()
 
-        return Preamble(text, settle)
+        return Preamble(news.text, settle)
 
     async def resume(self, engine: Engine) -> None:
-        """Learn what the epoch of a resumed lane last sent."""
-        self._epoch = engine.lane.epoch.id
-        await self.gatherer.resume(slot.preamble for slot in engine.lane.slots)
+        """Learn what the epoch of a lane told already."""
+        lane = engine.lane
+        self._epoch = lane.epoch.id
+        self.gatherer.learn((slot.preamble for slot in lane.slots), last_told(lane.timeline))
+
+    def _fit(self, engine: Engine | None) -> None:
+        if engine is not None and engine.budget.window != self.gatherer.view.window:
+            self.gatherer.fit(engine.budget)
 
     _epoch: int = -1
 
 
-def drop_of(log: Log, clock: Clock) -> Callable[[Section], str]:
-    """Records what a section's shortened form leaves out, and gives the drop's id."""
-
-    def record(section: Section) -> str:
-        cut = section.cut
-        assert cut is not None, "only cut sections are dropped"
-        name = log.next_drop()
-        what = f"part of section {section.id} ({section.source})"
-        log.drop(Drop(name, what, cut.tokens, Cause.INSTRUCTION_CAP, stamp(clock()), text=cut.text))
-        return name
-
-    return record
+def last_told(timeline: Timeline) -> dict[str, str]:
+    """The hash of what a lane last told of each event section, in whatever epoch."""
+    last: dict[str, str] = {}
+    for memo in timeline.memos(PLAN):
+        last.update(memo.value["told"])
+    return last
 
 
+def _memo(epoch: int, news: News, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    told = {key: digest for key, digest in news.told.items() if key != NOTICES}
+    return {
+        "epoch": epoch,
+        "told": told,
+        "pool": news.plan.budget,
+        "raised": news.plan.raised,
+        "sections": list(sections),
+    }

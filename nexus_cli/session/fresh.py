@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 from nexus_cli.context.gather import Gatherer
@@ -15,15 +16,18 @@ from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.entry import Epoch
+from nexus_cli.core.memory import Facts
 from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Recall, Seen, TokenCounter
+from nexus_cli.core.services import Assembly, Recall, Seen, TokenCounter
+from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.memory import looked_up
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -32,9 +36,17 @@ Both = tuple[Frame, list[dict[str, Any]]]
 
 
 def fresh_epoch(
-    ledger: Ledger, options: Options, info: ModelInfo, recipe: Recipe
+    ledger: Ledger,
+    options: Options,
+    info: ModelInfo,
+    recipe: Recipe,
+    settings: Settings,
+    failed: Callable[[str], None],
 ) -> tuple[Epoch, list[dict[str, Any]], SessionLogger, StoredCounter]:
-    """The epoch, the event sections, and the log (in `ledger`, one in memory) that the drops stand in."""
+    """The epoch, the event sections, and the log (in `ledger`, one in memory) that the drops stand in.
+
+    `failed` is told which contributor was skipped, and what is odd about a file that was read.
+    """
     moment = local_now()
     made = ledger.create_session(
         folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
@@ -44,18 +56,21 @@ def fresh_epoch(
     counter = StoredCounter(TiktokenCounter(info.encoding), log)
     budget = TokenBudget.of(info.window, info.max_output)
     context = ContextManager(ContextConfig(budget.window, budget.window - budget.available), log, token_counter=counter)
-    services: dict[type, Any] = {Recall: log, Seen: log, TokenCounter: counter}
+    services: dict[type, Any] = {Recall: log, Seen: log, TokenCounter: counter, Assembly: None}
+    memory = ExitStack()
+    facts = services[Facts] = memory.enter_context(looked_up(options.cwd))
     registry = ToolRegistry(() if options.no_tools else None, services)
     gathers = gatherer(
         options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=moment,
-        failed=lambda line: None,
+        failed=failed, settings=settings, tools=registry.names, facts=facts,
     )  # fmt: skip
     rules = rules_for(info.provider, info.name).dumps()
     frames = Frames(
         gathers, Model(info, _Nobody(), options.effort), rules, registry.get_definitions(), context.system_cost,
         context.tools_cost,
     )  # fmt: skip
-    frame, event = _finished(_both(frames, gathers))
+    with memory:
+        frame, event = _finished(_both(frames, gathers))
     context.lane.reframe(frame)
     return context.lane.epoch, event, log, counter
 
@@ -71,7 +86,7 @@ def _finished(work: Coroutine[Any, Any, Both]) -> Both:
 
 
 async def _both(frames: Frames, gatherer: Gatherer) -> Both:
-    return await frames.frame(), [chosen.described(cached=False) for chosen in await gatherer.event()]
+    return await frames.frame(), (await gatherer.news()).described()
 
 
 class _Nobody:

@@ -3,19 +3,25 @@ the report on one that does not exist yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.contributors import Sources, View, discover
 from nexus_cli.context.gather import Gatherer
+from nexus_cli.context.persona import persona_texts
+from nexus_cli.context.planner import section_budget
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Log
-from nexus_cli.session.frames import drop_of
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.left_out import SectionDrops
 from nexus_cli.session.options import Options
+from nexus_cli.session.reports.status import snapshot
+from nexus_cli.session.sources import project_outline
 
 
 def gatherer(
@@ -29,13 +35,23 @@ def gatherer(
     clock: Clock,
     started: datetime,
     failed: Callable[[str], None],
+    settings: Settings,
+    tools: Callable[[], Sequence[str]],
     **seams: Any,
 ) -> Gatherer:
-    """The gatherer of one lane; `seams` are what its `Sources` has beyond the working folder and the machine."""
+    """The gatherer of one lane; `tools` names those at hand, `seams` are what its `Sources` has of a session."""
+    own = {
+        "persona": lambda names: persona_texts(names, options.cwd),
+        "outline": lambda: project_outline(options.cwd),
+        "tools": tools,
+        "capabilities": lambda: snapshot(options.cwd, settings, os.environ, info.name, tools()),
+    }
     return Gatherer(
         {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
-        Sources.of(options.cwd, started, clock=clock, **seams),
+        Sources.of(options.cwd, started, clock=clock, **{**own, **seams}),
         View.of(info.name, recipe.name, budget, count),
         failed,
-        drop_of(log, clock),
+        SectionDrops(log, clock),
+        recipe,
+        section_budget(budget.available, recipe.section_budget),
     )

@@ -49,6 +49,7 @@ def _unsent(ledger: Ledger, session: str, lanes: list[int]) -> str:
         for lane in lanes:
             for first in range(1, ledger.last_id(lane) + 1, AT_ONCE):
                 ledger.read(lane, first, first + AT_ONCE - 1)
+            ledger.memos(lane)
         for drop in ledger.drops(session):
             if drop.entries is None:
                 ledger.drop_text(session, drop.id)

@@ -7,7 +7,7 @@ time limit reach it at any moment; what was done by then is settled and kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from nexus_cli.session.outcome import outcome
 from nexus_cli.session.parts import Parts, bare_parts
 from nexus_cli.session.record import Record
 from nexus_cli.session.reports.result import result
+from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import steered, turn
@@ -131,6 +132,10 @@ class Session:
     def report(self) -> Mapping[str, Any]:
         """What the next request would hold (interface.md section 8); `NexusError` where the ledger fails."""
         return self._parts.report()
+
+    def look(self, report: Callable[[Parts], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What a report of `nexus_cli.session.reports` says of the session as it is now."""
+        return report(self._parts)
 
     def tools(self) -> list[Tool]:
         """The tools that the model is offered."""
@@ -246,6 +251,8 @@ class Session:
                 problem.append(error)
             except asyncio.CancelledError:
                 problem.append(self._stopped())
+            except Exception as bug:  # the last seam, as in `_work`
+                problem.append(internal(bug))
 
         async with aclosing(self._stream(work())) as events:
             async for event_ in events:
@@ -322,6 +329,8 @@ class Session:
         if isinstance(step, Dispatch):
             self._parts.dispatcher.settle_open(engine, step.calls)
         await admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
+        if trigger.source != "person":
+            engine.lane.timeline.memo(TRIGGER, {"source": trigger.source})
 
     async def _go_on(self, engine: Engine) -> None:
         """Without words: what is open goes on by itself, and a reply that broke off is asked for."""

@@ -122,6 +122,11 @@ class SteadyLog:
         """See `Log`."""
         return self._try(self.logger.next_epoch, lambda memory: memory.next_epoch())
 
+    def epoch(self, epoch_id: int) -> Epoch:
+        """See `Log`."""
+        memory = self._memory
+        return memory.epoch(epoch_id) if memory and memory.has(epoch_id) else self.logger.epoch(epoch_id)
+
     def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
         """See `Log`."""
         self._try(

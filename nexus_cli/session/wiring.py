@@ -15,7 +15,7 @@ from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.recipe import Recipe, load_recipe
+from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter, TokenCounter
 from nexus_cli.core import event
@@ -24,9 +24,10 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import compose
-from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.memory import Facts
+from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Recall, Seen
+from nexus_cli.core.services import Assembly, Recall, Seen
 from nexus_cli.core.services import TokenCounter as Counting
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
@@ -35,17 +36,24 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.acts.extract import extract
+from nexus_cli.session.cache import resume
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
+from nexus_cli.session.goals import goals
 from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.opening import chosen_session, hold, in_memory, known_model, needs_ledger, open_ledger
 from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.own_context import OwnContext
 from nexus_cli.session.parts import Parts, ignore
+from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.reports.context import of_session as report_of
 from nexus_cli.session.session import Session
+from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.steady import SteadyLog
 from nexus_cli.tools.registry import ToolRegistry
@@ -65,7 +73,7 @@ def open_session(
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
     """
-    notices: list[str] = []
+    notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
         return _open(ledger, options, settings, approver, provider, clock, notices)
@@ -108,7 +116,8 @@ def _open(
     clock: Clock,
     notices: list[str],
 ) -> Session:
-    recipe = load_recipe(options.recipe, [places().config / "recipes", defaults() / "recipes"])
+    recipe, told = recipe_for(options.recipe, options.cwd)
+    notices.extend(told)
     found = chosen_session(ledger, options)
     name = options.model or (found.model if found else "")
     if not name:
@@ -180,22 +189,27 @@ class _Wiring:
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, budget, counter)
-        services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter}
+        own = OwnContext(lambda: engine, lambda: gathers, log)
+        services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter, Assembly: own}
+        services[Facts] = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
-        gathers = self._gatherer(log, budget, counter, lambda: engine)
+        gathers = self._gatherer(log, budget, counter, registry, lambda: engine)
         rules = rules_for(info.provider, info.name).dumps()
         frames = Frames(
             gathers, model, rules, registry.get_definitions(), context.system_cost, context.tools_cost
         )
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.name)), self.settings.compact, self.clock, ignore,
-            Spending(limits), Control(), log.side, lambda: frames.gather(engine), frames.frame,
+            Spending(limits), Control(), log.side, lambda: frames.gather(engine), lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.logger.step(),
+            files=lambda: self.ledger.seen_files(self.made.id),
         )  # fmt: skip
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project(options.cwd), approver, services,
-            (places().config, places().data),
+            (places().config, places().data), self.recipe.signals,
         )  # fmt: skip
+        if self.settings.compact.extract:
+            engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log), log.drops, self._close,
@@ -225,8 +239,9 @@ class _Wiring:
         return context
 
     def _gatherer(
-        self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, engine: Callable[[], Engine]
-    ) -> Gatherer:
+        self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, registry: ToolRegistry,
+        engine: Callable[[], Engine],
+    ) -> Gatherer:  # fmt: skip
         return gatherer(
             self.options,
             self.info,
@@ -240,6 +255,11 @@ class _Wiring:
             notices=lambda: engine().notices,
             about=lambda: engine().asked,
             base=lambda: engine().lane.epoch.base,
+            goals=lambda: goals(engine().lane.timeline),
+            **SessionFacts.of(self.ledger, self.made, self.options.cwd, self.clock).seams(),
+            settings=self.settings,
+            tools=registry.names,
+            **SessionSources(engine, lambda: self.ledger.seen_files(self.made.id)).seams(),
         )
 
     async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog) -> None:
@@ -254,6 +274,8 @@ class _Wiring:
         await frames.resume(engine)
         last = log.logger.last_request()
         engine.last_usage = last.usage if last else None
+        if last:
+            resume(engine, last, log.logger)
         if last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
             sent = sum(slot.tokens for slot in lane.slots if slot.entry <= last.manifest.last)
             fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens

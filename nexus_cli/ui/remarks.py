@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol, assert_never
 
+from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import (
     Answered,
     Asked,
@@ -34,6 +35,7 @@ from nexus_cli.core.event import (
     TurnStart,
 )
 from nexus_cli.ui.door import Door, through
+from nexus_cli.ui.reports.compaction import compacted
 
 
 class Writable(Protocol):
@@ -95,11 +97,8 @@ class Remarks:
             case CompactionStart():
                 self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
             case CompactionDone():
-                if event.ok:
-                    self.notice(f"compacted: {event.before:,} tokens became {event.after:,}")
-                else:
-                    self.notice(f"not compacted: {event.why}. Nothing was changed")
-            case Dropped():
+                self.notice(compacted(event))
+            case Dropped() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
                 drop = event.drop
                 beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
                 self.notice(
@@ -122,8 +121,10 @@ class Remarks:
             case SessionStart():
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
-            case TurnStart() | Steered() | StepStart() | ContextPlan() | Text() | Asked() | Answered():
+            case TurnStart() | Steered() | StepStart() | ContextPlan() | Text() | Asked() | Answered() | Dropped():
                 pass
+            case CacheResult() if self._verbose and event.why:
+                self._step(f"  cache missed, {event.missed:,} tokens sent anew: {event.why}")
             case CacheExpect() | CacheResult():
                 pass
             case _:

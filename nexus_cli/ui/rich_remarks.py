@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
+from nexus_cli.core.event import CacheResult, Outcome
+from nexus_cli.ui.reports.compaction import compacted as compacted
 from nexus_cli.ui.status_line import dollars, short
 
+MISSED_LEAST = 4096
+"""Tokens below which a miss is not worth a line."""
 CACHED_LEAST = 1024
 """Tokens below which providers keep nothing in a cache."""
 
@@ -16,15 +19,12 @@ def dropped(drop: Drop) -> str:
     return f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); /drops {drop.id}"
 
 
-def compacted(event: CompactionDone) -> str:
-    """The figures, or why it was not accepted."""
-    if not event.ok:
-        return f"not compacted: {event.why.rstrip('.')}. Nothing was changed"
-    return f"compacted: {event.before:,} tokens became {event.after:,}"
-
-
 def missed(event: CacheResult) -> str:
-    """A cache that held much less than it should; "" where it did what was expected."""
+    """A cache that held much less than it should; "" where it did what was expected, or where we changed the request:
+    what did that has told so."""
+    if event.why:
+        told = f"cache missed: {event.missed:,} tokens sent anew, {event.why}"
+        return told if event.missed >= MISSED_LEAST and not event.ours else ""
     if event.expected < CACHED_LEAST or event.read * 2 >= event.expected:
         return ""
     return f"cache missed: {event.expected - event.read:,} tokens sent anew"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from nexus_cli.core import event as e
+from nexus_cli.core.entry import Cause
 from nexus_cli.ui import rich_live
 from nexus_cli.ui import rich_remarks as remarks
 from nexus_cli.ui.door import through
@@ -264,7 +265,8 @@ class RichRenderer:
     def _context(self, event: e.Dropped | e.Recalled | e.CompactionStart | e.CompactionDone | e.CacheResult) -> None:
         match event:
             case e.Dropped():
-                self._page.note(remarks.dropped(event.drop), "warn")
+                if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one line
+                    self._page.note(remarks.dropped(event.drop), "warn")
             case e.Recalled():
                 self._page.note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
             case e.CompactionStart():
@@ -275,7 +277,7 @@ class RichRenderer:
                 self._page.note(remarks.compacted(event), "dim" if event.ok else "warn")
             case e.CacheResult():
                 # A provider that has never reported a cache may have none: nothing is missed there.
-                self._caches = self._caches or event.read > 0 or event.written > 0
+                self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
                 self._page.note(remarks.missed(event) if self._caches else "", "dim")
             case _:
                 assert_never(event)

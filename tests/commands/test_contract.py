@@ -106,7 +106,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
         assert near in caught.value.hint and typed in caught.value.line
 
 
-NEED_THE_LEDGER = ["clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions"]
+NEED_THE_LEDGER = ["cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions"]
 
 
 def test_without_a_ledger_commands_that_need_it_say_so(desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:

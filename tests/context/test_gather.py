@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.context import gather
+from nexus_cli.context import contributed
+from nexus_cli.context.chosen import Chosen
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.gather import Gatherer, system_text
-from nexus_cli.context.section import DROP, Cut, Layer, Phase, Section
+from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.section import DROP, Layer, Phase, Section, sha256
+from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
 
 MOMENT = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
@@ -25,7 +28,7 @@ def contributor(id: str, *forms: str, layer: Layer = Layer.EVENT, order: int = P
         return None
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
-        return (Section(id, order, forms, layer, 50, **more),)
+        return (Section(id, order, forms, layer, **{"priority": 50, **more}),)
 
     return Contributor(id, layer, read, render)
 
@@ -38,25 +41,48 @@ def failing(id: str, read: Callable[[], Any], layer: Layer = Layer.EVENT) -> Con
     return replace(contributor(id, "text", layer=layer), read=reading)
 
 
-def gatherer(*contributors: Contributor, window: int = 100_000) -> tuple[Gatherer, list[str], list[Section]]:
+class Kept:
+    """What was left out, in memory."""
+
+    def __init__(self) -> None:
+        self.texts: list[Chosen] = []
+
+    def record(self, chosen: Chosen) -> str:
+        """See `LeftOut`."""
+        known = self.known(chosen.section)
+        if not known:
+            self.texts.append(chosen)
+        return known or f"d{len(self.texts)}"
+
+    def known(self, section: Section) -> str:
+        """See `LeftOut`."""
+        keys = [(one.section.id, one.section.digest) for one in self.texts]
+        key = (section.id, section.digest)
+        return f"d{keys.index(key) + 1}" if key in keys else ""
+
+
+def gatherer(
+    *contributors: Contributor, window: int = 100_000, count: Callable[[str], int] = len, **more: Any
+) -> tuple[Gatherer, list[str], list[Chosen]]:
     """With one token for each character, what it said, and what it dropped."""
     said: list[str] = []
-    dropped: list[Section] = []
-
-    def drop(section: Section) -> str:
-        dropped.append(section)
-        return f"d{len(dropped)}"
-
-    view = View("m", "chat", window, 1000, len)
+    kept = Kept()
+    view = View("m", "chat", window, 1000, count)
     found = {contributor.id: contributor for contributor in contributors}
-    return Gatherer(found, Sources(Path(), MOMENT, lambda: ()), view, said.append, drop), said, dropped
+    sources = Sources(Path(), MOMENT, lambda: ())
+    return Gatherer(found, sources, view, said.append, kept, **more), said, kept.texts
 
 
 def preamble(of: Gatherer, only: str = "") -> str:
     """The next preamble, sent."""
-    text, fresh = asyncio.run(of.preamble(only=only))
-    of.settle(fresh)
-    return text
+    news = asyncio.run(of.news(only=only))
+    of.settle(news)
+    return news.text
+
+
+def system(of: Gatherer) -> str:
+    """The system text."""
+    return system_text(asyncio.run(of.static()), of.view.count)
 
 
 def test_only_what_differs_from_what_was_sent_is_sent_again() -> None:
@@ -65,13 +91,27 @@ def test_only_what_differs_from_what_was_sent_is_sent_again() -> None:
     assert preamble(now) == ""
     now.contributors = {**now.contributors, "b": contributor("b", "B: 2")}
     assert preamble(now) == "B: 2"
-    now.new_epoch()
+    now.learn((), {})
     assert sorted(preamble(now).splitlines()) == ["A: 1", "B: 2"]
+
+
+def test_many_sections_of_one_contributor_change_apart() -> None:
+    texts = {f"files.{name}": f"- {name} read" for name in "abc"}
+    files = replace(
+        contributor("files", "x"),
+        render=lambda value, view: tuple(
+            Section(id, Phase.EVENT, (text,), Layer.EVENT, 50) for id, text in texts.items()
+        ),
+    )
+    now, _, _ = gatherer(files)
+    assert preamble(now) == "- a read\n- b read\n- c read"
+    texts["files.b"] = "- b changed"
+    assert preamble(now) == "- b changed"
 
 
 def test_what_was_not_settled_is_told_again() -> None:
     now, _, _ = gatherer(contributor("a", "A: 1"))
-    assert asyncio.run(now.preamble())[0] == asyncio.run(now.preamble())[0] == "A: 1"
+    assert asyncio.run(now.news()).text == asyncio.run(now.news()).text == "A: 1"
 
 
 def test_notices_are_told_each_time_and_can_be_asked_for_alone() -> None:
@@ -81,28 +121,56 @@ def test_notices_are_told_each_time_and_can_be_asked_for_alone() -> None:
     assert preamble(now) == "[nexus: x]"
 
 
-def test_a_resumed_lane_knows_what_it_sent_last() -> None:
-    now, _, _ = gatherer(contributor("clock.date", "Date: 2"), contributor("b", "B: 1"))
-    asyncio.run(now.resume(["Date: 1\nB: 1", "Date: 2"]))
+def test_a_lane_that_is_gone_on_with_knows_what_it_told_last() -> None:
+    parts = [contributor("a", "A: 1"), contributor("b", "- line\n- two"), contributor("c", "- line")]
+    now, _, _ = gatherer(*parts)
+    last = asyncio.run(now.news()).told
+    now.learn(["A: 1\n- line\n- two", "Date: 2"], last)
     assert preamble(now) == ""
-    asyncio.run(now.resume(["Date: 2\nB: 0", "Date: 1"]))
-    assert sorted(preamble(now).splitlines()) == ["B: 1", "Date: 2"]
+    now.learn(["A: 12\n- line", "and - line\n- two, too"], last)
+    assert preamble(now) == "A: 1\n- line\n- two", "a part of a line, or of a text, is not the text"
+
+
+def test_an_older_text_that_still_stands_there_is_not_the_newest_one() -> None:
+    now, _, _ = gatherer(contributor("a", "A: 1"))
+    now.learn(["A: 1", "A: 2"], {"a": sha256("A: 2")})
+    assert preamble(now) == "A: 1"
+    now.learn(["A: 1", "A: 2", "A: 1"], {"a": sha256("A: 1")})
+    assert preamble(now) == ""
+
+
+def test_a_short_form_that_stands_there_is_known_again() -> None:
+    now, _, dropped = gatherer(contributor("a", "A: " + "x" * 2000, f"A: short ({DROP})", sticky=True))
+    text = preamble(now)
+    assert text == "A: short (d1)" and len(dropped) == 1
+    now.learn([text], dict(now.told))
+    assert preamble(now) == "" and len(dropped) == 1
 
 
 @pytest.mark.parametrize(("window", "cap"), [(100_000, 1000), (10_000, 200), (1000, 20), (0, 0)])
 def test_a_preamble_takes_two_per_cent_of_the_window_and_at_most_a_thousand_tokens(window: int, cap: int) -> None:
-    parts = [contributor(f"c{n}", "x" * n) for n in range(1, 60)]
+    parts = [contributor(f"c{n}", "x" * 8) for n in range(1, 160)]
     now, _, _ = gatherer(*parts, window=window)
     text = preamble(now)
     assert len(text) <= cap
-    assert len(text) >= cap * 0.9
+    assert len(text) >= cap * 0.4
     assert "x" * 1001 not in preamble(gatherer(contributor("huge", "x" * 1001))[0])
 
 
-def test_a_section_that_does_not_fit_is_told_in_its_shorter_form_and_not_again() -> None:
-    now, _, _ = gatherer(contributor("a", "A: " + "x" * 2000, "A: short"))
-    assert preamble(now) == "A: short"
-    assert preamble(now) == ""
+def test_what_does_not_fit_the_pool_is_a_drop_named_once_and_told_as_soon_as_it_fits() -> None:
+    huge = contributor("huge", "x" * 990)
+    now, _, dropped = gatherer(contributor("a", "A: " + "y" * 200, sticky=True), huge)
+    assert preamble(now).splitlines()[1:] == ["[nexus: left out for space: huge (d1)]"]
+    assert [one.section.full for one in dropped] == ["x" * 990]
+    now.contributors = {**now.contributors, "b": contributor("b", "B: 1", priority=90)}
+    assert preamble(now) == "B: 1\n" + "x" * 990
+    assert len(dropped) == 1
+
+
+def test_a_short_form_is_told_where_the_whole_does_not_fit_and_not_again() -> None:
+    now, _, dropped = gatherer(contributor("a", "A: " + "x" * 2000, "A: short"))
+    assert preamble(now) == "A: short [whole: d1]"
+    assert preamble(now) == "" and len(dropped) == 1
 
 
 def test_a_contributor_that_raises_is_named_and_the_others_are_heard() -> None:
@@ -125,7 +193,7 @@ def test_a_contributor_whose_rendering_raises_is_named_too() -> None:
 
 
 def test_a_contributor_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "SECONDS", 0.05)
+    monkeypatch.setattr(contributed, "SECONDS", 0.05)
     now, said, _ = gatherer(failing("slow", lambda: asyncio.sleep(3600)), contributor("a", "A: 1"))
     assert preamble(now) == "A: 1"
     assert len(said) == 1
@@ -142,23 +210,97 @@ def test_what_a_person_can_repair_is_not_swallowed() -> None:
 
 
 def test_static_sections_stand_by_layer_order_and_id_whatever_their_score() -> None:
-    system = [
+    parts = [
         contributor("z", "first", layer=Layer.SYSTEM, order=0),
         contributor("b", "third", layer=Layer.SYSTEM, order=20, weight=9.0),
         contributor("a", "second", layer=Layer.SYSTEM, order=20),
     ]
-    now, _, _ = gatherer(*system, contributor("event", "not here"))
-    assert system_text(asyncio.run(now.static())) == "first\n\nsecond\n\nthird"
-    assert [chosen.section.id for chosen in asyncio.run(now.event())] == ["event"]
+    now, _, _ = gatherer(*parts, contributor("event", "not here"))
+    assert system(now) == "first\n\nsecond\n\nthird"
+    assert [one.section.id for one in asyncio.run(now.news()).plan.chosen] == ["event"]
 
 
-def test_a_section_that_was_cut_is_sent_short_and_recorded_once() -> None:
+def test_a_section_that_is_sent_short_names_its_drop_which_is_recorded_once() -> None:
     forms = ("the whole text", f"the ... {DROP}")
-    cut = contributor("i", *forms, layer=Layer.SYSTEM, order=0, cut=Cut("the whole text", 3, 14, 11))
-    now, _, dropped = gatherer(cut)
+    cut = contributor("i", *forms, layer=Layer.SYSTEM, order=0, sticky=True)
+    now, _, dropped = gatherer(cut, budget=12)
     for _ in range(2):
-        chosen = asyncio.run(now.static())
-        assert system_text(chosen) == "the ... d1"
-        assert chosen[0].described(cached=True)["form"] == "shortened"
-        assert (chosen[0].tokens, chosen[0].full_tokens) == (10, 14)
+        assert system(now) == "the ... d1"
+        [one] = asyncio.run(now.static()).chosen
+        assert (one.tokens, one.full_tokens) == (10, 14)
+        row = one.described(cached=True)
+        assert (row["form"], row["drop"], row["sha256"]) == ("pointer", "d1", sha256("the ... d1"))
     assert len(dropped) == 1
+
+
+def test_sections_that_are_left_out_are_told_in_one_line_at_the_end() -> None:
+    parts = [contributor(name, name * 40, layer=Layer.SYSTEM, order=0) for name in "abc"]
+    now, _, dropped = gatherer(*parts, contributor("s", "short", layer=Layer.SYSTEM, order=9, priority=90), budget=50)
+    assert system(now) == f"{'a' * 40}\n\nshort\n\n[nexus: left out for space: b (d1), c (d2)]"
+    assert [one.section.full for one in dropped] == ["b" * 40, "c" * 40]
+
+
+def test_the_recipe_weighs_switches_off_and_replaces_sections() -> None:
+    parts = [contributor(name, name * 9, layer=Layer.SYSTEM, order=0) for name in ("a", "b", "c")]
+    recipe = Recipe("r", multipliers={"b": 0}, overrides={"c": "another text", "missing": "never"})
+    now, _, dropped = gatherer(*parts, recipe=recipe)
+    assert system(now) == "aaaaaaaaa\n\nanother text" and not dropped
+    rows = {one.section.id: one for one in asyncio.run(now.static()).chosen}
+    assert rows["b"].off and rows["c"].section.source == "recipe r"
+
+
+def test_an_override_of_a_contributor_stands_in_place_of_all_its_sections() -> None:
+    both = replace(
+        contributor("i", "x", layer=Layer.SYSTEM, order=8),
+        render=lambda value, view: tuple(Section(f"i.{n}", 8 + n, (f"{n}",), Layer.SYSTEM, 92) for n in (1, 2)),
+    )
+    silent = replace(contributor("q", "x", layer=Layer.SYSTEM, order=8), render=lambda value, view: ())
+    now, _, _ = gatherer(both, silent, recipe=Recipe("r", overrides={"i": "instead", "q": "here now", "i.1": "no"}))
+    assert system(now) == "instead\n\nhere now"
+    blank, _, _ = gatherer(both, recipe=Recipe("r", overrides={"i.2": " "}))
+    assert system(blank) == "1"
+
+
+def test_two_sections_of_one_name_are_one_and_the_second_is_named() -> None:
+    parts = [contributor("a", "A"), replace(contributor("a", "B"), id="b")]
+    now, said, _ = gatherer(*parts)
+    assert preamble(now) == "A"
+    assert said == ["context section b was left out: there is a section a already"]
+
+
+@pytest.mark.parametrize("value", ["x" * 10_000_000, ["x" * 1000] * 300, {"a": {"b": "x" * 200_001}}])
+def test_a_contributor_that_reads_too_much_is_named_and_skipped(value: Any) -> None:
+    now, said, _ = gatherer(failing("big", lambda: value, Layer.SYSTEM), contributor("e", "E", layer=Layer.SYSTEM))
+    assert system(now) == "E"
+    assert said == ["context section big was left out: it read more than 200,000 characters"]
+    row = asyncio.run(now.static()).chosen[-1].described(cached=True)
+    assert (row["id"], row["form"]) == ("big", "dropped")
+    assert row["reason"] == "dropped: it read more than 200,000 characters"
+
+
+def test_a_contributor_that_writes_too_much_or_for_another_layer_is_skipped() -> None:
+    wrong = replace(contributor("w", "x", layer=Layer.SYSTEM), layer=Layer.EVENT)
+    now, said, _ = gatherer(contributor("big", "x" * 10_000_000), wrong, contributor("a", "A"))
+    assert preamble(now) == "A"
+    assert len(said) == 2 and "more than 200,000" in said[0] and "another layer" in said[1]
+
+
+def test_what_takes_the_rest_is_rendered_with_what_the_others_leave() -> None:
+    seen: list[int] = []
+
+    def render(value: Value, view: View) -> tuple[Section, ...]:
+        seen.append(view.instruction_cap)
+        return ()
+
+    rest = replace(contributor("a", "x", layer=Layer.SYSTEM), render=render, rest=True)
+    now, _, _ = gatherer(rest, contributor("z", "z" * 99, layer=Layer.SYSTEM), budget=1000)
+    asyncio.run(now.static())
+    now.budget = 120
+    asyncio.run(now.static())
+    assert seen == [900, 60]
+
+
+def test_a_smaller_window_is_planned_for_from_then_on() -> None:
+    now, _, _ = gatherer(contributor("a", "A"), recipe=Recipe("r", section_budget=900))
+    now.fit(TokenBudget.of(8_000))
+    assert (now.view.window, now.view.instruction_cap, now.budget, now.pool) == (8_000, 1_250, 900, 160)

@@ -63,10 +63,26 @@ def test_the_score_is_priority_times_weight_times_multiplier() -> None:
     assert section().score(0) == 0
 
 
-@pytest.mark.parametrize("forms", [(), ("",), ("text", " \n")])
+@pytest.mark.parametrize("forms", [(), ("",), ("text", " \n"), tuple("abcde")])
 def test_a_section_without_a_text_in_every_form_is_refused(forms: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="every form"):
         section(forms=forms)
+
+
+@pytest.mark.parametrize("least", [-1, 2])
+def test_the_fullest_form_that_may_be_sent_is_one_of_its_forms(least: int) -> None:
+    with pytest.raises(ValueError, match="no form"):
+        section(forms=("a", "b"), least=least)
+
+
+def test_forms_are_named_by_how_many_there_are() -> None:
+    named = [section(forms=tuple("abcd"[:size])).names for size in range(1, 5)]
+    assert named == [
+        ("full",),
+        ("full", "pointer"),
+        ("full", "shortened", "pointer"),
+        ("full", "shortened", "outline", "pointer"),
+    ]
 
 
 @pytest.mark.parametrize("order", [-1, 8000])

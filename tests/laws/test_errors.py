@@ -100,7 +100,7 @@ def test_a_window_smaller_than_the_system_text_sends_nothing_and_names_the_large
     assert_told(ended, {"overflow"})
     assert not around.server.requests
     assert ended.error is not None
-    assert "rules 3" in ended.error["message"] and "tool schemas" in ended.error["message"]
+    assert "contract 3" in ended.error["message"] and "tool schemas" in ended.error["message"]
 
 
 MISTAKES: dict[str, dict[str, Any]] = {

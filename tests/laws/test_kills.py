@@ -25,7 +25,7 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.dispatch import NOT_RUN, UNKNOWN_OUTCOME
 
-WINDOW = 9000
+WINDOW = 8000
 KILLS = [
     ("append user", 1),
     ("append user", 2),

@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-ENGINES = ("run_turn", "run_repl", "tour")
+ENGINES = ("run_turn", "run_repl", "tour", "consolidate")
 """Modules that bring the engine along."""
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 

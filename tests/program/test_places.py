@@ -188,7 +188,9 @@ def test_what_is_cut_from_instructions_is_a_drop_that_gives_them_back(seen: Seen
     shown = seen["huge_instructions"]
     assert shown["done"].status == 0 and shown["drop"]["cause"] == "instruction_cap"
     assert shown["drop"]["id"] in shown["sent"] and "Rule 0: never touch" in shown["sent"]
-    assert shown["back"].strip() in shown["text"] and len(shown["back"]) > len(shown["text"]) / 2
+    header, _, back = shown["back"].partition("\n")
+    assert header.startswith("# Project Configuration (")
+    assert back.strip() in shown["text"] and len(back) > len(shown["text"]) / 2
 
 
 def test_special_tokens_escapes_and_tags_reach_the_model_as_they_are(seen: Seen) -> None:

@@ -312,7 +312,7 @@ def test_a_compaction_on_command_makes_small_what_is_there(tmp_path: Path) -> No
 
     async def run() -> None:
         session = _open(tmp_path, Played(script), model=OTHER)
-        for number in range(12):
+        for number in range(10):
             await _turn(session, f"turn {number}")
         before = session.context.lane.counted
         assert before < session.status().budget / 4, "far from full"

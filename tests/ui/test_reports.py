@@ -152,17 +152,81 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
            "name": text, "snippet": text}  # fmt: skip
     command = {"name": "context", "usage": "[ID [A:B]]", "summary": text, "help": text, "aliases": [text], "idle": True}
     entry = {"id": 1, "at": "", "actor": text, "text": text, "calls": [{"name": text, "arguments": {"a": text}}] * many}
+    asked = {"lane": "main" if many else text, "step": 10**6, "at": "2026-01-02T03:04:05Z", "model": text, "ours": True,
+             "input": 10**7, "expected": 10**7, "read": 10**7 if many else None, "written": 10**7, "missed": many,
+             "hit": 0.9, "cost_usd": cost, "cause": "section", "why": text}  # fmt: skip
+    fact = {"id": f"m{10**6}", "slot": "project", "text": text, "at": "2026-01-02T03:04:05Z", "actor": text, "entry": 9,
+            "session": text, "quote": text, "source": text, "state": "proposed" if many % 2 else "kept"}  # fmt: skip
+    goal = {"id": f"g{10**6}", "text": text, "done": bool(many % 2)}
+    part = {"messages": 10**6, "turns": 9, "tokens": 10**7, "by_kind": {text or "user": 10**7},
+            "newest": [{"entry": 10**6, "text": text}] * many}  # fmt: skip
     made: dict[str, dict[str, Any]] = {
         "context": {
             **CONTEXT, "model": text, "notices": [text] * many, "drops": [drop] * many, "session": text,
             "sections": [{**CONTEXT["sections"][0], "id": text, "source": text}] * many,
+            "counted": {"system": 10**7, "tools": 9, "history": 9, "event": 9, "total": 10**7 + 27}, "scale": 1.0712,
+            "section_budget": {"tokens": 16_384, "used": 20_000, "raised": True}, "recalled": many,
+            "told": [{**CONTEXT["sections"][0], "id": text, "reason": f"dropped: {text}", "drop": "d1"}] * many,
             "tools": [{"name": text, "tokens": 10**7}] * many,
             "limits": [{"name": text, "value": text, "bound_by": text}],
             "largest": [{"what": text, "tokens": 10**9, "entry": 10**6}] * many,
         },
+        "between": {
+            "step": 2, "before": 1, "tokens": {"before": 10**7, "after": many}, "model": {"before": text, "after": "m"},
+            "epoch": {"before": 0, "after": 1, "cause": text},
+            "sections": {
+                **dict.fromkeys(("added", "removed"), [{"id": text, "tokens": 10**7, "form": text}] * many),
+                "changed": [
+                    {"id": text, "before": {"tokens": 10**7, "form": text}, "after": {"tokens": 2, "form": "full"}}
+                ],
+            },
+            "told": [{"id": text, "tokens": 4, "form": "full"}] * many,
+            "tools": {"added": [text] * many, "removed": [text], "changed": [text]},
+            "entries": dict.fromkeys(
+                ("added", "removed"), [{"entry": 10**6, "form": "full", "what": text, "tokens": 10**7}] * many
+            ),
+        },
+        "cache": {
+            "requests": [asked] * many,
+            "rewrites": [
+                {"cause": text, "cold": 1, "saved": 10**7, "cost": cost, "pays": not many, "why": text}
+            ] * many,
+            "total": {"requests": many, "hit": 0.978, "misses": many, "ours": 1, "not_ours": 2, "unknown": many,
+                      "cost_usd": cost},
+        },
+        "miss": {
+            **asked, "previous": 10**6,
+            "difference": {"kind": "section", "what": text, "source": text, "by": text} if many else None,
+        },
+        "compaction": {
+            "possible": bool(many), "why": text, "before": 10**7, "after": 10**6, "budget": 184_000,
+            "goes": {**part, "first": 1, "last": 10**6}, "stays": part, "own_words": [text] * many,
+            "summary": {"most": 10**6, "source": "originals" if many else text, "why": text, "model": text},
+            "pins": [{"id": "p1", "entry": many, "tokens": 10**6, "where": "dropped", "text": text}] * many,
+            "cost": {
+                "warm_now": bool(many), "now": {"warm": cost, "cold": cost}, "rewrite": {"why": text},
+                "next": [{"requests": n, "with": {"warm": cost, "cold": cost}, "without": {"warm": cost, "cold": cost}}
+                         for n in (1, 10)],
+            },
+        },
+        "pins": {
+            "pins": [{"id": "p1", "entry": many, "tokens": 10**6, "text": text}] * many, "tokens": 10**7, "room": 9000,
+        },
         "cost": {
             "total": {**figures, "requests": many, "estimated": many}, "models": [{"name": text, **figures}] * many,
             "kinds": [{"name": text, **figures}] * many, "turns": [{"turn": 1, "text": text, **figures}] * many,
+        },
+        "goals": {"goals": [{**goal, "steps": [goal] * many}] * many},
+        "reflection": {"text": text},
+        "trust": {
+            "project": text, "state": "trusted" if many % 2 else "changed", "refused": [text] * many,
+            "settings": [{"key": text, "value": text, "effect": text}] * many, "problems": [text] * many,
+            "files": [{"name": text, "bytes": 10**6}] * many,
+        },
+        "why": {
+            "recipe": text, "name": text,
+            "limits": [{"name": text, "value": [text] * many, "bound_by": text, "said": {text: True}}] * many,
+            "signals": {"bind": not many, "token_pressure": "high", "recent_errors": many, "event_class": text},
         },
         "diff": {
             "source": "git" if many % 2 else "session", "why": text, "text": text * many, "cut": text,
@@ -190,9 +254,22 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "levels": [{"name": name, "runs": text} for name in ("read", "edit", "all")],
         },
         "replay": {"ok": not many, "requests": many, "session": text, "first_difference": text},
+        "fact": {"facts": [fact] * many, "done": "kept"},
+        "memory": {"facts": [fact] * many, "whole": many == 2},
         "search": {"text": text, "folder": None, "hits": [hit] * many, "more": True, "damaged": many},
         "session": {**session, "entries": [entry] * many},
         "sessions": {"sessions": [session] * many},
+        "skills": {
+            "untrusted": many,
+            "skills": [{"name": text, "origin": "personal", "description": text, "problem": text if many % 2 else "",
+                        "shadowed": True}] * many,
+        },
+        "status": {
+            "model": None, "model_why": text, "tools": [text] * many, "credentials": [text] * many,
+            "skills": [{"name": text, "description": text}] * many, "recipes": [text] * many, "notices": [text] * many,
+            "servers": [{"name": text, "state": "not started"}] * many, "memory": {"user": many, "proposed": 0},
+            "project": {"folder": text, "trust": "changed", "skills_not_trusted": many},
+        },
         "tools": {
             "level": "read",
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,

@@ -15,12 +15,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from nexus_cli.context.loader import ContextLayer, instruction_layers
+from nexus_cli.context.outline import Outline
+from nexus_cli.context.persona import PersonaText
 from nexus_cli.context.section import Layer, Section
 from nexus_cli.context.sysinfo import Host
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.goal import Goal
-from nexus_cli.core.memory import Facts
+from nexus_cli.core.memory import Episode, Facts
+from nexus_cli.core.seen import SeenFile
 
 MOST_INSTRUCTIONS = 16_384
 """Tokens of all instruction layers together, and at most a quarter of the budget (design section 1)."""
@@ -49,6 +54,21 @@ def from_the_start() -> int:
     return 0
 
 
+def no_files() -> Sequence[SeenFile]:
+    """No files were seen."""
+    return ()
+
+
+def no_episodes(about: str) -> Sequence[Episode]:
+    """No past sessions."""
+    return ()
+
+
+def no_persona(names: Sequence[str]) -> Sequence[PersonaText]:
+    """No files of these names."""
+    return ()
+
+
 def no_notices(value: Value) -> Sequence[str]:
     """Nothing to say about what was read."""
     return ()
@@ -74,8 +94,24 @@ class Sources:
     """The last entry that the epoch's head accounts for: what happened up to it the model may not see any more."""
     facts: Facts | None = None
     """What is remembered; None where there is no memory."""
+    episodes: Callable[[str], Sequence[Episode]] = no_episodes
+    """The past sessions of this project that matter for what was said. Blocking."""
     goals: Callable[[], Sequence[Goal]] = no_goals
     """The session's goals and their steps, in order."""
+    files: Callable[[], Sequence[SeenFile]] = no_files
+    """The files that the session saw, the newest first, compared with the disk. Blocking."""
+    footprint: Callable[[], Footprint] = Footprint
+    """What was done in the part that is not in the window any more. Blocking."""
+    persona: Callable[[Sequence[str]], Sequence[PersonaText]] = no_persona
+    """The files of these names that say who the agent is, or what the person likes. Blocking."""
+    tools: Callable[[], Sequence[str]] = nothing
+    """Names of the tools at hand."""
+    capabilities: Callable[[], Mapping[str, Any]] = dict
+    """What `nexus status` would say, see `nexus_cli.context.brief`; empty where nobody knows. Blocking."""
+    outline: Callable[[], Outline] = Outline
+    """The project by the names of its files. Blocking, bounded."""
+    trigger: Callable[[], str] = nobody_spoke
+    """What started the turn, as `Trigger.source`; "" in a session where the person typed everything."""
 
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
@@ -114,10 +150,13 @@ class Contributor:
     read: Callable[[Sources], Coroutine[Any, Any, Value]]
     """May do I/O, off the event loop. The value is plain JSON data."""
     render: Callable[[Value, View], tuple[Section, ...]]
-    """Pure. No section when there is nothing to say. A section with a `cut` has two forms, and its second one is
-    what fits; the first is the whole, for the record."""
+    """Pure. No section when there is nothing to say. Which form of a section is sent is not known here."""
     notices: Callable[[Value], Sequence[str]] = no_notices
     """Lines for the person about what was read (an odd encoding)."""
+    most: int = 200_000
+    """Characters that its value, and its sections together, may hold; with more of them it is skipped."""
+    rest: bool = False
+    """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""
 
 
 def names() -> tuple[str, ...]:
@@ -126,9 +165,12 @@ def names() -> tuple[str, ...]:
 
 
 def discover() -> Mapping[str, Contributor]:
-    """All contributors by id."""
+    """All contributors by id; `NexusError("config", ...)` when two have one id."""
     found: dict[str, Contributor] = {}
     for name in names():
         contributor: Contributor = importlib.import_module(f"{__name__}.{name}").CONTRIBUTOR
+        if contributor.id in found:
+            why = f"another one is called {contributor.id} too"
+            raise NexusError("config", f"contributor {name}", why, "Rename one of them")
         found[contributor.id] = contributor
     return found

@@ -1,24 +1,37 @@
 """The NEXUS.md layers (seed A), each a section of its own under a header that names its folder.
 
-Together they take at most the instruction cap: short layers stay whole, the long ones share what is left and lose
-their middle, which becomes a drop of cause `instruction_cap`.
+Together they take at most the instruction cap: short layers stay whole, the long ones share what is left. A long layer
+has four forms: whole, without its middle, its headings, and one line that names file and size.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.loader import ContextLayer
-from nexus_cli.context.section import DROP, Cut, Layer, Phase, Section
+from nexus_cli.context.section import DROP, Layer, Phase, Section
 from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.message import sound
 from nexus_cli.core.paths import project
 
 SLOTS = {"global": 8, "ancestor": 9, "local": 10}
 PRIORITY = 92
+SHORT = 400
+"""Tokens up to which a layer has one form: whole."""
+OUTLINE = 300
+"""Tokens of an outline."""
+WIDE = 120
+"""Characters of one headline in it."""
+MARGIN = 8
+"""Tokens of a layer beyond header and text: what joins them, and what counting in pieces misses."""
+_HEADINGS = re.compile(r"^ {0,3}(?:(#{1,6}[ \t]+\S.*)|(```|~~~).*)$", re.MULTILINE)
+
+Count = Callable[[str], int]
 
 
 async def read(sources: Sources) -> Value:
@@ -39,26 +52,23 @@ async def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section per layer; those that have to be cut have a second form and a `cut`."""
+    """One section per layer; what is above its share of the cap is never sent whole (`least`)."""
     sizes = [view.count(layer["text"]) for layer in value]
-    shares = share(sizes, view.instruction_cap - sum(view.count(layer["header"]) for layer in value))
+    headers = [view.count(layer["header"]) + MARGIN for layer in value]
+    shares = share(sizes, view.instruction_cap - sum(headers))
     sections = []
     for layer, size, room in zip(value, sizes, shares, strict=True):
-        forms, cut = [layer["text"]], None
-        if size > room:
-            clipped = clip(layer["text"], room, view.count, drop_marker(DROP))
-            cut = None if clipped.whole else Cut(layer["text"], clipped.start, clipped.end, clipped.tokens)
-            forms += [clipped.text] if cut else []
+        forms = _forms(layer, size, room, view.count)
         sections.append(
             Section(
                 layer["id"],
                 Phase.CONSTRAINT + layer["slot"],
-                tuple(f"{layer['header']}\n{form}" for form in forms),
+                forms,
                 Layer.SYSTEM,
                 PRIORITY,
                 sticky=True,
                 source=layer["source"],
-                cut=cut,
+                least=1 if size > room and len(forms) > 1 else 0,
             )
         )
     return tuple(sections)
@@ -71,6 +81,55 @@ def share(sizes: Sequence[int], room: int) -> list[int]:
         shares[index] = min(sizes[index], max(0, room) // (len(sizes) - done))
         room -= shares[index]
     return shares
+
+
+def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tuple[str, ...]:
+    """The layer whole, in `room` tokens (half of it where it fits whole), as headings, as one line."""
+    text, header = layer["text"], layer["header"]
+    full = f"{header}\n{text}"
+    if size <= min(SHORT, room):
+        return (full,)
+    before = len(header) + 1
+
+    def marker(start: int, end: int, total: int, tokens: int) -> str:
+        return drop_marker(DROP)(before + start, before + end, before + total, tokens)
+
+    clipped = clip(text, room if size > room else size // 2, count, marker)
+    pointer = f'{layer["source"] or "NEXUS.md"} of {_folder(header)}: {size:,} tokens, read with recall("{DROP}")'
+    forms = [full]
+    if not clipped.whole and clipped.text:
+        forms.append(f"{header}\n{clipped.text}")
+        forms += outline(header, text, size, count)
+    return (*forms, pointer)
+
+
+def outline(header: str, text: str, size: int, count: Count) -> list[str]:
+    """The headings of `text` as far as they fit, one line each, as one form; none where there are none."""
+    headings, fence = [], ""
+    for found in _HEADINGS.finditer(text):
+        line, mark = found.group(1), found.group(2)
+        if mark and fence in ("", mark):
+            fence = "" if fence else mark
+        elif line and not fence:
+            headings.append(line.strip() if len(line) <= WIDE else f"{line[:WIDE].strip()}...")
+    if not headings:
+        return []
+    first, last = f"{header}\n", f'[its headings alone: {size:,} tokens, read with recall("{DROP}")]'
+    left = OUTLINE - count(first) - count(last) - MARGIN
+    shown: list[str] = []
+    for heading in headings:
+        left -= count(heading) + 1
+        if left < 0:
+            break
+        shown.append(heading)
+    if len(shown) < len(headings):
+        shown.append(f"... and {len(headings) - len(shown):,} more headings")
+    return [first + "\n".join([*shown, last])]
+
+
+def _folder(header: str) -> str:
+    """The folder that a header names in its parentheses."""
+    return header.partition("(")[2].removesuffix(")") or header
 
 
 def _id(layer: ContextLayer, number: int) -> str:
@@ -92,4 +151,4 @@ def notices(value: Value) -> Sequence[str]:
     return [layer["notice"] for layer in value if layer["notice"]]
 
 
-CONTRIBUTOR = Contributor("instructions", Layer.SYSTEM, read, render, notices)
+CONTRIBUTOR = Contributor("instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True)

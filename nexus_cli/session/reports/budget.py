@@ -1,11 +1,15 @@
-"""The token budget as interface.md section 8 writes it."""
+"""The token budget as interface.md section 8 writes it, and the plan of the request that comes next."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.context.assembled import AssembledContext
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.limits import Limits
 
 if TYPE_CHECKING:
     from nexus_cli.session.engine import Engine
@@ -26,12 +30,44 @@ def budget_value(budget: TokenBudget) -> dict[str, Any]:
     }
 
 
+def assembled(engine: Engine) -> AssembledContext:
+    """What the window holds now, as the next request would send it."""
+    lane = engine.lane
+    return AssembledContext.of(
+        lane.epoch,
+        lane.slots,
+        lane.cursor,
+        fixed=json.loads(lane.epoch.sections),
+        told=engine.event,
+        budget=engine.budget,
+        limits=engine.spending.limits,
+        expect=engine.meter.estimate,
+        basis=engine.meter.basis,
+    )
+
+
 def plan_value(engine: Engine) -> dict[str, Any]:
     """What the next request holds: the `context.plan` of interface.md section 7."""
+    made = assembled(engine)
+    sections = list(made.report.sections)
     return {
+        "step": engine.step + 1,
         "epoch": engine.lane.epoch.id,
-        "basis": engine.meter.basis,
-        "budget": budget_value(engine.planned()),
-        "sections": json.loads(engine.lane.epoch.sections),
-        "entries": len(engine.lane.epoch.head) + len(engine.lane.tail),
+        "basis": made.report.basis,
+        "budget": budget_value(made.budget),
+        "sections": sections,
+        "entries": len(made.history) + len(made.event),
+        "drops": [one["drop"] for one in sections if one.get("drop")],
+        "limits": limits_value(made.limits),
     }
+
+
+def limits_value(limits: Limits) -> Mapping[str, Any]:
+    """The limits that are in force, by name."""
+    values = {f.name: getattr(limits, f.name) for f in fields(limits)}
+    return {name: plain(value) for name, value in values.items() if value is not None}
+
+
+def plain(value: Any) -> Any:
+    """A limit's value as JSON has it."""
+    return sorted(value) if isinstance(value, frozenset) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Form, Slot
@@ -22,13 +22,20 @@ def largest(
     found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
     found += [(slot.tokens, "", slot) for slot in slots]
     chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
-    wanted = {slot.message.tool_call_id for _, _, slot in chosen if slot and slot.message.role is Role.TOOL}
-    calls = {call.id: call for call in _calls(slots) if call.id in wanted} if wanted else {}
+    named = {id(slot): what for slot, what in described([slot for _, _, slot in chosen if slot], slots)}
     return [
-        {"what": _what(slot, calls) if slot else what, "tokens": tokens, "entry": slot.entry if slot else None}
+        {"what": named[id(slot)] if slot else what, "tokens": tokens, "entry": slot.entry if slot else None}
         for tokens, what, slot in chosen
         if tokens
     ]
+
+
+def described(chosen: Iterable[Slot], slots: Sequence[Slot]) -> list[tuple[Slot, str]]:
+    """Each of `chosen` with the words that tell a person which one of `slots` it is."""
+    chosen = list(chosen)
+    wanted = {slot.message.tool_call_id for slot in chosen if slot.message.role is Role.TOOL}
+    calls = {call.id: call for call in _calls(slots) if call.id in wanted} if wanted else {}
+    return [(slot, _what(slot, calls)) for slot in chosen]
 
 
 def _calls(slots: Sequence[Slot]) -> Iterator[ToolCall]:

@@ -18,8 +18,7 @@ def drops_text(value: Value, width: int) -> str:
         )
     lines = table(rows, width, right=(1,))
     again = sum(1 for d in drops if d.get("recalls"))
-    if again:
-        lines += ["", *filled(f"{again} of {len(drops)} asked for again.", width)]
+    lines += ["", *filled(f"{again:,} of {len(drops):,} asked for again.", width)]
     beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)

@@ -1,4 +1,4 @@
-"""The operating rules: our own first text of every system prompt, from `defaults/prompts/system.md`.
+"""The operating rules (seed E's contract): our own first text of every system prompt, `defaults/prompts/system.md`.
 
 They are not in NEXUS.md, so that a person's own file of two lines does not switch them off (design section 1).
 """
@@ -21,7 +21,7 @@ async def read(sources: Sources) -> Value:
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
     """One section, first of all."""
-    return (Section("rules", Phase.CONSTRAINT, (value,), Layer.SYSTEM, priority=100, sticky=True, source=SOURCE),)
+    return (Section("contract", Phase.CONSTRAINT, (value,), Layer.SYSTEM, priority=99, sticky=True, source=SOURCE),)
 
 
-CONTRIBUTOR = Contributor("rules", Layer.SYSTEM, read, render)
+CONTRIBUTOR = Contributor("contract", Layer.SYSTEM, read, render)

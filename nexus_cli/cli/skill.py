@@ -1,0 +1,41 @@
+"""`nexus skill list | use`: the skills that count here, and the guide of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.show import columns, show, show_json, show_value
+from nexus_cli.core.message import sound
+from nexus_cli.session.reports import skills as reports
+from nexus_cli.ui.reports import skills_text
+
+HELP = "Guides that are read when they are needed."
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.")]
+
+
+@app.callback()
+def skill() -> None:
+    """Guides that are read when they are needed."""
+
+
+@app.command("list")
+def list_skills(json: Json = False) -> int:
+    """List the personal skills and those of a trusted project."""
+    value = reports.listing(working_folder())
+    if json:
+        show_json(value)
+    else:
+        show(skills_text(value, columns()))
+    return 0
+
+
+@app.command("use")
+def use(name: Name) -> int:
+    """Print the guide of a skill."""
+    show_value(reports.use(sound(name), working_folder()))
+    return 0

@@ -1,0 +1,42 @@
+"""`nexus status`: what there is to work with here. Asks no server and loads no model library."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.context.brief import brief
+from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.project_settings import load_settings_in
+from nexus_cli.session.reports import status as reports
+from nexus_cli.session.usable import unnamed_model
+from nexus_cli.tools.registry import discover
+from nexus_cli.ui.reports import status_text
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command("status")
+def status(
+    json: Json = False,
+    brief_: Annotated[bool, typer.Option("--brief", help="The few lines that every request carries.")] = False,
+) -> int:
+    """Show what there is to work with: model, tools, skills, servers, credentials by name, recipes, trust, memory."""
+    folder, tools = working_folder(), list(discover())
+    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
+    if brief_:
+        model = unnamed_model(os.environ, settings)
+        value = {"version": 1, **reports.snapshot(folder, settings, os.environ, model, tools)}
+        text = brief(value)[0]
+    else:
+        value = reports.status(folder, settings, os.environ, tools)
+        text = ""
+    if json:
+        show_json(value)
+    else:
+        show(text or status_text(value, columns()))
+    return 0

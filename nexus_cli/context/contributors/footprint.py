@@ -1,0 +1,42 @@
+"""What the session has done (seed E's footprint), in one line. It counts only what the model does not see any more: so
+it changes with the epoch and not with every turn, and says nothing while the whole conversation is in the window."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nexus_cli.context.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.sysinfo import one_line
+
+NAMED = 5
+"""Tools that are named; the others are counted together."""
+
+
+async def read(sources: Sources) -> Value:
+    """`turns`, and `calls`: pairs of a tool's name and how often it gave a result."""
+    found = await asyncio.to_thread(sources.footprint)
+    return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """`Earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)`."""
+    turns, calls = value["turns"], value["calls"]
+    if not turns and not calls:
+        return ()
+    parts = [_some(turns, "turn")] if turns else []
+    if calls:
+        named = [f"{count} {name}" for name, count in calls[:NAMED]]
+        rest = sum(count for _, count in calls[NAMED:])
+        inside = ", ".join([*named, f"{rest} others"] if rest else named)
+        parts.append(f"{_some(sum(count for _, count in calls), 'tool call')} ({inside})")
+    text = f"Earlier in this session: {', '.join(parts)}"
+    order = Phase.HISTORY
+    return (Section("footprint", order, (text,), Layer.EVENT, priority=85, sticky=True, source="the session"),)
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+CONTRIBUTOR = Contributor("footprint", Layer.EVENT, read, render)

@@ -1,0 +1,56 @@
+"""Who the agent is: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own.
+
+Which of them count is said in `nexus_cli.context.persona`. A long one is sent shorter where the section budget is
+tight: seed E had nothing between whole and gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from nexus_cli.context.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.persona import IDENTITY, LIMIT, forms
+from nexus_cli.context.section import Layer, Phase, Section
+
+PRIORITY = 100
+SLOTS = {"personal": 0, "project": 10}
+
+
+async def read(sources: Sources) -> Value:
+    """One record per file: `name`, `text`, `path`, `origin`, `notice`."""
+    texts = await asyncio.to_thread(sources.persona, IDENTITY)
+    return [
+        {"name": one.name, "text": one.text, "path": one.path, "origin": one.origin, "notice": one.notice}
+        for one in texts
+    ]
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """One section per file that says something."""
+    return tuple(
+        Section(
+            _id(one),
+            Phase.PERSONA + SLOTS[one["origin"]] + IDENTITY.index(one["name"]),
+            forms(f"# Identity ({one['name']})", one["text"], view.count),
+            Layer.SYSTEM,
+            PRIORITY,
+            sticky=True,
+            source=one["path"],
+        )
+        for one in value
+        if one["text"]
+    )
+
+
+def _id(one: Value) -> str:
+    stem = one["name"].partition(".")[0].lower()
+    return f"identity.{stem}" if one["origin"] == "personal" else f"identity.project.{stem}"
+
+
+def notices(value: Value) -> Sequence[str]:
+    """What is odd about the files."""
+    return [one["notice"] for one in value if one["notice"]]
+
+
+CONTRIBUTOR = Contributor("identity", Layer.SYSTEM, read, render, notices, most=16 * LIMIT)

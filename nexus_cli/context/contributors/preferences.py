@@ -1,0 +1,43 @@
+"""What the person likes: PREFERENCES.md of the personal config folder (seed E)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from nexus_cli.context.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.persona import LIMIT, PREFERENCES, forms
+from nexus_cli.context.section import Layer, Phase, Section
+
+SLOT = 50
+"""Behind the identity."""
+
+
+async def read(sources: Sources) -> Value:
+    """Its `text`, `path` and `notice`; empty when there is none."""
+    texts = await asyncio.to_thread(sources.persona, (PREFERENCES,))
+    return [{"text": one.text, "path": one.path, "notice": one.notice} for one in texts]
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """One section, where the file says something."""
+    return tuple(
+        Section(
+            "preferences",
+            Phase.PERSONA + SLOT,
+            forms(f"# Preferences ({PREFERENCES})", one["text"], view.count),
+            Layer.SYSTEM,
+            priority=70,
+            source=one["path"],
+        )
+        for one in value[:1]
+        if one["text"]
+    )
+
+
+def notices(value: Value) -> Sequence[str]:
+    """What is odd about the file."""
+    return [one["notice"] for one in value if one["notice"]]
+
+
+CONTRIBUTOR = Contributor("preferences", Layer.SYSTEM, read, render, notices, most=2 * LIMIT)

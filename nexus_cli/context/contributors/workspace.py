@@ -1,0 +1,68 @@
+"""What the project consists of (seed E): folders, languages and the files that tell what it is, from names alone."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nexus_cli.context.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.neutral import neutral
+from nexus_cli.context.persona import shrinking
+from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.sysinfo import one_line
+
+HEADER = "# Project files"
+FOLDERS, FEW_FOLDERS = 16, 6
+LANGUAGES, FEW_LANGUAGES = 5, 2
+NOTABLE = 8
+LONGEST = 60
+"""Characters of one name."""
+
+
+async def read(sources: Sources) -> Value:
+    """`files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them."""
+    found = await asyncio.to_thread(sources.outline)
+    return {
+        "files": found.files,
+        "folders": [[_name(name), count] for name, count in found.folders],
+        "languages": [[name, count] for name, count in found.languages],
+        "notable": [_name(name) for name in found.notable],
+        "whole": found.whole,
+    }
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """One section; nothing for a project without files."""
+    if not value["files"]:
+        return ()
+    shown = [
+        _lines(value, FOLDERS, LANGUAGES, NOTABLE),
+        _lines(value, FEW_FOLDERS, FEW_LANGUAGES, 0),
+        [f"{_size(value)}; `glob` lists them."],
+    ]
+    forms = shrinking(["\n".join([HEADER, *lines]) for lines in shown], view.count)
+    return (Section("workspace", Phase.MEMORY, forms, Layer.SYSTEM, priority=50, source="the project's files"),)
+
+
+def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str]:
+    there = value["folders"]
+    inside = [f"{name}/ {count}" for name, count in there[:folders]]
+    if len(there) > folders:
+        inside.append(f"{len(there) - folders} more folders {sum(count for _, count in there[folders:])}")
+    lines = [f"{_size(value)}: {', '.join(inside)}" if inside else _size(value)]
+    if value["languages"]:
+        lines.append(", ".join(f"{name} {count}" for name, count in value["languages"][:languages]))
+    if notable and value["notable"]:
+        lines.append(f"At the top: {', '.join(value['notable'][:notable])}")
+    return lines
+
+
+def _size(value: Value) -> str:
+    return f"{'' if value['whole'] else 'over '}{value['files']:,} file{'' if value['files'] == 1 else 's'}"
+
+
+def _name(name: str) -> str:
+    line = neutral(one_line(name))
+    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+
+
+CONTRIBUTOR = Contributor("workspace", Layer.SYSTEM, read, render)

@@ -1,0 +1,158 @@
+"""Skills: guides that are read when they are needed (seed B). A skill is a folder with a SKILL.md.
+
+The personal ones lie in `config/skills`, a project's in `.nexus/skills`, which counts only while the project is
+trusted. Who lists or prints them is the reports' business; a request carries only their names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nexus_cli.context.decode import read_text
+from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.paths import places, project
+from nexus_cli.core.trust import FOLDER, trusted
+
+FILE = "SKILL.md"
+LIMIT = 1024 * 1024
+"""Bytes of one guide that are read."""
+HEAD = 16 * 1024
+"""Bytes in which name and description have to stand."""
+MOST = 500
+"""Skills of one folder that are looked at."""
+LONGEST_NAME, LONGEST_LINE = 64, 200
+"""Characters of a name and of a description as they are shown."""
+FENCE = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill, without its guide."""
+
+    name: str
+    """What it is asked for by: the front matter's `name`, else the folder's."""
+    description: str
+    """One line: the front matter's, else the first paragraph of the guide; may be ""."""
+    path: str
+    """Its SKILL.md."""
+    origin: str = "personal"
+    """`personal` or `project`."""
+    shadowed: bool = False
+    """Another one of the same name comes before it."""
+    problem: str = ""
+    """Why it cannot be used; else ""."""
+
+
+def skills(cwd: Path) -> tuple[Skill, ...]:
+    """The skills that count in `cwd`, by name, the personal one of two first. Raises nothing."""
+    root = project(cwd)
+    found = [*_in(places().config / "skills", "personal")]
+    folder = root / FOLDER / "skills"
+    if os.path.isdir(folder) and trusted(root):
+        found += _in(folder, "project")
+    listed: list[Skill] = []
+    names: set[str] = set()
+    for skill in sorted(found, key=lambda one: (one.name.casefold(), one.origin != "personal", one.path)):
+        listed.append(replace(skill, shadowed=skill.name in names))
+        if not skill.problem:
+            names.add(skill.name)
+    return tuple(listed)
+
+
+def untrusted(cwd: Path) -> int:
+    """How many skills the project has that do not count because it is not trusted."""
+    root = project(cwd)
+    folder = root / FOLDER / "skills"
+    if not os.path.isdir(folder) or trusted(root):
+        return 0
+    return sum(1 for _ in _folders(folder))
+
+
+def guide(skill: Skill) -> str:
+    """The guide as it stands in the file, without front matter. `NexusError("config", ...)` where it cannot be read."""
+    found = read_text(Path(skill.path), LIMIT)
+    if found is None:
+        raise NexusError("config", one_line(skill.path), "is not there any more", "`nexus skill list` shows what is")
+    return _parted(found.text)[1].strip("\n")
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """The folders with a SKILL.md, by name."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names[:MOST]:
+        if not name.startswith(".") and os.path.isfile(folder / name / FILE):
+            yield folder / name
+
+
+def _in(folder: Path, origin: str) -> Iterator[Skill]:
+    for place in _folders(folder):
+        path = place / FILE
+        name, where = _name(place.name), one_line(str(path))
+        try:
+            found = read_text(path, HEAD)
+        except NexusError as error:
+            yield Skill(name, "", where, origin, problem=one_line(error.why))
+            continue
+        front, body = _parted(found.text if found else "")
+        said = front.get("description") or _paragraph(body)
+        yield Skill(_name(front.get("name", "")) or name, _shown(said), where, origin)
+
+
+def _name(text: str) -> str:
+    """`text` as one word that can be typed; "" when nothing is left of it."""
+    return "-".join(one_line(text).split())[:LONGEST_NAME]
+
+
+def _shown(text: str) -> str:
+    line = " ".join(one_line(text[: 4 * LONGEST_LINE]).split())
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3].rstrip() + "..."
+
+
+def _parted(text: str) -> tuple[Mapping[str, str], str]:
+    """The front matter's plain keys, and what follows it; a fence that is not closed is no front matter."""
+    lines = text.splitlines()
+    if not lines or lines[0].rstrip() != FENCE:
+        return {}, text
+    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), 0)
+    if not end:
+        return {}, text
+    return _keys(lines[1:end]), "\n".join(lines[end + 1 :])
+
+
+def _keys(lines: list[str]) -> dict[str, str]:
+    """`key: value` at the margin; indented lines go on with the value, as YAML has it."""
+    found: dict[str, str] = {}
+    key = ""
+    for line in lines:
+        if line[:1] in (" ", "\t") and key:
+            found[key] = f"{found[key]} {line.strip()}".strip()
+            continue
+        key, colon, value = line.partition(":")
+        key = key.strip().lower() if colon and not line.startswith("#") else ""
+        value = value.strip()
+        if key:
+            found[key] = "" if value[:1] in ("|", ">") and len(value) <= 2 else _unquoted(value)
+    return found
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+
+
+def _paragraph(body: str) -> str:
+    """The first lines of `body` that are text: no headings, no rules."""
+    said: list[str] = []
+    for line in body.splitlines():
+        plain = line.strip()
+        if plain and not plain.startswith(("#", FENCE, "```")):
+            said.append(plain)
+        elif said:
+            break
+    return " ".join(said)

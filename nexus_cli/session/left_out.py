@@ -1,0 +1,54 @@
+"""The drops of what the planner leaves out of sections: one for each text of a session, also after a resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nexus_cli.context.chosen import Chosen
+from nexus_cli.context.section import Section
+from nexus_cli.core.clock import Clock, stamp
+from nexus_cli.core.entry import Cause, Drop, Memo
+from nexus_cli.core.services import Log
+
+KIND = "left_out"
+"""Memo: `section`, `sha256` of its whole text, and the `drop` that holds it."""
+
+
+@dataclass
+class SectionDrops:
+    """Implements `LeftOut` over the log of a lane."""
+
+    log: Log
+    clock: Clock
+    _names: dict[tuple[str, str], str] | None = field(default=None)
+
+    def record(self, chosen: Chosen) -> str:
+        """See `LeftOut`. The drop is counted as what the form leaves out the first time."""
+        section = chosen.section
+        key = (section.id, section.digest)
+        names = self._known()
+        if key in names:
+            return names[key]
+        name, at = self.log.next_drop(), stamp(self.clock())
+        what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
+        what += f" ({section.source})" if section.source else ""
+        cause = Cause.INSTRUCTION_CAP if chosen.capped else Cause.SECTION_BUDGET
+        left = max(1, chosen.full_tokens - chosen.tokens)
+        self.log.drop(Drop(name, what, left, cause, at, text=section.full))
+        self.log.memo(
+            Memo(KIND, at, self.log.last_id(), {"section": section.id, "sha256": section.digest, "drop": name})
+        )
+        names[key] = name
+        return name
+
+    def known(self, section: Section) -> str:
+        """See `LeftOut`."""
+        names = self._known()
+        return names.get((section.id, section.digest), "") if names else ""
+
+    def _known(self) -> dict[tuple[str, str], str]:
+        """The texts that the lane has a drop of, read once."""
+        if self._names is None:
+            values = [memo.value for memo in self.log.memos(KIND)]
+            self._names = {(str(v["section"]), str(v["sha256"])): str(v["drop"]) for v in values}
+        return self._names

@@ -1,0 +1,80 @@
+"""What the model may see of its own context: the `Assembly` of `nexus_cli.core.services` over a running session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nexus_cli.context.gather import Gatherer
+from nexus_cli.context.section import LADDERS, Layer, Section, sha256
+from nexus_cli.core.entry import Drop
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.frames import PLAN
+from nexus_cli.session.reports.budget import assembled, budget_value
+from nexus_cli.session.reports.result import drop_value
+
+
+class Kept(Protocol):
+    """Where the session keeps what was left out."""
+
+    def drops(self) -> list[Drop]:
+        """Everything left out so far."""
+        ...
+
+    def recall(self, drop_id: str) -> str | None:
+        """See `Recall`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnContext:
+    """Implements `Assembly`; what it is made of exists only once the session is put together."""
+
+    engine: Callable[[], Engine]
+    gatherer: Callable[[], Gatherer]
+    kept: Kept
+
+    def held(self) -> Mapping[str, Any]:
+        """See `Assembly`."""
+        return {
+            "budget": budget_value(assembled(self.engine()).budget),
+            "sections": self._sections(),
+            "drops": [drop_value(drop) for drop in self.kept.drops()],
+        }
+
+    async def section(self, name: str, form: str) -> tuple[str, str] | None:
+        """See `Assembly`. Forms are rendered anew; where the text is another by now only the whole is there."""
+        row = next((one for one in self._sections() if one["id"] == name), None)
+        if row is None:
+            return None
+        drop = str(row.get("drop") or "")
+        if not drop:
+            return "", ""
+        whole = self.kept.recall(drop)
+        if whole is None:
+            return None
+        if form == "full":
+            return whole, drop
+        layer = Layer(row["layer"])
+        found, _ = await self.gatherer().sections(layer, name.partition(".")[0])
+        now = next((section for section in found if section.id == name), None)
+        if now is None or now.digest != sha256(whole):
+            return whole, drop
+        return in_form(now.naming(drop), form), drop
+
+    def _sections(self) -> list[dict[str, Any]]:
+        """The sections of the system text, and the event sections that the epoch told last."""
+        engine = self.engine()
+        sections: dict[str, dict[str, Any]] = {one["id"]: one for one in json.loads(engine.lane.epoch.sections)}
+        for memo in engine.lane.timeline.memos(PLAN):
+            if memo.value["epoch"] == engine.lane.epoch.id:
+                sections.update({one["id"]: one for one in memo.value["sections"]})
+        return list(sections.values())
+
+
+def in_form(section: Section, form: str) -> str:
+    """The text of a section in the form of this name, else in the next fuller one that it has."""
+    wanted = LADDERS[4][: LADDERS[4].index(form) + 1]
+    return [text for name, text in zip(section.names, section.forms, strict=True) if name in wanted][-1]

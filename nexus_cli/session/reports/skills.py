@@ -1,0 +1,44 @@
+"""The skills that count in a folder, and the guide of one."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.context.skills import guide, skills, untrusted
+from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.errors import NexusError
+
+
+def listing(cwd: Path) -> dict[str, Any]:
+    """Every skill with its one line and where it lies, and how many do not count because the project is not trusted."""
+    return {"version": 1, "skills": [asdict(skill) for skill in skills(cwd)], "untrusted": untrusted(cwd)}
+
+
+def use(name: str, cwd: Path) -> str:
+    """The guide of the skill `name`; `NexusError("usage", ...)` with the nearest name when there is none, and
+    `NexusError("config", ...)` when it cannot be read."""
+    found = [skill for skill in skills(cwd) if not skill.shadowed]
+    wanted = name.strip()
+    chosen = next((skill for skill in found if skill.name == wanted), None)
+    chosen = chosen or next((skill for skill in found if skill.name.casefold() == wanted.casefold()), None)
+    if chosen is None:
+        raise _unknown(wanted, [skill.name for skill in found], untrusted(cwd))
+    if chosen.problem:
+        raise NexusError("config", f"skill {chosen.name}", chosen.problem, f"Mend {chosen.path}")
+    return guide(chosen)
+
+
+def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
+    near = difflib.get_close_matches(name, there, 1, 0.5)
+    if near:
+        hint = f"The nearest is {near[0]}"
+    elif there:
+        hint = f"There are: {', '.join(there[:20])}"
+    else:
+        hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
+    if hidden:
+        hint += f"; this project has {hidden} more, which count after `nexus trust`"
+    return NexusError("usage", f"no skill '{one_line(name)}'", "there is none of this name", hint)

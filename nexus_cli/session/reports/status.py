@@ -1,0 +1,102 @@
+"""The capability snapshot (seed B): what there is to work with here. Credentials are the names of variables, never what
+is in them. Needs no model and no network, and starts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.context.loader import ContextLoader
+from nexus_cli.context.recipe import recipe_names
+from nexus_cli.context.skills import skills, untrusted
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.core.paths import places, project
+from nexus_cli.core.settings import Settings
+from nexus_cli.core.trust import FOLDER, state
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.recipes import folders, project_recipes
+from nexus_cli.session.usable import keys_present, unnamed_model
+
+
+def snapshot(
+    cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str]
+) -> dict[str, Any]:
+    """What every request carries of it: see `nexus_cli.context.brief`. A file that is broken costs its own part."""
+    return {
+        "model": model,
+        "tools": list(tools),
+        "skills": [
+            {"name": skill.name, "description": skill.description, "origin": skill.origin}
+            for skill in skills(cwd)
+            if not skill.shadowed and not skill.problem
+        ],
+        "servers": _servers(cwd)[0],
+        "credentials": sorted(keys_present(environ, settings)),
+    }
+
+
+def status(
+    cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]
+) -> dict[str, Any]:
+    """The whole snapshot as JSON; its model is that of a run that names none."""
+    model = unnamed_model(environ, settings)
+    root = project(cwd)
+    servers, problem = _servers(cwd)
+    memory, trouble = _facts(root)
+    own = project_recipes(cwd)
+    return {
+        "version": 1,
+        **snapshot(cwd, settings, environ, model, tools),
+        "model": model or None,
+        "model_why": "" if model else _no_model(settings, environ),
+        "servers": [{"name": name, "state": "not started"} for name in servers],
+        "recipes": sorted({*recipe_names(folders()), *(own.names() if own else ())}),
+        "project": {"folder": str(root), "trust": state(root), "skills_not_trusted": untrusted(cwd)},
+        "memory": memory,
+        "notices": [line for line in (problem, trouble) if line],
+    }
+
+
+def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
+    present = keys_present(environ, settings)
+    if present:
+        return f"none is named, and several keys are in the environment: {', '.join(present)}"
+    return "none is named, and no provider's key is in the environment"
+
+
+def _servers(cwd: Path) -> tuple[list[str], str]:
+    """The names of the MCP servers that are configured and count, and what is wrong with a file."""
+    root = project(cwd)
+    around = [places().config, *(folder / FOLDER for folder in (cwd, *cwd.parents) if folder.is_relative_to(root))]
+    if not any(os.path.lexists(folder / "mcp.json") for folder in around):
+        return [], ""
+    try:
+        return sorted(ContextLoader(cwd, trusted=state(root) == "trusted").load().mcp_servers), ""
+    except NexusError as error:
+        return [], error.message
+
+
+def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
+    """How many facts are kept in each slot and how many wait for the person, and what is wrong with the ledger; None
+    without one."""
+    path = places().ledger
+    if not path.exists():
+        return None, ""
+    try:
+        ledger = Ledger.open(path)
+    except NexusError as error:
+        return None, error.message
+    try:
+        known = ledger.facts.listing(str(root))
+    except NexusError as error:
+        return None, error.message
+    finally:
+        ledger.close()
+    kept = Counter(str(fact.slot) for fact in known if fact.state is FactState.KEPT)
+    counts = {str(slot): kept[str(slot)] for slot in MemorySlot}
+    return {**counts, "proposed": len(known) - kept.total()}, "; ".join(ledger.notices)

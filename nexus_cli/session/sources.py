@@ -1,0 +1,157 @@
+"""What a session's contributors are told of the session itself: its files, what it has done, what started the turn.
+
+Memory and goals have seams of their own; the sources are put together in `nexus_cli.session.gathering`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.context.groups import is_request
+from nexus_cli.context.outline import Outline, outline, walk
+from nexus_cli.core.entry import Form, Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.footprint import Footprint
+from nexus_cli.core.paths import project, repository
+from nexus_cli.core.seen import SeenFile
+from nexus_cli.session.engine import Engine
+from nexus_cli.tools.files import Refused, read
+from nexus_cli.tools.listing import files
+from nexus_cli.tools.threads import Stop, Stopped
+
+TRIGGER = "trigger"
+"""The kind of memo that says what started a turn, where the person did not type it."""
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a file that is compared by its content; a larger one by its time."""
+MOST = 64 * 1024 * 1024
+"""Bytes that are read for one look at all files."""
+PIECE = 200
+"""Entries that are read at once."""
+LISTING = 0.7
+"""Seconds for git to list a project."""
+
+
+@dataclass
+class SessionSources:
+    """Reads from one running session. The methods are blocking and may be called in a thread."""
+
+    engine: Callable[[], Engine]
+    seen: Callable[[], Sequence[SeenFile]]
+    """What the ledger knows of the session's files, the newest first."""
+    _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
+    """Path, digest then, time of change and size now, to what came out of the comparison."""
+    _footprints: dict[int, Footprint] = field(default_factory=dict)
+    """By epoch."""
+
+    def seams(self) -> Mapping[str, Any]:
+        """What `Sources` calls these."""
+        return {"files": self.files, "footprint": self.footprint, "trigger": self.trigger}
+
+    def files(self) -> Sequence[SeenFile]:
+        """The files of the session as they are on disk now; none where the ledger does not answer."""
+        try:
+            found = self.seen()
+        except NexusError:
+            return ()
+        visible, left, looked = self._visible(), MOST, []
+        for one in found:
+            hidden = one.entry > 0 and one.entry not in visible
+            disk, moment, used = self._looked(one, left)
+            left -= used
+            looked.append(replace(one, disk=disk, moment=moment, hidden=hidden))
+        return looked
+
+    def footprint(self) -> Footprint:
+        """What happened in the entries that the epoch's head no longer shows."""
+        lane = self.engine().lane
+        epoch = lane.epoch
+        if epoch.id not in self._footprints:
+            visible, calls, turns = self._visible(), Counter[str](), 0
+            for first in range(1, epoch.base + 1, PIECE):
+                for entry in lane.timeline.read(first, min(epoch.base, first + PIECE - 1)):
+                    if entry.id in visible:
+                        continue
+                    turns += entry.kind is Kind.USER
+                    if entry.kind is Kind.TOOL:
+                        calls[entry.actor.removeprefix("tool:")] += 1
+            self._footprints = {epoch.id: Footprint(turns, dict(calls.most_common()))}
+        return self._footprints[epoch.id]
+
+    def trigger(self) -> str:
+        """What started the newest turn; "" while the person typed every one."""
+        lane = self.engine().lane
+        memos = lane.timeline.memos(TRIGGER)
+        if not memos:
+            return ""
+        newest = memos[-1]
+        typed = any(slot.entry > newest.entry and is_request((slot,)) for slot in lane.slots)
+        return "person" if typed else str(newest.value.get("source", ""))
+
+    def _visible(self) -> set[int]:
+        """The entries that the window shows."""
+        return {slot.entry for slot in self.engine().lane.slots if slot.form in (Form.FULL, Form.ELIDED)}
+
+    def _looked(self, one: SeenFile, left: int) -> tuple[str, str, int]:
+        """What the file is now, when it was changed, and how many bytes were read to find out."""
+        try:
+            status = os.stat(one.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "gone", "", 0
+        except (OSError, ValueError):
+            return "same", "", 0
+        if not stat.S_ISREG(status.st_mode):
+            return "gone", "", 0
+        key = (one.path, one.digest, status.st_ctime_ns, status.st_size)
+        used = 0
+        if key not in self._known:
+            small = status.st_size <= min(LARGEST, left)
+            used = status.st_size if small else 0
+            self._known[key] = _compared(one, status.st_ctime, status.st_mtime, small)
+        disk = self._known[key]
+        moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
+        return disk, moment, used
+
+
+def _compared(one: SeenFile, touched: float, changed: float, small: bool) -> str:
+    """`same` or `changed`. A file that nobody touched since is the same without a look into it."""
+    at = datetime.fromisoformat(one.at).timestamp()
+    if touched <= at:
+        return "same"
+    if not small:
+        return "changed" if changed > at else "same"
+    try:
+        return "same" if read(Path(one.path), LARGEST).digest == one.digest else "changed"
+    except (OSError, Refused):
+        return "same"
+
+
+def project_outline(cwd: Path) -> Outline:
+    """The outline of the project that `cwd` lies in. Blocking for about a second at most, raises nothing."""
+    root = project(cwd)
+    names = _tracked(root) if repository(cwd) else []
+    if names:
+        return outline(names)
+    found, whole = walk(root)
+    return outline(found, whole=whole)
+
+
+def _tracked(root: Path) -> Sequence[str]:
+    """What git lists; nothing where that takes too long or fails."""
+    stop = Stop()
+    timer = threading.Timer(LISTING, stop.press)
+    timer.daemon = True
+    timer.start()
+    try:
+        return files(root, root, stop)
+    except (Stopped, OSError, ValueError):
+        return ()
+    finally:
+        timer.cancel()

@@ -1,0 +1,95 @@
+"""`context`: the model sees its own budget and sections, and asks for one in a fuller form (seed E's regret mended).
+
+What it asks for comes as a result; the system text stays as it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.clip import Count, piece
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Assembly, TokenCounter
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+
+_HEADER = 64
+"""Tokens kept free for the line that says which piece this is."""
+_SECTIONS, _DROPS = 60, 20
+"""Sections, and drops, the newest of them, that are listed."""
+_FORMS = ("full", "shortened", "outline", "pointer")
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """The overview, or the text of one section as far as one result may hold it."""
+    service: Assembly = context.services[Assembly]
+    name = arguments.get("section", "")
+    if not name:
+        return ToolResult(_overview(service.held()))
+    form = arguments.get("form", "full")
+    found = await service.section(name, form)
+    if found is None:
+        known = ", ".join(str(one["id"]) for one in service.held()["sections"][:_SECTIONS])
+        return ToolResult(error=f"there is no section {name!r}; there are: {known or 'none'}")
+    text, drop = found
+    if not drop:
+        return ToolResult(f"[{name} stands whole in this conversation already]")
+    counter = context.services.get(TokenCounter)
+    count: Count = _bound if counter is None else counter.count
+    shown = await asyncio.to_thread(piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
+    more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if shown.end < shown.total else ""
+    return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
+
+
+def _bound(text: str) -> int:
+    """No fewer tokens than there can be: the measure without a counter."""
+    return len(text.encode("utf-8", "replace"))
+
+
+def _overview(held: Mapping[str, Any]) -> str:
+    budget = held["budget"]
+    used = budget["used"]
+    layers = ", ".join(f"{name} {used[name]:,}" for name in ("system", "tools", "history", "event"))
+    lines = [
+        f"budget: {used['total']:,} of {budget['available']:,} tokens used ({layers}), {budget['remaining']:,} free, "
+        f"pressure {budget['pressure']}",
+        "sections:",
+    ]
+    sections = [one for one in held["sections"] if not one.get("off")]
+    lines += [f"  {_section(one)}" for one in sections[:_SECTIONS]]
+    if len(sections) > _SECTIONS:
+        lines.append(f"  and {len(sections) - _SECTIONS} more")
+    return "\n".join(lines + _drops(held["drops"]))
+
+
+def _section(one: Mapping[str, Any]) -> str:
+    short = one["form"] != "full"
+    tokens = f"{one['tokens']:,}" + (f" of {one['full_tokens']:,}" if short else "")
+    drop = f" ({one['drop']})" if one.get("drop") else ""
+    return f"{one['id']}: {one['form']}, {tokens} tokens{drop}"
+
+
+def _drops(drops: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not drops:
+        return ["left out: nothing"]
+    again = sum(1 for one in drops if one["recalls"])
+    lines = [f"left out, {again} of {len(drops)} asked for again; recall(id) reads one:"]
+    lines += [f"  {one['id']}: {one['what']}, {one['tokens']:,} tokens" for one in drops[-_DROPS:]]
+    if len(drops) > _DROPS:
+        lines.append(f"  and {len(drops) - _DROPS} older ones")
+    return lines
+
+
+TOOL = Tool(
+    name="context",
+    parameters={
+        "type": "object",
+        "properties": {"section": {"type": "string"}, "form": {"type": "string", "enum": list(_FORMS)}},
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.NONE,
+    subject="section",
+    needs=(Assembly,),
+)

@@ -1,0 +1,48 @@
+"""`nexus ask --explain-context`: what a request holds and why, in lines that a pipe can take too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nexus_cli.ui.reports.lines import Value, number, share
+
+LAYERS = ("system", "tools", "history", "event")
+
+
+def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
+    """The plan of a request: budget, each section with its form and reason, what is left out, the limits."""
+    sections = plan.get("sections", [])
+    lines = [brief(plan)]
+    lines += [_section(one) for one in sections]
+    left = [f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({d['cause']})" for d in drops]
+    lines += left or ["left out: nothing"]
+    limits = plan.get("limits") or {}
+    named = ", ".join(f"{name} {_value(value)}" for name, value in limits.items())
+    return [*lines, f"limits: {named or 'none'}"]
+
+
+def brief(plan: Value) -> str:
+    """A request in one line."""
+    budget = plan["budget"]
+    used, available = int(budget["used"]["total"]), max(1, int(budget["available"]))
+    layers = ", ".join(f"{layer} {number(budget['used'][layer])}" for layer in LAYERS)
+    return (
+        f"request {plan.get('step', '')}, epoch {plan['epoch']}: {number(used)} of {number(available)} tokens "
+        f"({share(used, available)}: {layers}), {number(plan.get('entries', 0))} entries, counted by {plan['basis']}"
+    )
+
+
+def told_lines(plan: Value) -> list[str]:
+    """The sections that are told with this request."""
+    return [_section(one) for one in plan.get("sections", []) if one["layer"] == "event"]
+
+
+def _section(one: Value) -> str:
+    drop = f" (the whole is {one['drop']})" if one.get("drop") else ""
+    return f"{one['layer']} {one['id']}: {one.get('reason') or one['form']}{drop}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "(" + ", ".join(map(str, value)) + ")"
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,182 @@
+"""`nexus status` and `nexus skill`: what there is here, and the guide of a skill."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.context.brief import brief
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.core.paths import places
+from nexus_cli.core.settings import Settings
+from nexus_cli.core.trust import trust
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.options import Options
+from nexus_cli.session.reports.status import snapshot, status
+from nexus_cli.session.wiring import open_session
+from nexus_cli.tools.registry import discover
+
+SECRET = "sk-very-secret-value-0123456789"
+KEYS = Settings(keys={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
+
+
+def skill(folder: Path, name: str, text: str) -> None:
+    """A skill in `folder/skills`."""
+    (folder / "skills" / name).mkdir(parents=True)
+    (folder / "skills" / name / "SKILL.md").write_text(text)
+
+
+def reported(cwd: Path, environ: dict[str, str] | None = None) -> dict[str, Any]:
+    return status(cwd, KEYS, environ or {}, list(discover()))
+
+
+def test_status_names_credentials_and_never_shows_their_values(nexus: Any) -> None:
+    for options in ((), ("--json",), ("--brief",), ("--json", "--brief")):
+        done = nexus("status", *options, env={"OPENAI_API_KEY": SECRET})
+        assert done.returncode == 0
+        assert done.stderr == b""
+        assert b"OPENAI_API_KEY" in done.stdout
+        assert SECRET.encode() not in done.stdout
+
+
+def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> None:
+    skill(places().config, "deploy", "---\ndescription: Roll out\n---\nGuide.")
+    value = json.loads(nexus("status", "--json", env={"OPENAI_API_KEY": SECRET}).stdout)
+    assert value["version"] == 1
+    assert value["model"] == "openai/gpt-5.6"
+    assert value["tools"] == list(discover())
+    assert value["skills"] == [{"name": "deploy", "description": "Roll out", "origin": "personal"}]
+    assert {"ask", "chat"} <= set(value["recipes"])
+    assert value["project"] == {"folder": str(tmp_path), "trust": "nothing", "skills_not_trusted": 0}
+    assert (value["servers"], value["memory"], value["notices"]) == ([], None, [])
+    text = nexus("status", env={"COLUMNS": "40"}).stdout.decode()
+    assert all(len(line) <= 40 for line in text.splitlines())
+    assert "deploy: Roll out" in text
+
+
+def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> None:
+    assert reported(tmp_path)["model_why"] == "none is named, and no provider's key is in the environment"
+    both = reported(tmp_path, {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": "y"})
+    assert both["model"] is None
+    assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in both["model_why"]
+
+
+def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
+    printed = nexus("status", "--brief", env={"OPENAI_API_KEY": SECRET}).stdout.decode()
+    value = snapshot(tmp_path, KEYS, {"OPENAI_API_KEY": SECRET}, "openai/gpt-5.6", list(discover()))
+    assert printed == brief(value)[0] + "\n"
+    assert len(printed.splitlines()) <= 3
+
+
+def test_the_tools_of_status_are_those_of_a_session(tmp_path: Path) -> None:
+    options = Options(tmp_path, "openai/m", save=False, limits=Limits())
+    settings = Settings(models={"openai/m": {"window": 16_000}})
+    session = open_session(options, settings, approver=None, provider=object())  # type: ignore[arg-type]
+    assert reported(tmp_path)["tools"] == [tool.name for tool in session.tools()]
+
+
+def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_notice(tmp_path: Path) -> None:
+    places().config.mkdir(parents=True)
+    (places().config / "mcp.json").write_text('{"mcpServers": {"mine": {}}}')
+    (tmp_path / ".nexus").mkdir()
+    (tmp_path / ".nexus" / "mcp.json").write_text('{"mcpServers": {"theirs": {}}}')
+    assert reported(tmp_path)["servers"] == [{"name": "mine", "state": "not started"}]
+    trust(tmp_path)
+    assert [one["name"] for one in reported(tmp_path)["servers"]] == ["mine", "theirs"]
+    assert "MCP servers, not started: mine, theirs." in brief(snapshot(tmp_path, KEYS, {}, "m", []))[0]
+    (places().config / "mcp.json").write_text("{")
+    found = reported(tmp_path)
+    assert found["servers"] == []
+    assert "mcp.json" in found["notices"][0]
+
+
+def test_facts_are_counted_by_slot(tmp_path: Path) -> None:
+    ledger = Ledger.open(places().ledger)
+    for slot, text in ((MemorySlot.USER, "a fact"), (MemorySlot.PROJECT, "one"), (MemorySlot.PROJECT, "two")):
+        ledger.facts.add(
+            slot, text, state=FactState.KEPT, at="2026-01-01T00:00:00.000Z", actor="person", project=str(tmp_path)
+        )
+    ledger.facts.add(
+        MemorySlot.AGENT, "three", state=FactState.PROPOSED, at="2026-01-01T00:00:00.000Z", actor="agent", project=""
+    )
+    ledger.close()
+    assert reported(tmp_path)["memory"] == {"user": 1, "project": 2, "agent": 0, "proposed": 1}
+
+
+def test_a_ledger_that_is_none_is_a_notice(nexus: Any) -> None:
+    places().data.mkdir(parents=True)
+    places().ledger.write_bytes(b"this is no database" * 100)
+    done = nexus("status", "--json")
+    assert done.returncode == 0
+    [notice] = json.loads(done.stdout)["notices"]
+    assert "ledger.db" in notice
+
+
+# --- skill
+
+
+def test_skills_are_listed_and_one_is_printed_whole(nexus: Any) -> None:
+    skill(places().config, "deploy", "---\nname: deploy\ndescription: Roll out\n---\n# Deploy\n\nStep \u20ac.\n")
+    listed = nexus("skill", "list")
+    assert listed.stdout.decode().splitlines()[1].split() == ["deploy", "personal", "Roll", "out"]
+    [found] = json.loads(nexus("skill", "list", "--json").stdout)["skills"]
+    assert found["path"] == str(places().config / "skills" / "deploy" / "SKILL.md")
+    for name in ("deploy", "DEPLOY"):
+        assert nexus("skill", "use", name).stdout.decode() == "# Deploy\n\nStep \u20ac.\n"
+
+
+def test_an_unknown_skill_is_exit_2_with_the_nearest_name(nexus: Any) -> None:
+    skill(places().config, "deploy", "Guide.")
+    done = nexus("skill", "use", "deplyo")
+    assert done.returncode == 2
+    assert done.stderr == b"nexus: no skill 'deplyo': there is none of this name. The nearest is deploy.\n"
+    assert done.stdout == b""
+
+
+@pytest.mark.parametrize("name", ["", "../../etc/passwd", "x\x1b[31m\ny", "-" * 300])
+def test_a_skill_that_is_no_name_is_exit_2_on_one_line(nexus: Any, name: str) -> None:
+    done = nexus("skill", "use", "--", name)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"\x1b" not in done.stderr
+
+
+def test_a_skill_that_cannot_be_read_is_listed_with_the_reason_and_using_it_is_exit_2(nexus: Any) -> None:
+    skill(places().config, "broken", "\0\1\2")
+    assert b"cannot be used: is not a text file" in nexus("skill", "list").stdout
+    done = nexus("skill", "use", "broken")
+    assert done.returncode == 2
+    assert b"SKILL.md" in done.stderr
+
+
+def test_a_projects_skills_are_told_before_they_count(nexus: Any, tmp_path: Path) -> None:
+    skill(tmp_path / ".nexus", "build", "Build.")
+    assert b"1 more skill; `nexus trust` lets" in b" ".join(nexus("skill", "list").stdout.split())
+    assert b"count after `nexus trust`" in nexus("skill", "use", "build").stderr
+    trust(tmp_path)
+    assert nexus("skill", "use", "build").stdout == b"Build.\n"
+
+
+def test_two_skills_of_one_name_are_listed_and_the_personal_one_is_used(nexus: Any, tmp_path: Path) -> None:
+    skill(tmp_path / ".nexus", "build", "Theirs.")
+    skill(places().config, "build", "Mine.")
+    trust(tmp_path)
+    assert b"[shadowed by the one before] Theirs." in nexus("skill", "list").stdout
+    assert nexus("skill", "use", "build").stdout == b"Mine.\n"
+
+
+def test_without_skills_it_is_said_where_they_would_lie(nexus: Any) -> None:
+    assert b"SKILL.md" in nexus("skill", "list").stdout
+    done = nexus("skill", "use", "x")
+    assert done.returncode == 2
+    assert b"nexus config path" in done.stderr
+
+
+def test_the_new_commands_stand_in_the_help(nexus: Any) -> None:
+    said = nexus("--help").stdout.decode()
+    assert "status" in said
+    assert "skill" in said

@@ -1,0 +1,201 @@
+"""What a session's contributors are told of the session: files with their state, the footprint, the trigger."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from session.played import Played, opened, say, the_ledger
+
+from nexus_cli.context.outline import Outline
+from nexus_cli.core.entry import Entry, Form, Kind, Slot
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.footprint import Footprint
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.trigger import Trigger
+from nexus_cli.session import sources as module
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.sources import SessionSources, project_outline
+from nexus_cli.tools.files import Content, read
+
+LONG_AGO = "2020-01-01T00:00:00.000Z"
+
+
+def engine(visible: Sequence[int], base: int = 0, read: Callable[[int, int], Sequence[Entry]] | None = None) -> Any:
+    """As much of an engine as the sources look at."""
+    slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in visible]
+    timeline = SimpleNamespace(read=read, memos=lambda kind: [])
+    return SimpleNamespace(lane=SimpleNamespace(slots=slots, epoch=SimpleNamespace(id=3, base=base), timeline=timeline))
+
+
+def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> SeenFile:
+    return SeenFile(str(path), "read", hashlib.sha256(content).hexdigest(), at, entry)
+
+
+def looked(*found: SeenFile, visible: Sequence[int] = (1,)) -> SessionSources:
+    return SessionSources(lambda: cast(Engine, engine(visible)), lambda: list(found))
+
+
+def test_a_file_is_compared_with_what_it_held_when_it_was_seen(tmp_path: Path) -> None:
+    same, other = tmp_path / "same", tmp_path / "other"
+    same.write_bytes(b"1")
+    other.write_bytes(b"2")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    found = looked(*(noted(path, b"1") for path in (same, other, tmp_path / "gone", folder))).files()
+    assert [one.disk for one in found] == ["same", "changed", "gone", "gone"]
+    assert [bool(one.moment) for one in found] == [False, True, False, False]
+
+
+def test_a_file_that_nobody_touched_since_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"2")
+
+    def never(*arguments: Any) -> None:
+        raise AssertionError("there is no need to read it")
+
+    monkeypatch.setattr(module, "read", never)
+    [one] = looked(noted(path, b"1", at="2999-01-01T00:00:00.000Z")).files()
+    assert one.disk == "same"
+
+
+def test_a_file_is_read_again_only_when_it_was_touched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+    times: list[Path] = []
+    path.write_bytes(b"1")
+    given = looked(noted(path, b"1"))
+
+    def counted(path: Path, limit: int) -> Content:
+        times.append(path)
+        return read(path, limit)
+
+    monkeypatch.setattr(module, "read", counted)
+    assert [given.files()[0].disk for _ in range(3)] == ["same"] * 3
+    assert len(times) == 1
+    path.write_bytes(b"22")
+    assert given.files()[0].disk == "changed"
+    path.unlink()
+    assert given.files()[0].disk == "gone"
+
+
+def test_a_large_file_is_compared_by_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGEST", 3)
+    path = tmp_path / "large"
+    path.write_bytes(b"12345")
+    assert looked(noted(path, b"12345")).files()[0].disk == "changed"
+    os.utime(path, (1, 1))
+    assert looked(noted(path, b"other")).files()[0].disk == "same"
+
+
+def test_what_blocks_or_may_not_be_read_is_left_as_it_was(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert looked(noted(fifo, b"1")).files()[0].disk == "gone"
+    assert looked(SeenFile("a\0b", "read", "", LONG_AGO, 1)).files()[0].disk == "same"
+
+
+def test_a_file_whose_call_is_out_of_the_window_is_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"1")
+    found = looked(noted(path, b"1", entry=1), noted(path, b"1", entry=7), visible=(7, 8)).files()
+    assert [one.hidden for one in found] == [True, False]
+
+
+def test_a_ledger_that_does_not_answer_costs_the_files_and_nothing_else() -> None:
+    def broken() -> list[SeenFile]:
+        raise NexusError("ledger", "the ledger", "is gone")
+
+    assert SessionSources(lambda: cast(Engine, engine(())), broken).files() == ()
+
+
+def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None:
+    kinds = [Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.TOOL, Kind.ASSISTANT] * 100
+    asked: list[tuple[int, int]] = []
+
+    def read(first: int, last: int) -> list[Entry]:
+        asked.append((first, last))
+        actor = {Kind.TOOL: "tool:bash"}
+        return [
+            Entry(id, "", actor.get(kinds[id - 1], "x"), kinds[id - 1], Message(Role.USER, "x"))
+            for id in range(first, last + 1)
+        ]
+
+    given = SessionSources(lambda: cast(Engine, engine([496, 497, 498, 499, 500, 501], 500, read)), list)
+    assert given.footprint() == Footprint(99, {"bash": 198})
+    assert asked == [(1, 200), (201, 400), (401, 500)]
+    given.footprint()
+    assert len(asked) == 3
+    assert SessionSources(lambda: cast(Engine, engine(())), list).footprint() == Footprint()
+
+
+def last_preamble(session: str) -> str:
+    """What was added to the newest message of the person."""
+    with the_ledger() as ledger:
+        lane = ledger.session(session).main_lane
+        users = [entry for entry in ledger.read(lane, 1, ledger.last_id(lane)) if entry.kind is Kind.USER]
+        return users[-1].preamble
+
+
+def test_a_trigger_is_told_when_it_was_not_the_person_and_then_when_it_is_the_person_again(tmp_path: Path) -> None:
+    provider = Played(lambda request: "ok")
+    told: list[list[str]] = []
+    session = opened(provider, tmp_path)
+    for words in ("one", Trigger("two", "stdin"), Trigger("three", "stdin"), "four", "five"):
+        say(session, words)  # type: ignore[arg-type]
+        told.append([line for line in last_preamble(session.id).splitlines() if line.startswith("Trigger")])
+        session = opened(provider, tmp_path, session=session.id)
+    assert told == [
+        [], ["Trigger: read from stdin, nobody is at a prompt"], [], ["Trigger: typed by the person"], [],
+    ]  # fmt: skip
+
+
+def test_a_file_that_another_program_changed_is_told_once_and_again_after_the_next_change(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("x = 1\n")
+
+    def script(request: Any) -> Any:
+        last = request.messages[-1]
+        return [("read_file", {"path": "a.py"})] if last["role"] == "user" and "look" in last["content"] else "ok"
+
+    provider = Played(script)
+    session = opened(provider, tmp_path)
+    told: list[bool] = []
+    for words, content in (("look", ""), ("go on", "x = 2\n"), ("go on", ""), ("look", ""), ("go on", "x = 3\n")):
+        if content:
+            path.write_text(content)
+            os.utime(path, (1_700_000_000 + len(told), 1_700_000_000 + len(told)))
+        say(session, words)
+        told.append("File a.py: changed on disk" in last_preamble(session.id))
+        session = opened(provider, tmp_path, session=session.id)
+    assert told == [False, True, False, False, True]
+
+
+def test_the_outline_is_that_of_git_where_there_is_a_repository_and_else_that_of_the_folder(tmp_path: Path) -> None:
+    for name in ("src/a.py", "src/made.log", "README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert project_outline(tmp_path / "src").files == 2, "without a repository the folder is the project"
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    found = project_outline(tmp_path / "src")
+    assert found == Outline(3, (("src", 1),), (("Python", 1), ("prose", 1)), ("README.md",))
+
+
+def test_a_listing_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a.py").touch()
+
+    def slow(root: Path, project: Path, stop: Any) -> list[str]:
+        while True:
+            stop.check()
+
+    monkeypatch.setattr(module, "files", slow)
+    monkeypatch.setattr(module, "LISTING", 0.01)
+    assert project_outline(tmp_path).languages == (("Python", 1),)
