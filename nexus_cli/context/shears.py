@@ -15,7 +15,6 @@ from nexus_cli.core.clip import Marker, clip
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role, ToolCall
 
-
 WORTH = 32
 """Tokens that cutting what the person said has to save: a short wish is not replaced by a marker as long as itself."""
 

@@ -23,6 +23,9 @@ from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.miss import Facts, age, expected, judge
 from nexus_cli.session.sent import Sent
 
+REWRITE = "rewrite"
+"""Memo of a rewrite: its cause, epoch and price."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
@@ -72,6 +75,7 @@ def remember(engine: Engine, ahead: Outlook, usage: Usage) -> None:
     lane = engine.lane
     engine.uses[lane.epoch.id] = ahead.at
     if usage.input:
+        engine.cold += max(0, usage.input - usage.cache_read)
         cached = _cached(usage) or (engine.sent is not None and engine.sent.cached)
         engine.sent = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached)
 
@@ -91,6 +95,7 @@ def resume(engine: Engine, row: RequestRow, log: SessionLogger) -> None:
         epoch = log.epoch(sent.epoch)
         tail = [slot_of(entry) for entry in log.read(epoch.base + 1, sent.last)]
     engine.sent = Sent(epoch, tail, sent.last, row.usage.input, _cached(row.usage))
+    engine.cold = row.usage.input  # what stands in the window was sent once at least
     engine.uses[sent.epoch] = datetime.fromisoformat(sent.at)
 
 
@@ -125,7 +130,7 @@ def record_rewrite(engine: Engine, cause: str, before: int, after: int) -> Rewri
     info = engine.model.info.priced(engine.meter.estimate(after))
     priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
     figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
-    lane.timeline.memo("rewrite", {"cause": cause, "epoch": lane.epoch.id, **figures})
+    lane.timeline.memo(REWRITE, {"cause": cause, "epoch": lane.epoch.id, **figures})
     return priced
 
 

@@ -89,6 +89,8 @@ class Engine:
     """Lines for the model that wait for the next request."""
     sent: Sent | None = None
     """The lane's newest request that reached the provider; a fork begins with that of its parent."""
+    cold: int = 0
+    """Tokens that the lane's requests sent without finding them in a cache; where it was resumed, about as many."""
     uses: dict[int, datetime] = field(default_factory=dict)
     """When each epoch was used last, by this lane or by a fork."""
     files: Callable[[], Sequence[SeenFile]] = tuple

@@ -6,6 +6,7 @@ batches: not before a share of the budget would become free, and so not again un
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,16 +17,23 @@ from nexus_cli.context.rewrite import RECALL
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Role
-from nexus_cli.session.cache import record_rewrite, warm
+from nexus_cli.session.cache import REWRITE, record_rewrite, warm
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.pins import pins
 
+PRUNED = str(Cause.PRUNED)
 BATCH = 0.08
 """Share of the budget that has to become free."""
 BATCH_COLD = 0.02
 """The same where the cache has expired anyway, so that a rewrite costs nothing."""
 LOOK_EVERY = 4
 """Steps from one look at the window to the next: it takes time, and a batch takes its time to become stale."""
+ALLOWED = 0.03
+"""Share of all tokens sent cold so far that pruning a warm cache may add: what it saves is a forecast of fifty steps,
+what it costs is certain."""
+PUT_OFF = 0.4
+"""Tokens sent cold that each token taken out earns on top: it puts off a compaction, which sends about as much of what
+it frees cold again."""
 STUB = "d000000"
 """Stands for the id of a drop while a stub is measured."""
 
@@ -71,13 +79,13 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
         tokens = one.slot.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
     anchor = engine.meter.anchor
-    lane.rewrite(pruned(groups, stubs), str(Cause.PRUNED), drops)
+    lane.rewrite(pruned(groups, stubs), PRUNED, drops)
     saved = before - lane.counted
     engine.meter.forget()
     if anchor is not None:  # what was reported of the rest still holds
         gone = round(saved * anchor.reported / max(1, anchor.counted))
         engine.meter.anchored(anchor.last, anchor.counted - saved, anchor.reported - gone)
-    priced = record_rewrite(engine, str(Cause.PRUNED), before, lane.counted)
+    priced = record_rewrite(engine, PRUNED, before, lane.counted)
     for drop in drops:
         engine.emit(event.Dropped(drop))
     results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
@@ -90,6 +98,7 @@ def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], stil
     Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
     """
     info = engine.model.info.priced(engine.expected())
+    allowed = _allowed(engine) if still_warm else math.inf
     order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
     best: tuple[float, Batch] | None = None
     saved = 0
@@ -98,9 +107,16 @@ def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], stil
         saved += max(0, one.slot.tokens - one.stub(STUB, engine.context.measure).tokens)
         cold = max(0, order.get(one.slot.entry, 0) - saved)
         priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
-        if priced.pays and (best is None or priced.worth > best[0]):
+        if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
             best = priced.worth, Batch(tuple(found[start:]), saved)
     return best[1] if best else None
+
+
+def _allowed(engine: Engine) -> float:
+    """Tokens that pruning may still send cold, beside what it earns by what it takes out."""
+    rewrites = [memo.value for memo in engine.lane.timeline.memos(REWRITE)]
+    spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
+    return ALLOWED * engine.cold - spent
 
 
 def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
