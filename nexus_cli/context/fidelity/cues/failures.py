@@ -1,0 +1,123 @@
+"""The forms of lines that name a failure, and of those that only look like one."""
+
+from __future__ import annotations
+
+import re
+
+HINT = re.compile(
+    r"error|exception|fail|fatal|panic|denied|refused|not found|no such|cannot|can't|could not|couldn't|unable|"
+    r"undefined|unresolved|conflict"
+    r"|killed|segmentation|abort|timed out|timeout|invalid|interrupt|npm err|data race|not ok|missing|exists|✗|✘|×|✕|"
+    r"●|unrecognized|critical|severe|violat|reject|expected|missing|: [A-Z]{1,4}\d{3,4} ",
+    re.IGNORECASE,
+)
+
+TYPE = r"(?:[A-Za-z_]\w{0,60}(?:\.|::|\\)){0,8}[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Fault|Failure|Exit|Violation)"
+STAMP = r"\S{0,3}(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[:.]\d\d[:.]\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d).{0,60}?"
+LEVEL = r"(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|EMERG|ALERT|ERR|CRIT)"
+SYSTEM = (
+    r"(?:command not found|No such file or directory|[Pp]ermission denied|[Nn]ot a directory|[Ii]s a directory|File "
+    r"exists|No space left on device|Connection refused"
+    r"|Connection reset.*|Operation not permitted|Device or resource busy|Directory not empty|Read-only file system|"
+    r"Too many open files|Broken pipe|Address already in use"
+    r"|Name or service not known|Could not resolve host.*|Text file busy|not found|Network is unreachable|No route "
+    r"to host|[Tt]imed out|i/o timeout|Cannot allocate memory)"
+)
+
+SURE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\s*(?:E {{2,}})?(?:Uncaught |Unhandled |Caused by: |(?:\(node:\d+\) )?Exception in thread "
+        rf"\"[^\"]{{0,60}}\" |\[?\w{{1,20}}\]? ?)?{TYPE}(?: ?\[\w+\])?(?:: .*|$)",
+        r"E {3,}(?:assert |Failed: |fixture |\w).*",
+        r"(?:FAILED|ERROR) [\w./-]+(?:::.*|\.py\b.*| - .*)",
+        r"\s*(?:error|fatal(?: error)?|Error|Fatal(?: error)?|ERROR|FATAL|\[ERROR\]|\[error\]|\[FATAL\]|"
+        r"E:)(?:\[[\w-]+\]| [A-Z]+\d+)?:? \S.*",
+        r".{0,40}\b(?:ERROR|FATAL|CRITICAL): \S.*",
+        rf"{STAMP}\b{LEVEL}\b.*|level=(?:error|fatal) .*|.{{0,80}} level=(?:error|fatal)\b.*|{LEVEL}\s.{{0,80}}: .*",
+        r"[^\s:][^:]{0,200}:\d+(?::\d+)?:? (?:[Ff]atal )?(?:error|Error|syntax error)\b.*",
+        r"[\w./\\@-]{1,200}(?:\(\d+,\d+\)|:\d+:\d+)(?:: | - )error .*",
+        r"\s*\d+:\d+\s+(?:error|✖)\s+\S.*",
+        r"[\w./\\@-]{1,200}:\d+:\d+: [A-Z]{1,4}\d{2,5} .*|[\w./\\@-]{1,200}:\d+: error: .*",
+        r"thread '[^']{0,80}' (?:\(\d+\) )?panicked at .*|panic: .*|\*\* \(\w[\w.]{0,60}\) .*",
+        r"npm (?:ERR!|error) (?:E[A-Z]{3,}\b|.*(?:[Cc]ould not|[Mm]issing|[Nn]ot [Ff]ound|No matching|[Ff]ailed|"
+        r"[Cc]annot|[Ii]nvalid|Unsupported| \d{3} )).*|ERR_PNPM\w* .*",
+        rf"(?:[^\s:][^:]{{0,120}}: ){{1,3}}(?:line \d+: )?.{{0,300}}\b{SYSTEM}[.:]?",
+        r"\w[\w./-]{0,60}: (?:cannot|can't|could not|failed to|unable to|invalid|unrecognized|unknown|missing|"
+        r"illegal|no such|not a|unexpected) .*",
+        r"\s*[Aa]ssertion\b.*\b[Ff]ail\w*.*",
+        r"\s*SQLSTATE\[.*|ORA-\d{5}: .*|MSB\d{4}: .*",
+        r"CONFLICT \(.*|! ?\[(?:remote )?rejected\].*",
+        r"\s*(?:Segmentation fault|Killed|Aborted|Bus error|Out of memory|Illegal instruction|Floating point "
+        r"exception|Out of Memory)\b.*",
+        r".{0,200}undefined reference to .*|.{0,200}: undefined: \w+.*|.{0,80}: multiple definition of .*|Undefined "
+        r"symbols for .*",
+        r"\s*--- FAIL: .*|not ok \d+.*|\s*● .*|\s*[✗✘✕] .*|\s*\d+\) .*Error\b.*|FAIL: \w.*|test \S+ \.\.\. FAILED",
+        r"(?:Syntax|Parse|Compile|Compilation|Type|Fatal|Runtime|Build|Internal|Import) ?[Ee]rror\b:? .*",
+    )
+)
+"""Whole lines that can only be the name of a failure."""
+
+LIKELY = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\s*(?:Could not|Cannot|Can't|Unable to|Failed to|could not|cannot|failed to|unable to|Missing|Invalid|"
+        r"Unknown|Unexpected|Unrecognized|No module named|No matching) .*",
+        r".{0,300}\b(?:[Cc]onnection refused|[Aa]ccess denied|ECONN\w+|ENOENT|EACCES|EADDRINUSE|ETIMEDOUT|timed out|"
+        r"401 Unauthorized|403 Forbidden|404 Not Found|50\d [A-Z]\w+.*)\b.*",
+        r".{0,200}\b(?:violates|rejected|denied|does not exist|is not (?:defined|recognized|installed)|already "
+        r"exists|cannot find|could not find|not found)\b.*",
+        r"\S.{0,200}\.{3,} ?(?:Failed|FAILED|ERROR)$",
+        r"\s*[Ee]xpected\b.*\b(?:got|to|but|received)\b.*|[\w./-]{1,200}:\d+:\d+: \S.*",
+        r"WARNING: DATA RACE|.{1,200}: (?:error|failed|failure): .*|(?:Build|BUILD|Compilation|Deploy\w*|Job|Step "
+        r".{1,40}|Task .{1,60}) (?:failed|FAILED)\b.+",
+    )
+)
+"""Lines that are one where nothing surer stands in the message."""
+
+NOT = re.compile(
+    r".*\b(?:DEBUG|INFO|TRACE|NOTICE)\b|\s*(?:WARN(?:ING)?|PASSED|PASS|ok|warning|note|help|hint|info|debug)\b|"
+    r".*\s(?:WARN(?:ING)?|warning)[: ]|test .* \.\.\. ok"
+    r"|.*\b(?:no|0|zero) (?:errors?|failed|failures)\b|\s*(?:raise|except|throw|catch|return|assert|if|for|while|def|"
+    r"class|fn|func|import|from|try)\b|[+-] "
+    r"|\s*(?://|/\*|#|\*)|.*[;{]$|\s*\d+[|\t]|.*\berrors?\.(?:o|py|go|rs|js|ts|c|h)\b|.*\b(?:complete log|_logs|A "
+    r"complete log|stack trace|full log)\b",
+)
+"""Lines of code, of passing tests, of levels below an error: they hold the words without the failure."""
+
+FOLLOWS = re.compile(
+    r"\W*(?:\d+ (?:failed|errors?|passed|problems?)\b.*|FAILURES|ERRORS|short test summary.*|[Ff]ound \d+ (?:errors?|"
+    r"problems?).*|Tests? (?:failed|run).*)\W*$"
+    r"|(?:error|ERROR|\[ERROR\]):? ?(?:could not (?:compile|apply|install)|aborting due to|test failed|process "
+    r"didn't|failed to push|subprocess-exited|command .* failed|script returned|"
+    r"Command failed|job failed|Process completed|COMPILATION|BUILD|Compilation).*|\[ERROR\] (?:COMPILATION ERROR|"
+    r"Failed to execute goal|-> |To see|Re-run|For more|After correcting|\[Help).*"
+    r"|.*exited with (?:code|status|exit code) \d+.*|npm (?:ERR!|error) (?:code|errno|syscall|path|cwd|command|Exit|"
+    r"exit|A complete|Fix the|this command|While resolving|Found:|node_modules|"
+    r"not ok|lifecycle|Lifecycle|workspace|location|Failed at|This is probably|or (?:retry|run)|to (?:accept|"
+    r"address)).*"
+    r"|npm (?:ERR!|error)\s*$|make(?:\[\d+\])?: .*|collect2: .*|ninja: .*|FAIL(?:ED)?(?:$|\s.*)|test \S+ \.\.\. "
+    r"FAILED|exit status \d+$|Could not apply .*|error: could not apply .*|Automatic merge failed.*|"
+    r"(?:==\d+==)?(?:ABORTING|SUMMARY: .*)|.*Traceback \(most recent.*|error Command failed.*|ERROR: (?:Job|Process|"
+    r"Command|script|subprocess).*|.*:$"
+)
+"""Lines that count failures, repeat that there was one, or lead to the line that names it."""
+
+NOT_SURE = re.compile(
+    r".*\b(?:DEBUG|INFO|TRACE|NOTICE)\b|.*\s(?:WARN(?:ING)?|warning)[: ]|\s*(?:warning|WARN)\b|.*\b(?:no|0) "
+    r"(?:errors?|failures)\b|.*\berrors?\.(?:o|py|go|rs|js|ts|c|h)$"
+)
+"""Lines of other levels, whatever form they have."""
+
+LOGGED = re.compile(
+    rf"{STAMP}\b{LEVEL}\b.*|\s*(?:\[?(?:ERROR|FATAL|CRITICAL)\]?:? ).{{8,}}|.{{0,80}}\blevel=(?:error|fatal)\b.*"
+)
+"""Lines of a log that are of level ERROR or worse."""
+QUOTED_ERROR = re.compile(rf"(?:^|[\s`\"'(:])(?P<line>{TYPE}: [^`\n]{{3,300}})")
+SAID = re.compile(
+    r"\b(?:get|gets|got|getting|see|says?|said|error|message|fails? with|throws?|threw|complains?|with|prints?|"
+    r"shows?|reports?)\b[^`\"“]{0,40}[`\"“](?P<line>[^`\"“”\n]{6,300})[`\"”]", re.IGNORECASE
+)
+"""An error in the words of a sentence."""
+BARE = re.compile(rf"\s*{TYPE}")
+"""A type without a word of explanation: where another line has one, that is the telling one."""

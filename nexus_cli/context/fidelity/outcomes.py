@@ -1,0 +1,102 @@
+"""Commands and how they ended: from tool results, and from what a person pasted out of a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nexus_cli.core.message import ToolCall
+
+SHELLS = frozenset({"bash", "shell", "sh", "run", "run_command", "execute", "execute_command", "exec", "terminal"})
+COMMAND_ARGUMENTS = ("command", "cmd", "script")
+READERS = frozenset({"read_file", "grep", "glob", "recall", "context", "search_memory", "view", "read", "search",
+"list"})
+"""Tools whose results are other people's text: an error in it happened elsewhere."""
+
+_EXIT = re.compile(r"\bexit(?:ed)?(?: with)?(?: status| code)?[ :=]{1,2}(?P<status>-?\d{1,3})\b", re.IGNORECASE)
+_TAIL = 300
+"""Characters at the end of a result in which its exit status stands."""
+_PROMPT = re.compile(
+    r"\s{0,8}(?:\([\w.-]{1,30}\) )?(?:(?:[\w.-]{1,40}@[\w.-]{1,60}[: ]?)?(?:[~/][^\s$#%>]{0,120}|~)?\s?[$#%❯➜»]|PS "
+    r"[A-Z]:[^>\n]{0,120}>|[A-Z]:\\[^>\n]{0,120}>)"
+    r"\s{1,3}(?P<command>\S.{0,400})$"
+)
+_BARE_HASH = re.compile(r"\s{0,8}#\s")
+_STATUS_ASKED = re.compile(r"echo \$\?|echo %errorlevel%|echo \$LASTEXITCODE", re.IGNORECASE)
+
+TOOL_ERRORS = re.compile(
+    r"unknown tool\b|there is no tool\b|bad arguments\b|arguments are no JSON\b|\w{1,60} failed: |refused\b|denied\b|"
+    r"not run: |interrupted while it ran"
+    r"|outcome unknown|the command could not be started|the working folder\b.{0,300}\bis gone|not allowed\b|the "
+    r"person (?:said no|refused)",
+    re.IGNORECASE,
+)
+"""How the result of a call that could not run begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command, and its exit status where it is known."""
+
+    command: str
+    exit: int | None
+
+
+def command_of(call: ToolCall) -> str:
+    """The command line of a call of a shell; "" for other tools."""
+    if call.name not in SHELLS:
+        return ""
+    return next((value for name in COMMAND_ARGUMENTS if isinstance(value := call.arguments.get(name), str)), "")
+
+
+def exit_of(content: str) -> int | None:
+    """The exit status that the end of a result tells, or None."""
+    told = list(_EXIT.finditer(content[-_TAIL:]))
+    return int(told[-1]["status"]) if told else None
+
+
+def tool_error(call: ToolCall, content: str) -> str:
+    """The line with which a tool says that it could not do its work; "" where it could."""
+    first, _, rest = content.partition("\n")
+    if len(first) > 1000 or not first:
+        return ""
+    subject = next((v for k in ("path", "file_path", "pattern") if isinstance(v := call.arguments.get(k), str)), "")
+    named = subject and first.startswith(f"{subject}: ") and (not rest.strip() or rest.startswith(
+        "Nothing was changed") or len(rest) < 500)
+    if named or TOOL_ERRORS.match(first):
+        return first
+    return ""
+
+
+def pasted(lines: list[str]) -> Iterator[Ran]:
+    """The commands of a pasted terminal session, each with its status where that is shown."""
+    last = ""
+    told: int | None = None
+    asked = False
+    for line in lines:
+        if asked and line.strip().lstrip("-").isdigit():
+            told, asked = int(line), False
+            continue
+        prompt = None if _BARE_HASH.match(line) else _PROMPT.match(line)
+        if prompt is not None and _STATUS_ASKED.match(prompt["command"]):
+            asked = True
+        elif prompt is not None:
+            if last:
+                yield Ran(last, told)
+            last, told, asked = prompt["command"].strip(), None, False
+        elif last and (status := _EXIT.search(line[:1000])):
+            told = int(status["status"])
+    if last:
+        yield Ran(last, told)
+
+
+_RAN = re.compile(r"\b(?:ran|run|running|executed|typed|called|calling) `(?P<command>[^`\n]{2,200})`", re.IGNORECASE)
+
+
+def told(sentence: str) -> Iterator[Ran]:
+    """The commands that a sentence says were run, where it tells their status."""
+    status = _EXIT.search(sentence)
+    if status:
+        for hit in _RAN.finditer(sentence):
+            yield Ran(hit["command"], int(status["status"]))

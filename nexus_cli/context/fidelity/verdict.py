@@ -1,0 +1,113 @@
+"""The verdict on a summary: what of the commitments it keeps, the lines that bring back the rest, whether it will do.
+
+Pure. Asking for the summary, refusing it and cutting instead are the session's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.context.fidelity.commitment import MUSTS, Commitment, CommitmentKind
+from nexus_cli.context.fidelity.extract import commitments
+from nexus_cli.context.fidelity.lines import Added, line
+from nexus_cli.context.fidelity.standing import Standing
+from nexus_cli.core.message import Message
+
+ADDED_SHARE = 0.15
+"""Share of the summary that added lines may take."""
+ADDED_FLOOR = 64
+"""Tokens that added lines may always take."""
+MUSTS_LOST = 0.10
+"""Share of the must-haves that may be absent from the window."""
+ALL_LOST = 0.5
+"""Share of all commitments that may be neither in the window nor within reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How faithful a summary is, added lines included."""
+
+    total: int
+    retained: int
+    """Stand in the summary, the added lines or the kept turns."""
+    recallable: int
+    """Do not stand there, and can be read back."""
+    missing: int
+    """Neither."""
+    added: tuple[str, ...]
+    """Lines to put under the summary."""
+    ok: bool
+    """False when too much is lost, see `judge`."""
+    score: float
+    """`retained / total`; 1.0 where there was nothing to keep."""
+    restored: int = 0
+    """How many of the retained stand there by an added line alone."""
+
+    def described(self) -> dict[str, Any]:
+        """As a JSON object, for the ledger."""
+        return {
+            "total": self.total,
+            "retained": self.retained,
+            "restored": self.restored,
+            "recallable": self.recallable,
+            "missing": self.missing,
+            "added": list(self.added),
+            "ok": self.ok,
+            "score": round(self.score, 4),
+        }
+
+
+def added_room(summary_tokens: int) -> int:
+    """Tokens that the lines added to a summary of so many tokens may take."""
+    return max(ADDED_FLOOR, int(summary_tokens * ADDED_SHARE))
+
+
+def judge(
+    found: Sequence[Commitment],
+    summary: str,
+    kept: Sequence[Message],
+    *,
+    room: int,
+    count: Callable[[str], int],
+    recallable: Callable[[Commitment], bool],
+) -> Verdict:
+    """Compare a summary with what it stands for.
+
+    `kept` are the messages that stay beside it, `room` the tokens (by `count`) that added lines may take. What neither
+    the summary nor `kept` holds comes back as an added line, the most important first, as far as the room goes.
+
+    Too much is lost (`ok` is False) when after that more than a tenth of the must-haves (constraints, corrections, open
+    questions, plan, files) stands nowhere in the window, be it recallable or not: who does not know of a constraint
+    does not ask for it; or when more than half of all commitments is neither in the window nor recallable.
+    """
+    before = Standing("\n".join([summary, *_texts(kept)]))
+    lost = [commitment for commitment in found if not before.holds(commitment)]
+    lines = Added(max(0, room), count).fill(lost)
+    after = Standing("\n".join(lines))
+    absent = [commitment for commitment in lost if not after.holds(commitment)]
+    reachable = [commitment for commitment in absent if recallable(commitment)]
+    total, retained = len(found), len(found) - len(absent)
+    missing = len(absent) - len(reachable)
+    musts = sum(commitment.kind in MUSTS for commitment in found)
+    gone = sum(commitment.kind in MUSTS for commitment in absent)
+    return Verdict(
+        total=total,
+        retained=retained,
+        recallable=len(reachable),
+        missing=missing,
+        added=lines,
+        ok=gone <= MUSTS_LOST * musts and missing <= ALL_LOST * total,
+        score=retained / total if total else 1.0,
+        restored=len(lost) - len(absent),
+    )
+
+
+def _texts(kept: Sequence[Message]) -> Iterator[str]:
+    """What stands in the kept messages: their words, and one line for what their calls did."""
+    for message in kept:
+        yield message.content
+    for commitment in commitments(enumerate(kept)):
+        if commitment.kind in (CommitmentKind.FILE, CommitmentKind.COMMAND):
+            yield line(commitment)
