@@ -23,7 +23,7 @@ from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextD
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
 
-MODEL = "scripted"
+MODEL = "openai/scripted"
 """The name under which it is asked."""
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
 _TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")
@@ -33,6 +33,7 @@ _FRAGMENT = 12
 """Characters of a call's arguments in one delta."""
 _ROOM = re.compile(r"at most (\d+) tokens")
 _STATUS = re.compile(r"\[[^\[\]]*exit status \d+[^\[\]]*\]")
+_FAILED = re.compile(r"^FAIL: .*$", re.MULTILINE)
 
 Message = Mapping[str, Any]
 
@@ -42,7 +43,7 @@ class Step:
     """One reply, and where in a conversation it belongs."""
 
     text: str = ""
-    """What is said; `$name` stands for a group of `asked` or `results`. So in the arguments of `calls`."""
+    """What is said; `$name` stands for a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """`name` and `arguments` of each call."""
     asked: str = ""
@@ -53,6 +54,8 @@ class Step:
     """A pattern that is found in those results."""
     done: str = ""
     """A tool that was called since the person's newest words."""
+    seen: str = ""
+    """A pattern that is found in the conversation, the system text aside."""
     summary: bool = False
     """The reply is a summary of the conversation, in place of `text`."""
 
@@ -65,6 +68,7 @@ class Moment:
     after: str
     results: str
     done: tuple[str, ...]
+    seen: str
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Moment:
@@ -75,7 +79,9 @@ class Moment:
         names = [call["function"]["name"] for one in since for call in one.get("tool_calls", ())]
         calls = since[asking].get("tool_calls", ()) if asking >= 0 else ()
         results = "\n".join(_text(one) for one in since[asking + 1 :])
-        return cls(_text(messages[last]), " ".join(call["function"]["name"] for call in calls), results, tuple(names))
+        after = " ".join(call["function"]["name"] for call in calls)
+        seen = "\n".join(_text(one) for one in messages if one["role"] != "system")
+        return cls(_text(messages[last]), after, results, tuple(names), seen)
 
 
 def load(path: Path) -> tuple[Step, ...]:
@@ -137,11 +143,11 @@ class Scripted:
         raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
 
     def _used(self, request: Request, said: str) -> Usage:
-        """What the request took, and how much of it began as an earlier one did."""
+        """What the request took, and how much of it began as an earlier one to the same model did."""
         tools = canonical(list(request.tools))
         lines = [(tools, count(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
         known = self._known()
-        prefix, new, cached, total = hashlib.sha256(), [], 0, 0
+        prefix, new, cached, total = hashlib.sha256(request.model.encode() + b"\n"), [], 0, 0
         for line, tokens in lines:
             prefix.update(line + b"\n")
             total += tokens
@@ -169,7 +175,8 @@ def _found(step: Step, moment: Moment) -> dict[str, str] | None:
     if step.after != moment.after or (step.done and step.done not in moment.done):
         return None
     groups: dict[str, str] = {}
-    for pattern, text in ((step.asked, moment.words), (step.results, moment.results)):
+    looked = ((step.asked, moment.words), (step.results, moment.results), (step.seen, moment.seen))
+    for pattern, text in looked:
         match = re.search(pattern, text)
         if match is None:
             return None
@@ -230,10 +237,11 @@ def _last_line(text: str) -> str:
 
 
 def _fact(call: Message, result: str) -> str:
-    """One call and how it ended, on one line."""
+    """One call and how it ended, on one line: of a test that failed its name, and not what it said."""
     function = call["function"]
     arguments = json.loads(function["arguments"])
     subject = " ".join(str(value) for value in arguments.values() if isinstance(value, str))
     status = _STATUS.search(result)
-    ended = status[0] if status else f"{len(result):,} characters"
+    failed = _FAILED.search(result)
+    ended = " ".join(one[0] for one in (failed, status) if one) or f"{len(result):,} characters"
     return f"- {function['name']} {subject[:60]} -> {ended}"

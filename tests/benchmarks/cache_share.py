@@ -83,6 +83,7 @@ class Lived:
     outputs: list[int]
     failed: list[str] = field(default_factory=list)
     preambles: int = 0
+    prunes: int = 0
     turns: int = 0
 
 
@@ -112,7 +113,7 @@ async def live(folder: Path, seed: int, steps: int, prices: tuple[float, float, 
     settings = Settings(models={NAME: {"window": WINDOW, "max_output": 8000, **of}})
     options = Options(folder, NAME, recipe="chat", allow="all", save=False, limits=Limits(max_steps=500))
     session = open_session(options, settings, approver=None, provider=model, clock=Passing())
-    failed, rewrites, turns = [], 0, 0
+    failed, rewrites, turns, prunes = [], 0, 0, 0
     for words, size in wishes(seed, steps):
         model.left, turns = size - 1, turns + 1
         async for event in session.run(words):
@@ -123,12 +124,14 @@ async def live(folder: Path, seed: int, steps: int, prices: tuple[float, float, 
                     failed.append(f"compaction: {why}")
                 case CompactionDone():
                     rewrites += 1
+                case Notice(text) if "stale result" in text:
+                    prunes += 1
                 case Notice(text):
                     failed.append(text)
                 case _:
                     pass
     lived = _lived(session, model, failed, turns)
-    lived.nexus.rewrites = rewrites
+    lived.nexus.rewrites, lived.prunes = rewrites, prunes
     await session.aclose()
     return lived
 
@@ -213,7 +216,7 @@ def lengths() -> Sequence[int]:
 def rows(times: int) -> Iterator[Row]:
     """Shares, cold tokens and dollars; every session is played once for the first price list."""
     totals = {name: Flow() for name in ("nexus", "sliding", "summariser")}
-    bound = preambles = turns = steps = 0
+    bound = preambles = turns = steps = prunes = 0
     worst = 1.0
     for seed, length in enumerate(lengths()):
         with home() as folder:
@@ -223,11 +226,13 @@ def rows(times: int) -> Iterator[Row]:
         totals["summariser"].add(summarising(lived))
         bound += least(lived)
         preambles, turns, steps = preambles + lived.preambles, turns + lived.turns, steps + len(lived.steps)
+        prunes += lived.prunes
         worst = min(worst, lived.nexus.repeated / lived.nexus.prompt)
         for line in dict.fromkeys(lived.failed):
             print(f"session {seed}: {line}")
     nexus, slide, summary = totals.values()
-    print(f"{SESSIONS} sessions, {steps} requests, {nexus.rewrites} compactions; the summariser's: {summary.rewrites}")
+    told = f"{nexus.rewrites} compactions, {prunes} prunes; the summariser's compactions: {summary.rewrites}"
+    print(f"{SESSIONS} sessions, {steps} requests; {told}")
     yield Row("prompt tokens not repeated", 100 * (1 - nexus.repeated / nexus.prompt), "%", most=3.0)
     yield Row("the same, worst session", 100 * (1 - worst), "%")
     yield Row("the same, sliding window", 100 * (1 - slide.repeated / slide.prompt), "%")

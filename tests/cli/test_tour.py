@@ -49,6 +49,29 @@ edit_file.TOOL = replace(edit_file.TOOL, run=run)
 from nexus_cli.__main__ import main
 main()
 """
+LOSES = """
+from nexus_cli.provider import scripted
+scripted.sum_up = lambda messages, room: "Something was talked about."
+from nexus_cli.__main__ import main
+main()
+"""
+BOASTS = """
+from dataclasses import replace
+from nexus_cli.provider.scripted import Scripted
+used = Scripted._used
+def boasted(self, request, said):
+    true = used(self, request, said)
+    return replace(true, cache_read=true.input)
+Scripted._used = boasted
+from nexus_cli.__main__ import main
+main()
+"""
+STAYS = """
+from nexus_cli.session.acts import uncompact
+uncompact.restored = lambda old, window, since: tuple(window)
+from nexus_cli.__main__ import main
+main()
+"""
 ASKED = r"are told\): "
 ON = "leaves: "
 
@@ -149,7 +172,14 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         r"all 3 tests pass\. .*they pass\.",
         r"left out as d1: .*output_cap",
         r"recalled d1, \d+ tokens .*ERROR order 8206",
-        r"compacted: ([\d,]+) tokens became ([\d,]+)",
+        r"compacted: ([\d,]+) tokens became ([\d,]+); kept \d+ of \d+ commitments, 1 added",
+        r"Not in the summary above.*- error \(entry \d+\): AssertionError: 490 != 0 Before a summary counts",
+        r"> /cache why Request \d+ .* ([\d,]+) tokens were sent anew for \$\d\.\d+\. Ours: .*: compaction\.",
+        r"> /compact --preview [\d,]+ tokens would become at most [\d,]+ of a budget of 12,000\. Nothing was sent",
+        r"the input of the next 10 requests",
+        r"> /compact ! left out as d3: .* kept \d+ of \d+ commitments .*> What did the failing test say",
+        r"It said: AssertionError: 490 != 0",
+        r"> /uncompact ! the compaction is undone: [\d,]+ tokens became [\d,]+",
         r"The last order in it: .*order 8420",
         r"Killed: process \d+ got SIGKILL .* 10 orders",
         r"outcome unknown: the process ended while this ran",
@@ -210,6 +240,19 @@ def test_an_edit_that_changes_nothing_is_noticed(tmp_path: Path) -> None:
     assert list(seen.tmp.iterdir()) == []
 
 
+def test_a_scene_that_does_not_come_off_ends_it_with_the_reason(tmp_path: Path) -> None:
+    wrong = {
+        LOSES: "the window was not summed up: ",
+        BOASTS: "the request after the summary missed nothing",
+        STAYS: "the window is not what it was before the summary",
+    }
+    begins = [begun(tmp_path / str(number), code=code) for number, code in enumerate(wrong)]
+    for seen, why in zip([ended(*one) for one in begins], wrong.values(), strict=True):
+        assert seen.status == 1, seen.out
+        assert seen.err.startswith(f"nexus: it has stopped here: {why}") and len(seen.err.splitlines()) == 1
+        assert list(seen.tmp.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     seen = ended(*begun(tmp_path, TMPDIR=str(tmp_path / "nowhere")))
     assert seen.status == 1 and "Traceback" not in seen.err
@@ -257,6 +300,20 @@ def test_a_no_is_respected_and_the_way_goes_on(tmp_path: Path) -> None:
         child.sendline("q")
         assert "deleted" in rest(child)
         assert child.exitstatus == 0 and list(tmp.iterdir()) == []
+
+
+def test_who_allows_nothing_sees_the_rest_all_the_same(tmp_path: Path) -> None:
+    with terminal(tmp_path, NO_COLOR="1") as (child, tmp):
+        shown = ""
+        while (found := child.expect([ON, ASKED, pexpect.EOF])) < 2:
+            shown += child.before
+            child.sendline("" if found == 0 else "n")
+        shown = " ".join((shown + child.before).split())
+        child.wait()
+        assert child.exitstatus == 0, shown[-600:]
+        assert "Nothing had to be added here" in shown and "the compaction is undone" in shown
+        assert "What did the failing test say" not in shown and "AssertionError" not in shown
+        assert list(tmp.iterdir()) == []
 
 
 def test_the_end_of_input_leaves(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ STEPS = (
     Step("I look.", (LOOK,), asked="for (?P<word>\\w+)"),
     Step("There is $n.", after="grep", results="(?P<n>\\d+) hits"),
     Step("Twice.", after="grep grep", done="grep"),
+    Step("It was $fruit.", asked="which fruit", seen="CONTEXT SUMMARY[^$]*(?P<fruit>apples|pears)"),
 )
 
 
@@ -49,9 +50,9 @@ def result(text: str, call: str = "c0") -> dict[str, Any]:
 SYSTEM = {"role": "system", "content": "You are a test."}
 
 
-def deltas(model: Scripted, messages: Sequence[dict[str, Any]]) -> list[Delta]:
+def deltas(model: Scripted, messages: Sequence[dict[str, Any]], name: str = "scripted") -> list[Delta]:
     async def collect() -> list[Delta]:
-        request = Request("scripted", [SYSTEM, *messages], [{"type": "function"}], 1000)
+        request = Request(name, [SYSTEM, *messages], [{"type": "function"}], 1000)
         return [delta async for delta in model.stream(request)]
 
     return asyncio.run(collect())
@@ -64,8 +65,8 @@ def reply(model: Scripted, *messages: dict[str, Any]) -> Reply:
     return fold.finish()
 
 
-def usage(model: Scripted, *messages: dict[str, Any]) -> Usage:
-    return next(delta.usage for delta in deltas(model, messages) if isinstance(delta, UsageDelta))
+def usage(model: Scripted, *messages: dict[str, Any], name: str = "scripted") -> Usage:
+    return next(delta.usage for delta in deltas(model, messages, name) if isinstance(delta, UsageDelta))
 
 
 def test_the_step_is_found_by_the_words_and_the_results() -> None:
@@ -96,6 +97,14 @@ def test_what_no_step_foresees_is_an_error_that_says_so() -> None:
         reply(Scripted(STEPS), user("for x"), asked_for("grep"), result("none"))
 
 
+def test_what_the_window_has_lost_is_not_known_to_it() -> None:
+    asked = user("which fruit was it?")
+    summary = user("[CONTEXT SUMMARY, generated 2026-01-13 14:30 (local)]\nWhat follows\n---\n- asked for apples")
+    assert reply(Scripted(STEPS), summary, asked).message.content == "It was apples."
+    with pytest.raises(ProviderError, match="no answer"):
+        reply(Scripted(STEPS), user("look for apples"), asked_for("grep"), result("12 hits"), asked)
+
+
 def test_text_comes_in_words_and_arguments_in_fragments() -> None:
     found = deltas(Scripted(STEPS), [user("look for apples")])
     assert [delta.text for delta in found if isinstance(delta, TextDelta)] == ["I ", "look."]
@@ -118,6 +127,13 @@ def test_a_line_that_changes_in_the_middle_ends_the_cached_part() -> None:
     usage(model, user("look for apples"), asked_for("grep"), result("12 hits"))
     changed = usage(model, user("look for Apples"), asked_for("grep"), result("12 hits"))
     assert changed.cache_read == usage(Scripted(STEPS), user("for x")).input - count("for x") - 4
+
+
+def test_another_model_finds_nothing_in_the_cache() -> None:
+    model = Scripted(STEPS)
+    first = usage(model, user("look for apples"))
+    assert usage(model, user("look for apples"), name="other").cache_read == 0
+    assert usage(model, user("look for apples")).cache_read == first.input
 
 
 def test_what_was_sent_is_known_to_every_process_with_the_same_memory(tmp_path: Path) -> None:
@@ -148,6 +164,12 @@ def test_a_summary_is_made_of_the_conversation() -> None:
     ]  # fmt: skip
 
 
+def test_a_summary_names_the_test_that_failed_and_forgets_what_it_said() -> None:
+    said = "FAIL: test_it (tests.It.test_it)\nAssertionError: 490 != 0\n[exit status 1]"
+    text = sum_up([user("repair it"), asked_for("bash", command="make test"), result(said)], 200)
+    assert text.splitlines()[1:] == ["- bash make test -> FAIL: test_it (tests.It.test_it) [exit status 1]"]
+
+
 def test_an_earlier_summary_is_carried_over() -> None:
     earlier = user('[CONTEXT SUMMARY, generated 2026-01-13 14:30 (local)]\nWhat follows\n---\n- asked: "old"')
     assert '- asked: "old"' in sum_up([earlier, user("new")], 100)
@@ -157,7 +179,7 @@ def test_every_step_of_the_packaged_script_can_be_filled() -> None:
     steps = load(defaults() / "guide" / "script.toml")
     assert len(steps) > 10
     for step in steps:
-        groups = re.compile(step.asked).groupindex.keys() | re.compile(step.results).groupindex.keys()
+        groups = {name for one in (step.asked, step.results, step.seen) for name in re.compile(one).groupindex}
         texts = json.dumps([step.text, *step.calls])
         wanted = {found["named"] or found["braced"] for found in Template.pattern.finditer(texts)} - {None}
         assert wanted <= groups, step

@@ -24,8 +24,9 @@ from nexus_cli.provider.scripted import MODEL, Scripted, load
 WINDOW = 16_000
 """Tokens: so small that it is full within a few steps."""
 MODEL_VALUES: Mapping[str, Scalar] = {
-    "window": WINDOW, "max_output": 2000, "input_price": 0.0, "output_price": 0.0, "cache_read_price": 0.0,
+    "window": WINDOW, "max_output": 2000, "input_price": 3.0, "output_price": 15.0, "cache_read_price": 0.3,
 }  # fmt: skip
+"""The prices are those of an ordinary model: figures to be seen, which nobody pays."""
 LOG_LINES = 420
 LOG_ERROR = 205
 """The line of the log that is an error: in its middle, where a long text is cut."""
