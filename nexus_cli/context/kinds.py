@@ -77,13 +77,31 @@ def profile(slot: Slot) -> Profile:
     return tuple(found)
 
 
+class Profiles:
+    """Profiles that were made once: a slot is asked for several times a step, and never changes."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Slot, Profile]] = {}
+
+    def total(self, slots: Iterable[Slot]) -> Profile:
+        """The profile of several slots together."""
+        found = list(NOTHING)
+        made: dict[int, tuple[Slot, Profile]] = {}
+        for slot in slots:
+            known = self._made.get(slot.entry)
+            if known is None or known[0] is not slot:
+                known = (slot, profile(slot))
+            made[slot.entry] = known
+            for place, tokens_ in enumerate(known[1]):
+                found[place] += tokens_
+        if len(made) >= len(self._made):  # a shorter look (after a report) does not throw the longer one's away
+            self._made = made
+        return tuple(found)
+
+
 def total(slots: Iterable[Slot]) -> Profile:
-    """The profile of several slots together."""
-    found = list(NOTHING)
-    for slot in slots:
-        for place, tokens in enumerate(profile(slot)):
-            found[place] += tokens
-    return tuple(found)
+    """The profile of several slots together, made for once."""
+    return Profiles().total(slots)
 
 
 def tokens(profile_: Profile) -> float:

@@ -24,6 +24,10 @@ FADING = 0.9
 ROUNDING = 2
 """Tokens that rounding may add to an estimate."""
 LEAST, MOST = 0.5, 2.5
+FAR = 1.5
+"""A report further from the learned factor than this is believed when it comes twice."""
+DISTRUST = 3
+"""Unbelievable reports in a row after which an earlier one does not anchor any more."""
 SMALL = 200
 """Counts below this teach nothing: fixed overhead drowns the factor."""
 
@@ -47,6 +51,8 @@ class Meter:
         self.since: Callable[[int], Profile] | None = None
         """What stands in the window after an entry, by kind; None: one factor is used for all of it."""
         self._factors = Factors.of(self.calibration.factor, self.calibration.kinds)
+        self._odd = 0
+        self._far = False
 
     @property
     def basis(self) -> str:
@@ -87,7 +93,11 @@ class Meter:
         """Go on from what was reported for the newest request, also by an earlier process; False if that is no
         believable count of it."""
         if reported <= 0 or not LEAST * counted <= reported <= MOST * counted:
+            self._odd += 1
+            if self._odd >= DISTRUST:
+                self.anchor = None  # what it once said right says nothing of a window that has grown since
             return False
+        self._odd = 0
         self.anchor = Anchor(last, reported, counted)
         return True
 
@@ -106,6 +116,8 @@ class Meter:
         if counted < SMALL or not teaches:
             return None
         old = self.calibration
+        if self._strange(reported / counted):
+            return None
         miss = min(1.0, abs(reported - estimate) / reported) if old.reports else 0.0
         factor = _bounded(reported / counted)
         if before is None and not old.kinds:  # nothing is known of single kinds yet: all begin at the model's factor
@@ -115,6 +127,15 @@ class Meter:
             old, factor=factor, reports=old.reports + 1, worst=worst, kinds=self._factors.values
         )
         return self.calibration
+
+    def _strange(self, ratio: float) -> bool:
+        """Whether this is the first report that is far from all that was learned: it anchors, and teaches nothing
+        until the next one agrees. What is learned outlives the session, so that one odd report must not reach it."""
+        old = self.calibration
+        far = old.reports >= ENOUGH and not old.factor / FAR <= ratio <= old.factor * FAR
+        first = far and not self._far
+        self._far = far
+        return first
 
     def _refine(self, before: Anchor, last: int, reported: int) -> None:
         """Learn the factors of the kinds in what was added since the report `before`."""

@@ -23,7 +23,7 @@ from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextD
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
 
-MODEL = "openai/scripted"
+MODEL = "scripted"
 """The name under which it is asked."""
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
 _TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")

@@ -179,6 +179,7 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     fields: dict[str, Any] = {**numbers, **charged}
     fields["known"] = info.known or "window" in numbers
     fields["images"] = bool(given.get("images", info.images))
+    fields["cache"] = info.cache or "cache_read_price" in charged
     # A price that is given holds for every length.
     fields["tiers"] = tuple(replace(tier, **charged) for tier in info.tiers)
     return replace(info, **fields)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.groups import is_request
-from nexus_cli.context.kinds import Profile, total
+from nexus_cli.context.kinds import Profile, Profiles
 from nexus_cli.context.lane import Frame, Lane
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
@@ -100,12 +100,15 @@ class Engine:
     event: Sequence[Mapping[str, Any]] = ()
     """The event sections of the next request: the `sections` of interface.md section 8."""
 
+    profiles: Profiles = field(default_factory=Profiles)
+    """What the slots of the tail hold by kind of content."""
+
     def __post_init__(self) -> None:
         self.meter.since = self._since
 
     def _since(self, entry: int) -> Profile:
         """What stands in the window after an entry, by kind of content."""
-        return total(slot for slot in self.lane.tail if slot.entry > entry)
+        return self.profiles.total(slot for slot in self.lane.tail if slot.entry > entry)
 
     @property
     def lane(self) -> Lane:

@@ -176,7 +176,7 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         r"Not in the summary above.*- error \(entry \d+\): AssertionError: 490 != 0 Before a summary counts",
         r"> /cache why Request \d+ .* ([\d,]+) tokens were sent anew for \$\d\.\d+\. Ours: .*: compaction\.",
         r"> /compact --preview [\d,]+ tokens would become at most [\d,]+ of a budget of 12,000\. Nothing was sent",
-        r"the input of the next 10 requests",
+        r"next 10 with it",
         r"> /compact ! left out as d3: .* kept \d+ of \d+ commitments .*> What did the failing test say",
         r"It said: AssertionError: 490 != 0",
         r"> /uncompact ! the compaction is undone: [\d,]+ tokens became [\d,]+",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +12,9 @@ from hypothesis import strategies as st
 from server.meter import Meter as ServerMeter
 from server.meter import quarter
 
+from nexus_cli.context import kinds
 from nexus_cli.context.factors import LEAST, MOST, Factors
-from nexus_cli.context.kinds import NOTHING, Kind, kind_of, profile, tokens, total
+from nexus_cli.context.kinds import NOTHING, Kind, Profiles, kind_of, profile, tokens, total
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.tokens import OVERHEAD_PER_MESSAGE, TiktokenCounter, count_message
 from nexus_cli.core.entry import Form, Slot
@@ -24,7 +24,6 @@ from nexus_cli.core.services import Calibration
 SENTENCES = """the parser reads each line and keeps what it knows about a file when something fails it says so
 then goes on with next one we should keep old names for now because other people use them every day"""
 WORDS = SENTENCES.split()
-CODE = Path(__file__).read_text(encoding="utf-8").splitlines()
 WIDE = "上下文管理器负责保存对话的历史记录并在窗口不足时进行压缩用户可以随时查看被省略的内容并恢复它们"
 COUNT = TiktokenCounter("o200k_base").count
 SYSTEM = 1500
@@ -36,8 +35,11 @@ def text(dice: random.Random, kind: str) -> str:
         case "prose":
             return " ".join(dice.choice(WORDS) for _ in range(dice.randint(30, 400)))
         case "code":
-            start = dice.randrange(len(CODE) - 60)
-            return "\n".join(CODE[start : start + dice.randint(20, 60)])
+            lines = []
+            for number in range(dice.randint(20, 60)):
+                one, two, three = (dice.choice(WORDS) for _ in range(3))
+                lines.append(f"    {one}_{two} = self.{two}({three}={number})  # {one}")
+            return "\n".join(lines)
         case "json":
             rows = [{"id": dice.randrange(10**6), "name": dice.choice(WORDS)} for _ in range(dice.randint(3, 40))]
             return json.dumps(rows)
@@ -175,3 +177,32 @@ def test_kinds_are_told_by_a_look() -> None:
     assert kind_of("def f(x):\n    return {x: [x]}\n") is Kind.CODE
     assert kind_of("窗口不足时进行压缩") is Kind.WIDE
     assert kind_of("Please look at the parser.") is kind_of("") is Kind.PROSE
+
+
+def test_a_profile_is_made_once_for_each_slot_and_anew_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    real = kinds.profile
+
+    def noted(slot: Slot) -> kinds.Profile:
+        made.append(slot.entry)
+        return real(slot)
+
+    monkeypatch.setattr(kinds, "profile", noted)
+    slots = [Slot(n, Form.FULL, Message(Role.USER, "words " * n), tokens=10 * n) for n in range(1, 30)]
+    profiles = Profiles()
+    for first in (0, 28, 0, 0):
+        assert tokens(profiles.total(slots[first:])) == pytest.approx(sum(slot.tokens for slot in slots[first:]))
+    assert made == list(range(1, 30))
+    slots[-1] = Slot(29, Form.FULL, Message(Role.USER, "other"), "with a preamble", 50)
+    profiles.total(slots)
+    assert made[-1] == 29 and len(made) == 30
+
+
+def test_an_old_report_does_not_anchor_for_ever() -> None:
+    meter = Meter()
+    meter.report(1, 1000, 1000)
+    for number in range(2):
+        assert meter.report(2 + number, 2000, 100) is None
+    assert meter.anchor is not None
+    meter.report(9, 2000, 100)
+    assert meter.anchor is None and meter.basis == "estimate"

@@ -55,8 +55,8 @@ def slots(*texts: str) -> list[Slot]:
         ({"tools": ONE.tools[::-1]}, Difference("order", "tools", "bash", "grep")),
         ({"sections": (("rules", "x"), *ONE.sections[1:])}, Difference("section", "rules", "3", "x")),
         ({"sections": (*ONE.sections[:2], (SYSTEM, "x"))}, Difference("section", SYSTEM, "5", "x")),
-        ({"messages": (("entry 1", "6"), ("stub of entry 2", "x"))}, Difference("message", "entry 2", "entry 2",
-                                                                                "stub of entry 2")),
+        ({"messages": (("entry 1", "6"), ("a stub of entry 2", "x"))}, Difference("message", "entry 2", "entry 2",
+                                                                                "a stub of entry 2")),
         ({"messages": ONE.messages[:1]}, None),
         ({"messages": (*ONE.messages, ("entry 4", "9"))}, None),
         ({}, None),
@@ -108,5 +108,5 @@ def test_the_messages_of_a_request_are_told_by_the_hashes_of_their_lines() -> No
 
 def test_slots_are_named_by_what_they_show() -> None:
     forms = {form: name_of(Slot(7, form, Message(Role.USER, "x"))) for form in Form}
-    assert forms[Form.FULL] == "entry 7" and forms[Form.SUMMARY] == "summary to entry 7"
-    assert forms[Form.STUB] == "stub of entry 7"
+    assert forms[Form.FULL] == "entry 7" and forms[Form.SUMMARY] == "a summary up to entry 7"
+    assert forms[Form.STUB] == "a stub of entry 7"

@@ -73,9 +73,22 @@ def test_an_absurd_report_leaves_everything_as_it_was(
 
 
 @pytest.mark.parametrize("odd", [510, 2490])
-def test_one_odd_report_is_outlived(odd: int) -> None:
+def test_one_odd_report_teaches_nothing(odd: int) -> None:
+    meter = taught([(1000, 1100)] * 8)
+    before = meter.calibration
+    assert meter.report(50, 2000, 2 * odd) is None
+    assert meter.calibration == before and meter.error < 0.1
+    meter.forget()
+    assert meter.report(51, 1000, 1100) is not None
+    assert meter.calibration.factor == 1.1
+
+
+@pytest.mark.parametrize("odd", [510, 2490])
+def test_what_two_reports_agree_on_is_believed_and_outlived_when_it_was_wrong(odd: int) -> None:
     meter = taught([(1000, 1100)] * 8)
     meter.report(50, 2000, 2 * odd)
+    meter.forget()
+    assert meter.report(51, 2000, 2 * odd) is not None
     assert meter.error > 0.5
     for number in range(40):
         meter.forget()

@@ -64,8 +64,8 @@ def test_a_change_is_told_with_what_brought_it() -> None:
     assert changed(Difference("tool", "grep", "", "b"), facts).startswith("the tool grep came")
     assert changed(Difference("tool", "grep", "a", ""), facts).startswith("the tool grep went")
     assert changed(Difference("effort", "effort", "", "high"), facts) == "the effort was changed from default to high"
-    message = Difference("message", "entry 3", "entry 3", "stub of entry 3")
-    assert changed(message, replace(MISS, cause="pruned")).startswith("entry 3 became stub of entry 3: stale")
+    message = Difference("message", "entry 3", "entry 3", "a stub of entry 3")
+    assert changed(message, replace(MISS, cause="pruned")).startswith("entry 3 became a stub of entry 3: stale")
 
 
 def test_a_clock_that_jumps_tells_no_age() -> None:

@@ -271,7 +271,7 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.CacheResult(20_000, 0, 0), ""),
         (e.CacheResult(900, 1, 0), ""),
         (e.CacheResult(0, 0, 0, 9000, 0.1, "it expired"), "· cache missed: 9,000 tokens sent anew, it expired\n"),
-        (e.CacheResult(0, 0, 0, 9000, 0.1, "entry 1 became summary to entry 9", True), ""),
+        (e.CacheResult(0, 0, 0, 9000, 0.1, "entry 1 became a summary up to entry 9", True), ""),
         (e.CacheResult(0, 0, 0, 900, 0.1, "it had expired"), ""),
         (e.Dropped(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
          "! left out as d3: tool result of c7, 18,000 tokens (output_cap);\n  /drops d3\n"),

@@ -55,7 +55,7 @@ def compaction_text(value: Value, width: int) -> str:
     )
     rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "of which")]
     rows += [_row("goes", goes), _row("stays", value["stays"])]
-    rows.append(("summary", number(summary["most"]), "1", "", "at most"))
+    rows.append(("summary", number(summary["most"]), "1", "0", "at most so much"))
     lines += block("what goes and stays", rows, width)
     where = f"Messages {goes['first']} to {goes['last']} go, and can be recalled."
     how = f"{summary['model']} would sum up {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
@@ -101,12 +101,11 @@ def _place(one: Value) -> str:
 
 def _cost(cost: Value, width: int) -> list[str]:
     now = cost["now"]
-    rows = [("for", "warm", "cold", "what")]
-    rows.append(("now", dollars(now["warm"]), dollars(now["cold"]), "the summary"))
+    rows = [("input of", "warm", "cold"), ("the summary now", dollars(now["warm"]), dollars(now["cold"]))]
     for one in cost["next"]:
-        what = "the input of the next " + ("request" if one["requests"] == 1 else f"{one['requests']} requests")
-        for name, label in (("without", "without it"), ("with", "with it")):
-            rows.append((label, dollars(one[name]["warm"]), dollars(one[name]["cold"]), what))
+        what = "next request" if one["requests"] == 1 else f"next {one['requests']}"
+        for name in ("without", "with"):
+            rows.append((f"{what} {name} it", dollars(one[name]["warm"]), dollars(one[name]["cold"])))
     state = "The cache is warm now" if cost["warm_now"] else "The cache is cold now, or not known to be warm"
     why = one_line(f"{state}. {cost['rewrite']['why']}.", 10 * width)
     return [*block("cost", rows, width), "", *filled(why, width)]
