@@ -42,7 +42,9 @@ LAZY = {
     "core/project_settings.py": {"tomllib", "nexus_cli"},
     "core/settings.py": {"tomllib", "tomlkit", "difflib"},
     "provider/litellm_backend.py": {"litellm"},
+    "context/recipe_file.py": {"nexus_cli"},
     "context/tokens.py": {"tiktoken"},
+    "session/reports/shown.py": {"nexus_cli"},
     "ledger/sessions.py": {"difflib"},
     "tools/listing.py": {"pathspec"},
 }

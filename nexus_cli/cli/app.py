@@ -229,6 +229,8 @@ def _usage(error: Any) -> NexusError:
         hint = f"The nearest is {near}; see {path} --help" if near else hint
         why = f"no such option: {option}"
     commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
+    if commands and why.startswith("Missing command"):
+        why, hint = "no command is named", f"There are: {', '.join(f'{path} {name}' for name in commands)}"
     if commands and why.startswith("No such command '"):
         name = why.partition("'")[2].partition("'")[0]
         why, near = f"no such command '{name}'", nearest(name, commands)

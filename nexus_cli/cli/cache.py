@@ -21,7 +21,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_co
 @app.callback()
 def cache(context: typer.Context, session: SessionKey = "", json: Json = False) -> int | None:
     """Show what each request of a session was expected to have, and had, from the provider's cache."""
-    context.obj = session
+    context.obj = (session, json)
     if context.invoked_subcommand:
         return None
     ledger = open_ledger()
@@ -44,11 +44,12 @@ def why(
     json: Json = False,
 ) -> int:
     """Explain what made a request miss the cache: what differed first from the one before, time, or the provider."""
+    before, as_json = context.obj
     ledger = open_ledger()
     settings = load_settings(places(), defaults(), os.environ).settings
-    found = session_id(ledger, session or str(context.obj or ""))
+    found = session_id(ledger, session or before)
     value = reports.why(ledger, found, settings, step)
-    if json:
+    if json or as_json:
         show_json(value)
     else:
         show(miss_text(value, columns()))

@@ -14,7 +14,7 @@ from nexus_cli.cli.tell import tell
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.setting_rules import Scalar
+from nexus_cli.core.setting_rules import RULES, TABLES, Scalar
 from nexus_cli.core.settings import Loaded, quoted, rule_for, split_key, unknown_key
 from nexus_cli.ui.stream import Quietly, Stream
 
@@ -60,6 +60,10 @@ def show_settings(
 def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")]) -> int:
     """Print the value of one setting."""
     parts = split_key(key)
+    if key in TABLES:
+        keys = [name for name in RULES if name.startswith(f"{key}.")] or [f"{key}.NAME"]
+        why = "it is a table, and its settings have the values"
+        raise NexusError("config", key, why, f"Name one: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key(key)
     value = _loaded().values.get(".".join(quoted(part) for part in parts))

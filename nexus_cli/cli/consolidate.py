@@ -17,7 +17,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.session.acts.consolidate import Consolidated, consolidation
+from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check, consolidation
+from nexus_cli.session.memory import looked_up
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
@@ -35,6 +36,8 @@ def consolidate(model: str = "") -> dict[str, Any]:
     """
     folder = working_folder()
     process.forget_folder(str(folder))
+    with looked_up(folder) as known:
+        check(known.ledger.facts.listing(str(project(folder)), SLOTS))
     settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
     chosen = choose(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
@@ -66,6 +69,7 @@ async def _follow(session: Session, done: Consolidated) -> None:
         async for event in session.act(consolidation(done)):
             remarks.feed(event)
     except NexusError as error:
+        _discard(session, done)
         if interrupt.signal:
             raise NexusError(error.kind, error.what, error.why, error.hint, exit_status=interrupt.status) from error
         raise
@@ -74,11 +78,25 @@ async def _follow(session: Session, done: Consolidated) -> None:
         await session.aclose()
 
 
+def _discard(session: Session, done: Consolidated) -> None:
+    """Leave no empty session behind: one that changed nothing, and that no model was paid for."""
+    ledger = session.ledger
+    if ledger is None or done.remembered or done.forgotten:
+        return
+    try:
+        rows = [row for lane in ledger.lanes(session.id) for row in ledger.manifests(lane)]
+        if not any(row.usage and (row.usage.input or row.usage.output) for row in rows):
+            ledger.delete_session(session.id)
+    except NexusError:
+        pass  # a row too many is not what the person has to hear of now
+
+
 def changes_text(value: Mapping[str, Any], width: int) -> str:
     """What changed, fact by fact, and what the model said of it."""
     lines = []
     for fact in value["remembered"]:
         waits = "waits for you: nexus memory accept" if fact["state"] == "proposed" else fact["state"]
+        waits += f"; then {', '.join(fact['replaces'])} will be forgotten" if fact["replaces"] else ""
         lines += filled(f"{fact['text']} ({waits})", width, "      ", f"+ {fact['id']} ")
     for fact in value["forgotten"]:
         lines += filled(fact["text"], width, "      ", f"- {fact['id']} ")

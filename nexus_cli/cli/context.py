@@ -16,7 +16,6 @@ from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import context as reports
-from nexus_cli.ui.reports import between_text, context_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -51,17 +50,26 @@ def show_context(
         chosen = choose(model, os.environ, settings, resumes=bool(found), servers=lambda: ()).model
     except NexusError:
         chosen = ""
-    options = Options(cwd=folder, model=chosen, recipe=recipe or "ask", resume=found or "", save=False)
+    if recipe and (step is not None or diff):
+        why = "a request that was sent has the recipe that it had"
+        raise NexusError("usage", f"--recipe {recipe}", why, "Leave it away, or --step and --diff")
+    options = Options(
+        cwd=folder, model=chosen, effort=settings.effort, recipe=recipe, resume=found or "", save=False
+    )
     if diff and found is not None:
         value = reports.difference(options, settings, found, step)
         if json:
             show_json(value)
         else:
+            from nexus_cli.ui.reports.between import between_text  # noqa: PLC0415  (text forms are for people)
+
             show(between_text(value, columns()))
         return 0
     value = reports.report(options, settings, found, step)
     if json:
         show_json(value)
     else:
+        from nexus_cli.ui.reports.context import context_text  # noqa: PLC0415
+
         show(context_text(value, columns()))
     return 0

@@ -23,10 +23,13 @@ def drops(context: typer.Context, session: SessionKey = "", json: Json = False) 
     """List everything that was left out of a session's requests, and how to get it back."""
     context.obj = session
     if context.invoked_subcommand:
+        if json:
+            why = "an original is printed as it was, and is no JSON"
+            raise NexusError("usage", f"drops --json {context.invoked_subcommand}", why, "Leave --json away")
         return None
     ledger = open_ledger()
     found = session_id(ledger, session)
-    value = reports.listing(found, ledger.drops(found))
+    value = reports.of_session(ledger, found)
     if json:
         show_json(value)
     else:
@@ -50,7 +53,15 @@ def show_drop(
     if text is None:
         raise NexusError("usage", f"no drop {drop}", f"session {found} has none of this id", "`nexus drops` lists them")
     if range_:
-        text = text[_slice(range_)]
+        start, end, _ = _slice(range_).indices(len(text))
+        if start > end:
+            why = f"it ends before it begins, at {end:,}"
+            raise NexusError("usage", f"--range {range_}", why, "For example --range 0:2000")
+        piece = text[start:end]
+        if text and not piece:
+            why = f"nothing is there: {drop} has {len(text):,} characters"
+            raise NexusError("usage", f"--range {range_}", why, "For example --range 0:2000")
+        text = piece
     stream = Stream(1)
     if stream.terminal:
         stream.write(through(text).removesuffix("\n") + "\n")

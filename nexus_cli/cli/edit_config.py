@@ -47,7 +47,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     """Set `key` to what `text` says, or take it out of the file when `text` is None.
 
     The file is made when it is missing (folder 0700, file 0600). Raises `NexusError("config", ...)` when key or value
-    is wrong, when the file is broken, or when it cannot be written; then it is as it was.
+    is wrong or when the file is broken, and of kind `internal` when it cannot be written; then it is as it was.
     """
     import tomlkit  # noqa: PLC0415  (only for writing)
     import tomlkit.exceptions  # noqa: PLC0415
@@ -126,7 +126,7 @@ def _write(path: Path, text: str, defaults_dir: Path) -> None:
         _replace(path, text)
     except OSError as error:
         raise NexusError(
-            "config", str(path), f"cannot be written ({error.strerror})", "Check the permissions of its folder"
+            "internal", str(path), f"cannot be written ({error.strerror})", "Check the permissions of its folder"
         ) from error
 
 

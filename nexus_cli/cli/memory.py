@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.options import Json, Model, working_folder
+from nexus_cli.cli.options import Json, Model, said, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.tell import nearest
 from nexus_cli.cli.which_session import open_ledger
@@ -23,7 +23,7 @@ from nexus_cli.ui.reports import fact_text, memory_text
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="What is remembered over sessions.")
 SLOTS = tuple(map(str, MemorySlot))
 Id = Annotated[str, typer.Argument(metavar="ID", help="The fact's id, such as m12.")]
-Slot = Annotated[str, typer.Option("--slot", metavar="|".join(SLOTS), help="Whom it is about.")]
+Slot = Annotated[str, typer.Option("--slot", metavar="|".join(SLOTS), help="Whom it is about.", callback=said)]
 Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.")]
 
 
@@ -56,8 +56,12 @@ def add(
 ) -> int:
     """Keep a fact, in the project slot unless --slot says otherwise."""
     (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
+    words = " ".join(text)
+    if words.strip().casefold() in SLOTS:
+        why = "it names a slot and says nothing"
+        raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
     ledger = Ledger.open(places().ledger)
-    return _done(ledger, [memory.state(ledger, chosen, " ".join(text), _root(), _now())], "kept", json)
+    return _done(ledger, [memory.state(ledger, chosen, words, _root(), _now())], "kept", json)
 
 
 @app.command("accept")
@@ -88,8 +92,8 @@ def consolidate(model: Model = "", json: Json = False) -> int:
 
 
 def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
+    value = reports.value(ledger, facts, done=done)
     ledger.close()
-    value = reports.value(facts, done=done)
     _put(value, json, fact_text(value, columns()))
     return 0
 
@@ -106,7 +110,7 @@ def _slots(name: str) -> tuple[MemorySlot, ...]:
     if name and name not in SLOTS:
         near = nearest(name, SLOTS)
         hint = f"The nearest is {near}" if near else "Give one of them"
-        raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it is one of {', '.join(SLOTS)}", hint)
+        raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()
 
 

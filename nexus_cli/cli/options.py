@@ -16,27 +16,33 @@ MOST = 2**53
 """The largest whole number that an option takes: what every reader of JSON can hold."""
 
 
-def _said(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """`value`; an empty one that was given (an unset variable of a script) must not mean that none was."""
+def said(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
+    """A callback of options and arguments: `value`; an empty one that was given (an unset variable of a script) must
+    not mean that none was."""
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if given and not value.strip():
-        raise NexusError("usage", option.opts[0], "its value is empty", "Give one, or leave the option away")
+        name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
+        raise NexusError("usage", name, "its value is empty", "Give one, or leave the option away")
     return value
 
 
 Model = Annotated[
-    str, typer.Option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.", callback=_said)
+    str, typer.Option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.", callback=said)
 ]
-Effort = Annotated[str, typer.Option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.")]
+Effort = Annotated[
+    str, typer.Option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.", callback=said)
+]
 Continue = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session of this folder.")]
 Resume = Annotated[
     str,
     typer.Option(
-        "--resume", "-r", metavar="ID", help="Go on with a session: id, unique prefix, or name.", callback=_said
+        "--resume", "-r", metavar="ID", help="Go on with a session: id, unique prefix, or name.", callback=said
     ),
 ]
-Directory = Annotated[str, typer.Option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
-RecipeName = Annotated[str, typer.Option("--recipe", metavar="NAME", help="Which sections and powers the run has.")]
+Directory = Annotated[str, typer.Option("--cd", "-C", metavar="DIR", help="Work in DIR.", callback=said)]
+RecipeName = Annotated[
+    str, typer.Option("--recipe", metavar="NAME", help="Which sections and powers the run has.", callback=said)
+]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
 Allow = Annotated[
     str,
@@ -44,6 +50,7 @@ Allow = Annotated[
         "--allow",
         metavar="read|edit|all",
         help="What runs without asking: reading in the project; also edits in it; also commands and the rest.",
+        callback=said,
     ),
 ]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Write nothing to the ledger.")]
@@ -51,7 +58,10 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell more on std
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Tell only errors on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SessionKey = Annotated[
-    str, typer.Option("--session", metavar="ID", help="Id, unique prefix or name; default: the newest of this folder.")
+    str,
+    typer.Option(
+        "--session", metavar="ID", help="Id, unique prefix or name; default: the newest of this folder.", callback=said
+    ),
 ]
 
 
@@ -93,13 +103,14 @@ class SharedOptions:
         return working_folder(self.directory)
 
 
-def working_folder(directory: str = "") -> Path:
-    """`directory`, else the process's own folder, absolute; `NexusError("usage", ...)` when it is not there."""
+def working_folder(directory: str = "", named: str = "--cd") -> Path:
+    """`directory`, which was given as `named`, else the process's own folder, absolute; `NexusError("usage", ...)` when
+    it is not there."""
     try:
         folder = Path(directory).expanduser() if directory else Path.cwd()
         folder = folder if folder.is_absolute() else Path.cwd() / folder
         if not folder.is_dir():
-            raise NexusError("usage", f"--cd {directory}", "there is no such folder", "Name one that exists")
+            raise NexusError("usage", f"{named} {directory}", "there is no such folder", "Name one that exists")
         return Path(os.path.realpath(folder))
     except OSError as error:
         why = error.strerror or "it cannot be entered"

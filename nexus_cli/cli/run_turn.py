@@ -90,7 +90,7 @@ class _Turn:
             cwd=self._run.folder,
             model=self._run.model,
             effort=shared.effort or self._run.settings.effort,
-            recipe=shared.recipe or "ask",
+            recipe=shared.recipe,
             resume=shared.resume,
             newest=shared.newest,
             allow=shared.allow or None,

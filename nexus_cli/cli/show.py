@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.ui.door import through
+from nexus_cli.ui.json_text import json_text
 from nexus_cli.ui.stream import Stream
 
 
@@ -24,7 +24,7 @@ def show_value(text: str) -> None:
 def show_json(value: Mapping[str, Any]) -> None:
     """Write `value` as indented JSON; in a terminal with everything beyond ASCII escaped."""
     stream = Stream(1)
-    stream.write(json.dumps(value, indent=2, ensure_ascii=stream.terminal) + "\n")
+    stream.write(json_text(value, escaped=stream.terminal, indent=2) + "\n")
 
 
 def columns() -> int:

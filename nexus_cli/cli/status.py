@@ -10,6 +10,7 @@ import typer
 from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.context.brief import brief
+from nexus_cli.core.memory import Merging
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.reports import status as reports
@@ -26,7 +27,7 @@ def status(
     brief_: Annotated[bool, typer.Option("--brief", help="The few lines that every request carries.")] = False,
 ) -> int:
     """Show what there is to work with: model, tools, skills, servers, credentials by name, recipes, trust, memory."""
-    folder, tools = working_folder(), list(discover())
+    folder, tools = working_folder(), [name for name, tool in discover().items() if Merging not in tool.needs]
     settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
     if brief_:
         model = unnamed_model(os.environ, settings)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.options import Json, said, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.tell import tell
 from nexus_cli.core import trust as record
@@ -17,6 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.settings import load_settings
 from nexus_cli.session.reports.trust import preview
+from nexus_cli.ui.door import through
 from nexus_cli.ui.reports import trust_text
 from nexus_cli.ui.stream import Quietly, Stream
 
@@ -25,7 +26,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command("trust")
 def trust(
-    directory: Annotated[str, typer.Argument(metavar="[DIR]", show_default=False, help="A folder of it.")] = "",
+    directory: Annotated[
+        str, typer.Argument(metavar="[DIR]", show_default=False, help="A folder of it.", callback=said)
+    ] = "",
     revoke: Annotated[bool, typer.Option("--revoke", help="Take trust back.")] = False,
     json: Json = False,
 ) -> int:
@@ -33,7 +36,7 @@ def trust(
 
     What it would do is shown before. A change in its files makes the project untrusted again.
     """
-    folder = project(working_folder(directory))
+    folder = project(working_folder(directory, "trust"))
     if revoke:
         return _revoke(folder, json)
     found = record.configuration(folder)
@@ -51,17 +54,22 @@ def trust(
             return 0
     elif value["state"] != "trusted":
         tell("nexus: nothing was changed.")
-        return 0
+        if not json:
+            return 0
     _show(value, json)
     return 0
 
 
 def _agreed(value: dict[str, object], json: bool) -> bool:
     """Whether the person wants it: asked in a terminal, taken as said where nobody can be asked."""
-    if json or not _terminal():
+    if not _terminal():
         return True
-    show(trust_text(value, columns()))
-    Quietly(Stream(2)).write("Let it take effect? [y/N] ")
+    asking = Quietly(Stream(2))
+    if json:  # stdout is for the object alone
+        asking.write(through(trust_text(value, asking.width).rstrip("\n") + "\n"))
+    else:
+        show(trust_text(value, columns()))
+    asking.write("Let it take effect? [y/N] ")
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
 

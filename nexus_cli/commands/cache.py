@@ -7,10 +7,13 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import ledger_of, wrong
+from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.cache import uses, why
 
 LONGEST = 15
 """Digits of a step."""
+OFFERED = 20
+"""Requests that completion offers."""
 
 
 async def run(desk: Desk, rest: str) -> None:
@@ -33,7 +36,13 @@ async def run(desk: Desk, rest: str) -> None:
 
 
 def _words(desk: Desk) -> Sequence[str]:
-    return ("why",)
+    """`why`, and with the newest requests."""
+    try:
+        ledger = ledger_of(desk)
+        last = ledger.step(ledger.session(desk.session.id).main_lane)
+    except NexusError:
+        last = 0
+    return ["why", *(f"why {step}" for step in range(last, max(0, last - OFFERED), -1))]
 
 
 COMMAND = Command("cache", "context", run, "[why [STEP]]", complete=_words)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.line import wrong
 from nexus_cli.session.acts.compaction import preview
 
 PREVIEW = "--preview"
@@ -19,6 +20,8 @@ async def run(desk: Desk, rest: str) -> None:
     --preview shows what would stay and go, and what it costs, and sends nothing.
     """
     option, _, instructions = rest.partition(" ")
+    if option.startswith(("--", "\u2014")) and option != PREVIEW:
+        raise wrong("compact", option, "there is no such option", f"the only one is {PREVIEW}: /compact {PREVIEW}")
     if option == PREVIEW:
         await _preview(desk, instructions.strip())
         return

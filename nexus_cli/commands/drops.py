@@ -5,6 +5,7 @@ from __future__ import annotations
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import drop_ids, original, record_of
 from nexus_cli.session.reports import drops as reports
+from nexus_cli.session.tries import UNDONE
 
 SHOWN, MOST = 4000, 100_000
 """Characters that are shown unless a range asks for others, and of a range at most."""
@@ -13,11 +14,14 @@ SHOWN, MOST = 4000, 100_000
 async def run(desk: Desk, rest: str) -> None:
     """List what was left out of requests, or print one.
 
-    A:B are characters; without a range the beginning is shown. /recall gives it to the model again.
+    A:B are characters; without a range the beginning is shown. /recall gives it to the model again. What a compaction
+    left out that was undone is back in the window, and does not count.
     """
     drops = record_of(desk).drops()
     if not rest:
-        desk.show("drops", reports.listing(desk.session.id, drops))
+        lane = desk.session.context.lane
+        returned = reports.back(drops, lane.slots, lane.timeline.memos(UNDONE))
+        desk.show("drops", reports.listing(desk.session.id, drops, returned))
         return
     drop_id, text, start, end = original("drops", rest, desk)
     end = min(end, start + (MOST if " " in rest else SHOWN))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import wrong
+from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.goal import closing, setting
 from nexus_cli.session.reports.goals import listing
@@ -25,8 +26,19 @@ async def run(desk: Desk, rest: str) -> None:
             raise wrong("goal", rest, f"it does not say which: /goal {verb} ID")
         await _act(desk, "goals", closing(name.strip(), verb))
     elif rest:
-        await _act(desk, "breaking the goal down", setting(rest))
+        await _set(desk, rest)
     desk.show("goals", desk.session.look(listing))
+
+
+async def _set(desk: Desk, text: str) -> None:
+    """Set the goal; one that is stopped meanwhile is kept without steps."""
+    before = len(desk.session.look(listing)["goals"])
+    try:
+        await _act(desk, "breaking the goal down", setting(text))
+    except NexusError as error:
+        if error.kind != "aborted" or len(desk.session.look(listing)["goals"]) == before:
+            raise
+        desk.say("Breaking the goal down was stopped: it is kept without steps.")
 
 
 async def _act(desk: Desk, what: str, act: Act) -> None:

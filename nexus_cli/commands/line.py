@@ -32,7 +32,7 @@ def wrong(name: str, rest: str, why: str, hint: str = "") -> NexusError:
 def one_of(name: str, rest: str, known: Sequence[str]) -> str:
     """`rest` as one of `known` words, letter case aside."""
     if rest.casefold() not in known:
-        raise wrong(name, rest, f"it is one of {', '.join(known)}")
+        raise wrong(name, rest, f"it must be one of {', '.join(known)}")
     return rest.casefold()
 
 
@@ -64,7 +64,7 @@ def _bare() -> NexusError:
 def original(name: str, rest: str, desk: Desk) -> tuple[str, str, int, int]:
     """`ID [A:B]` as the id of a drop, its whole text, and the characters that are meant.
 
-    `NexusError("usage", ...)` where the session has no such drop or `A:B` is no range.
+    `NexusError("usage", ...)` where the session has no such drop, `A:B` is no range or nothing stands there.
     """
     drop_id, _, span = rest.partition(" ")
     text = record_of(desk).original(drop_id)
@@ -74,7 +74,10 @@ def original(name: str, rest: str, desk: Desk) -> tuple[str, str, int, int]:
     if match is None:
         raise wrong(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
-    return drop_id, text, start, max(start, end)
+    if span.strip() and start >= end:
+        why = f"nothing is there: {drop_id} has {len(text):,} characters"
+        raise wrong(name, rest, why, f"For example /{name} {drop_id} 0:2000" if text else "")
+    return drop_id, text, start, end
 
 
 def drop_ids(desk: Desk) -> Sequence[str]:

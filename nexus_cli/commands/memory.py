@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import ledger_of, wrong
 from nexus_cli.core.clock import local_now, stamp
-from nexus_cli.core.memory import MemorySlot
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import project
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports
 
 ACTS = ("add", "accept", "forget", "search")
+CHANGES = ("add", "accept", "forget")
 SLOTS = tuple(map(str, MemorySlot))
+OFFERED = 50
+"""Facts whose ids completion offers."""
 
 
 async def run(desk: Desk, rest: str) -> None:
@@ -23,11 +27,13 @@ async def run(desk: Desk, rest: str) -> None:
     you accept them. add [user|project|agent] TEXT keeps a fact (in project), accept ID or accept all keeps proposals,
     forget ID removes a fact for good, search WORDS shows the kept ones that fit.
     """
-    ledger, root = ledger_of(desk), str(project(desk.session.folder))
+    ledger, root, here = ledger_of(desk), str(project(desk.session.folder)), desk.session.id
     act, _, text = rest.partition(" ")
+    if act in CHANGES and ledger.path is None:
+        raise NexusError("usage", f"/memory {act}", "this session saves nothing", "nexus memory does it outside of one")
     text, at = text.strip(), stamp(local_now())
     if not rest:
-        desk.show("memory", reports.listing(ledger, root))
+        desk.show("memory", reports.listing(ledger, root, here=here))
         return
     if act not in ACTS:
         raise wrong("memory", rest, f"it is followed by {', '.join(ACTS)}")
@@ -35,21 +41,53 @@ async def run(desk: Desk, rest: str) -> None:
         raise wrong("memory", rest, "something is missing behind it")
     match act:
         case "add":
-            slot, _, words = text.partition(" ")
-            known = slot.casefold() in SLOTS and bool(words.strip())
-            chosen = MemorySlot(slot.casefold()) if known else MemorySlot.PROJECT
-            fact = memory.state(ledger, chosen, words if known else text, root, at, desk.session.id)
-            desk.show("fact", reports.value([fact], done="kept"))
+            slot, words = _slotted(rest, text)
+            fact = memory.state(ledger, slot, words, root, at, here)
+            desk.show("fact", reports.value(ledger, [fact], here, done="kept"))
         case "accept":
-            desk.show("fact", reports.value(memory.accept(ledger, text, root, at), done="kept"))
+            desk.show("fact", reports.value(ledger, memory.accept(ledger, text, root, at), here, done="kept"))
         case "forget":
-            desk.show("fact", reports.value([memory.forget(ledger, text, at)], done="forgotten"))
+            desk.show("fact", reports.value(ledger, [memory.forget(ledger, text, at)], here, done="forgotten"))
         case _:
-            desk.show("memory", reports.search(ledger, text, root))
+            desk.show("memory", reports.search(ledger, text, root, here=here))
+
+
+def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
+    """The slot that `text` begins with, else project, and the words of the fact.
+
+    `NexusError("usage", ...)` for a slot without words, and where the first word is nearly one.
+    """
+    first, _, words = text.partition(" ")
+    named, words = first.casefold(), words.strip()
+    if named in SLOTS:
+        if not words:
+            raise wrong("memory", rest, "it names a slot and says nothing", f"/memory add {named} TEXT")
+        return MemorySlot(named), words
+    near = next((slot for slot in SLOTS if _one_edit(named, slot)), "")
+    if near and words:
+        hint = f"/memory add {near} TEXT; or /memory add project {first} ... where it is a word of the fact"
+        raise wrong("memory", f"add {first} ...", f"{first} is no slot, the nearest is {near}", hint)
+    return MemorySlot.PROJECT, text
+
+
+def _one_edit(word: str, slot: str) -> bool:
+    """Whether one letter more, less or other, or two that changed places, make `slot` of `word`."""
+    if abs(len(word) - len(slot)) > 1 or word == slot:
+        return False
+    start = next((n for n, (a, b) in enumerate(zip(word, slot, strict=False)) if a != b), min(len(word), len(slot)))
+    a, b = word[start:], slot[start:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and len(a) > 1 and a[2:] == b[2:])
 
 
 def _words(desk: Desk) -> Sequence[str]:
-    return ACTS
+    """The acts, then each with what may stand behind it."""
+    try:
+        found = ledger_of(desk).facts.listing(str(project(desk.session.folder)), limit=OFFERED)
+    except NexusError:
+        found = []
+    waits = [fact.id for fact in found if fact.state is FactState.PROPOSED]
+    accept = [f"accept {name}" for name in (*waits, *(("all",) if len(waits) > 1 else ()))]
+    return [*ACTS, *(f"add {slot}" for slot in SLOTS), *accept, *(f"forget {fact.id}" for fact in found)]
 
 
 COMMAND = Command("memory", "context", run, "[add|accept|forget|search ...]", complete=_words)

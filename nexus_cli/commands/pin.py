@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.context.plan import PINS_SHARE
 from nexus_cli.session.acts.pin import pin
-from nexus_cli.session.pins import pins
 from nexus_cli.session.reports import compaction as reports
+from nexus_cli.session.reports.said import said
+
+MESSAGES = 10
+"""Messages of the person that are listed with their numbers."""
 
 
 async def run(desk: Desk, rest: str) -> None:
     """Keep words or a message through every compaction.
 
-    A number is that of a message (/compact --preview shows them), anything else are words of yours. Pins stand word
-    for word below the summary, together in at most 5 % of the budget. Without an argument the pins are listed;
-    /unpin takes one back.
+    A number is that of a message, anything else are words of yours. Pins stand word for word below the summary,
+    together in at most 5 % of the budget. Without an argument the pins are listed, and your newest messages with
+    their numbers; /unpin takes a pin back.
     """
     if not rest:
-        context = desk.session.context
-        room = int(desk.session.status().budget * PINS_SHARE)
-        listed = pins(context.lane.timeline)
-        desk.show("pins", reports.listing(desk.session.id, listed, context.counter.count, room))
+        desk.show("pins", {**desk.session.look(reports.pinned), "messages": _said(desk)})
         return
 
     async def work() -> None:
@@ -30,4 +32,13 @@ async def run(desk: Desk, rest: str) -> None:
     await desk.busy("pinning", work())
 
 
-COMMAND = Command("pin", "context", run, "[TEXT | MESSAGE]", idle=True)
+def _said(desk: Desk) -> list[dict[str, Any]]:
+    return said(desk.session.context.lane.timeline, MESSAGES)
+
+
+def _numbers(desk: Desk) -> Sequence[str]:
+    """The numbers of the person's newest messages, the newest first."""
+    return [str(one["entry"]) for one in reversed(_said(desk))]
+
+
+COMMAND = Command("pin", "context", run, "[TEXT | MESSAGE]", idle=True, complete=_numbers)

@@ -33,7 +33,7 @@ async def run(desk: Desk, rest: str) -> None:
     if found.id == desk.session.id:
         desk.say("This is the session already.")
         return
-    await desk.reopen(going_on(desk, resume=found.id, model="", effort=""))
+    await desk.reopen(going_on(desk, resume=found.id, model="", effort="", recipe=""))
 
 
 def _others(desk: Desk) -> list[SessionInfo]:

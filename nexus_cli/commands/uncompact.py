@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import anew, nothing
+from nexus_cli.commands.line import nothing
 from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.cache import ahead
 
 
 async def run(desk: Desk, rest: str) -> None:
@@ -18,10 +21,17 @@ async def run(desk: Desk, rest: str) -> None:
     async def work() -> None:
         async for event in desk.session.act(uncompaction()):
             desk.feed(event)
-        if cost := anew(desk):
-            desk.say(cost)
+        desk.say(_cost(desk.session.look(lambda parts: ahead(parts.engine))))
 
     await desk.busy("undoing a compaction", work())
+
+
+def _cost(value: Mapping[str, int]) -> str:
+    """What the next request finds in the cache: that of the former window may still be there."""
+    new = value["tokens"] - value["cached"]
+    if not value["cached"]:
+        return f"The next request is sent anew: about {new:,} tokens that no cache has."
+    return f"The next request finds its beginning in the cache; about {new:,} tokens are sent anew."
 
 
 COMMAND = Command("uncompact", "context", run, idle=True)

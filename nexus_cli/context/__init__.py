@@ -1,14 +1,21 @@
-"""The context of a conversation: prompts, history, token budget, truncation, compaction (seed A's module exports)."""
+"""The context of a conversation: prompts, history, token budget, truncation, compaction (seed A's module exports). Each
+loads what it needs when it is asked for."""
 
-from nexus_cli.context.compaction import (
-    CompactionResult,
-    build_summarize_prompt,
-    create_summary_message,
-    select_messages_for_compaction,
-)
-from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
-from nexus_cli.context.tokens import SimpleTokenCounter, TiktokenCounter, TokenCounter, get_token_counter
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nexus_cli.context.compaction import (
+        CompactionResult,
+        build_summarize_prompt,
+        create_summary_message,
+        select_messages_for_compaction,
+    )
+    from nexus_cli.context.manager import ContextConfig, ContextManager
+    from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
+    from nexus_cli.context.tokens import SimpleTokenCounter, TiktokenCounter, TokenCounter, get_token_counter
 
 __all__ = [
     "CompactionResult",
@@ -24,3 +31,23 @@ __all__ = [
     "get_token_counter",
     "select_messages_for_compaction",
 ]
+
+_HOMES = {
+    "compaction": (
+        "CompactionResult", "build_summarize_prompt", "create_summary_message", "select_messages_for_compaction",
+    ),
+    "manager": ("ContextConfig", "ContextManager"),
+    "prompt_loader": ("LoadedPrompt", "PromptLoader"),
+    "tokens": ("SimpleTokenCounter", "TiktokenCounter", "TokenCounter", "get_token_counter"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

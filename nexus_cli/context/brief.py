@@ -24,7 +24,7 @@ def brief(value: Mapping[str, Any]) -> tuple[str, ...]:
     if not value:
         return ()
     model = one_line(str(value.get("model") or "none"))
-    lines = [f"Model: {model}. {_some(len(value.get('tools', ())), 'tool')}."]
+    lines = [f"Model: {model}."]
     if keys := value.get("credentials", ()):
         lines.append(f"Keys set: {_listed(keys)}.")
     if servers := value.get("servers", ()):

@@ -11,6 +11,8 @@ from typing import Any
 
 from nexus_cli.context.section import Layer, Phase, Section, sha256
 
+UNREAD = "contributor"
+"""Stands for the source of what was not read."""
 NAMED = 20
 """Sections that the line for the model names at most."""
 
@@ -37,8 +39,14 @@ class Chosen:
     @classmethod
     def skipped(cls, contributor: str, why: str) -> Chosen:
         """How a contributor stands in the report that has not given its sections."""
-        section = Section(contributor, Phase.CONSTRAINT, ("-",), Layer.SYSTEM, 0, source="contributor")
+        text = f"{contributor} could not be read: {why}"
+        section = Section(contributor, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 0, source=UNREAD)
         return cls(section, None, 0, 0, why=why)
+
+    @property
+    def unread(self) -> bool:
+        """Its contributor gave nothing, so that nobody knows what it would have said."""
+        return self.form is None and self.section.source == UNREAD
 
     @property
     def name(self) -> str:

@@ -45,13 +45,16 @@ def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
     except (OSError, ValueError) as error:
         why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise NexusError("config", sound(str(path)), why, "Make it readable or move it away") from error
-    if data is None:
-        return None
+    return None if data is None else decode_head(data, sound(str(path)), limit)
+
+
+def decode_head(data: bytes, name: str, limit: int) -> Decoded:
+    """The first `limit` bytes of a file that was read already, as text; with a notice when there are more."""
     cut = len(data) > limit
-    decoded = decode(data[:limit], sound(str(path)), cut=cut)
+    decoded = decode(data[:limit], name, cut=cut)
     if not cut:
         return decoded
-    notice = f"{sound(str(path))}: only the first {limit:,} bytes are read"
+    notice = f"{name}: only the first {limit:,} bytes are read"
     return Decoded(decoded.text, decoded.encoding, f"{notice}; {decoded.notice}" if decoded.notice else notice)
 
 

@@ -68,7 +68,8 @@ def name_of(slot: Slot) -> str:
     """`entry 12`, or in what form it is shown: `a summary up to entry 40`, `a stub of entry 12`."""
     if slot.form is Form.FULL:
         return f"entry {slot.entry}"
-    return f"{'an' if slot.form is Form.ELIDED else 'a'} {slot.form} {'up to' if slot.form in (Form.SUMMARY, Form.MARKER) else 'of'} entry {slot.entry}"
+    where = "up to" if slot.form in (Form.SUMMARY, Form.MARKER) else "of"
+    return f"{'an' if slot.form is Form.ELIDED else 'a'} {slot.form} {where} entry {slot.entry}"
 
 
 def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | None:

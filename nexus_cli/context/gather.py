@@ -15,6 +15,7 @@ from nexus_cli.context.chosen import Chosen, told
 from nexus_cli.context.contributed import Reading
 from nexus_cli.context.contributors import Contributor, Sources, View
 from nexus_cli.context.planner import JOINT, MOST_TOKENS, Plan, plan, section_budget
+from nexus_cli.context.reads import NEEDED, Held
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.section import Layer, Section
 from nexus_cli.core.budget import TokenBudget
@@ -72,6 +73,8 @@ class Gatherer:
     """Tokens of all static sections together."""
     told: dict[str, str] = field(default_factory=dict)
     """The hash of what this epoch last told of each event section."""
+    kept: Held = field(default_factory=Held)
+    """What was read before of what every request needs."""
     _held: tuple[str, ...] = ()
     _last: Mapping[str, str] = field(default_factory=dict)
     _missed: set[str] = field(default_factory=set)
@@ -87,12 +90,19 @@ class Gatherer:
     async def static(self) -> Plan:
         """The sections of the system text, with the drops of what they leave out recorded.
 
-        What was skipped stands among them, left out, with the reason.
+        What was skipped stands among them, left out, with the reason; where a request needs it, it is a drop.
         """
         sections, skipped = await self.sections(Layer.SYSTEM)
         made = self._named(plan(sections, self.budget, self.view.count, self._multiplier))
         lost = [Chosen.skipped(name, why) for name, why in skipped.items()]
-        return replace(made, chosen=(*made.chosen, *lost))
+        named = (replace(one, drop=self.left_out.record(one)) if one.section.id in NEEDED else one for one in lost)
+        return replace(made, chosen=(*made.chosen, *named))
+
+    def look_again(self, names: Iterable[str]) -> None:
+        """Read these in the background: an epoch had to begin without them. `kept.arrived` says when one has come."""
+        for name in names:
+            if name in NEEDED and name in self.contributors:
+                self.kept.begin(self.contributors[name], self.sources)
 
     # -- layer 3 -----------------------------------------------------------------------------------------------
 
@@ -169,7 +179,7 @@ class Gatherer:
 
     async def sections(self, layer: Layer, only: str = "") -> tuple[list[Section], dict[str, str]]:
         """What the contributors of a layer say now, in order, and why others were skipped; see `contributed`."""
-        reading = Reading(self.sources, self.view, self.recipe, self.budget, self._say)
+        reading = Reading(self.sources, self.view, self.recipe, self.budget, self._say, self.kept)
         asked = [c for c in self.contributors.values() if c.layer is layer and only in ("", c.id)]
         return await reading.sections(asked), reading.skipped
 
@@ -192,7 +202,8 @@ class Gatherer:
 
 
 def system_text(made: Plan, count: Callable[[str], int]) -> str:
-    """The system text of an epoch; its last line names what is left out."""
-    missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.lost}
+    """The system text of an epoch; its last lines name what is left out, and what could not be read."""
+    missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.lost and not one.unread}
     line = told(missed, LINE_TOKENS, count)
-    return "\n\n".join([*(one.text for one in made.sent), *([line] if line else [])])
+    unread = [f"[nexus: {one.section.full}]" for one in made.chosen if one.drop and one.unread]
+    return "\n\n".join([*(one.text for one in made.sent), *([line] if line else []), *unread])

@@ -89,6 +89,11 @@ class Lane:
         return self._begun
 
     @property
+    def sent(self) -> int:
+        """Id of the last entry that a request of this epoch held; -1 before its first one."""
+        return self.cursor if self._head_sent else -1
+
+    @property
     def slots(self) -> list[Slot]:
         """The window in the order in which things happened."""
         return [*self.epoch.head, *self.tail]

@@ -36,7 +36,7 @@ class ContextLayer:
     text: str = ""
     """Its text without blank lines around it."""
     notice: str = ""
-    """One line for the person about its encoding; else ""."""
+    """One line for the person about its encoding, or about files that do not count; else ""."""
     config_path: Path | None = None
     """The `config.toml` that was read."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class ContextLayer:
     """The `mcp.json` that was read."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ignored: tuple[Path, ...] = ()
-    """Files that are there and do not count, because the project is not trusted."""
+    """Files that are there and do not count: the project is not trusted, or they lie outside of it."""
 
     @property
     def header(self) -> str:
@@ -127,11 +127,12 @@ class ContextLoader:
 
 
 def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
-    """The layers of `cwd` that have instructions, without settings, servers and environment.
+    """The layers of `cwd` that have instructions, or a notice why they have none; without settings, servers and
+    environment.
 
-    `NexusError("config", ...)` names a file that cannot be read. A folder that has vanished leaves the global layer.
+    A file that cannot be read is left out with a notice. A folder that has vanished leaves the global layer.
     """
-    return [layer for layer in _instructed(cwd) if layer.text]
+    return [layer for layer in _instructed(cwd, skip=True) if layer.text or layer.notice]
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,18 +163,22 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _instructed(cwd: Path | None) -> list[ContextLayer]:
-    """Every layer of `cwd` from the outermost to the innermost, with its instructions."""
+def _instructed(cwd: Path | None, *, skip: bool = False) -> list[ContextLayer]:
+    """Every layer of `cwd` from the outermost to the innermost, with its instructions.
+
+    `NexusError("config", ...)` for a file that cannot be read, unless it is to be skipped.
+    """
     config = places().config
-    layers = [_layer("global", config, personal_sources())]
+    layers = [_layer("global", config, personal_sources(), skip)]
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
     root, home, seen = project(local), _home(), {config.absolute().resolve()}
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
-    layers += [_layer("ancestor", folder, project_sources(folder)) for folder in outer if folder not in seen]
+    within = Path(os.path.realpath(root))
+    layers += [_layer("ancestor", one, project_sources(one), skip, within) for one in outer if one not in seen]
     if local not in seen:
-        layers.append(_layer("local", local, project_sources(local)))
+        layers.append(_layer("local", local, project_sources(local), skip, within))
     return layers
 
 
@@ -184,12 +189,32 @@ def _home() -> Path | None:
         return None
 
 
-def _layer(name: Name, folder: Path, sources: Sequence[FilePromptSource]) -> ContextLayer:
+def _layer(
+    name: Name, folder: Path, sources: Sequence[FilePromptSource], skip: bool, within: Path | None = None
+) -> ContextLayer:
+    """The first of `sources` that says something; one that really lies outside of `within` does not count (law 7)."""
+    notices: list[str] = []
+    ignored: list[Path] = []
     for source in sources:
-        text = trimmed(source.load() or "")
-        if text and source.path:
-            return ContextLayer(name, source.path.parent, source.path, text, source.notice)
-    return ContextLayer(name, folder)
+        path = source.path
+        assert path is not None, "every source of a layer is a file"
+        real = Path(os.path.realpath(path))
+        if within is not None and not real.is_relative_to(within) and os.path.isfile(real):
+            where = one_line(str(real))
+            notices.append(f"{one_line(str(path))} links to {where}, outside the project: it is left out")
+            ignored.append(path)
+            continue
+        try:
+            text = trimmed(source.load() or "")
+        except NexusError as error:
+            if not skip:
+                raise
+            notices.append(f"{one_line(error.message)}; it is left out")
+            continue
+        if text:
+            told = "; ".join([*notices, *([source.notice] if source.notice else [])])
+            return ContextLayer(name, path.parent, path, text, told, ignored=tuple(ignored))
+    return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 
 
 def _configured(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
@@ -197,7 +222,8 @@ def _configured(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     folder = places().config if layer.name == "global" else layer.folder / ".nexus"
     settings, servers = folder / "config.toml", folder / "mcp.json"
     if layer.name != "global" and not trusted:
-        return replace(layer, ignored=tuple(path for path in (settings, servers) if os.path.isfile(path)))
+        found = (path for path in (settings, servers) if os.path.isfile(path))
+        return replace(layer, ignored=(*layer.ignored, *found))
     config = _parsed(settings, _toml)
     table = _parsed(servers, _mcp)
     return replace(

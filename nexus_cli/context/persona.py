@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from nexus_cli.context.decode import read_text
+from nexus_cli.context.decode import Decoded, decode_head, read_text
 from nexus_cli.context.planner import STAND_IN
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.section import DROP
@@ -20,7 +21,7 @@ from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.core.paths import places, project
-from nexus_cli.core.trust import FOLDER, trusted
+from nexus_cli.core.trust import FOLDER, configuration, state
 
 IDENTITY = ("SOUL.md", "IDENTITY.md", "AGENT.md")
 PREFERENCES = "PREFERENCES.md"
@@ -56,18 +57,21 @@ def persona_texts(names: Sequence[str], cwd: Path) -> tuple[PersonaText, ...]:
 
 def _found(names: Sequence[str], cwd: Path) -> Iterator[PersonaText]:
     for name in names:
-        yield _read(places().config / name, name, "personal")
+        path = places().config / name
+        yield _made(partial(read_text, path, LIMIT), path, name, "personal")
     root = project(cwd)
     own = [name for name in names if name in IDENTITY and os.path.lexists(root / FOLDER / name)]
-    if own and trusted(root):
-        for name in own:
-            yield _read(root / FOLDER / name, name, "project")
+    found = configuration(root) if own else None
+    if found and state(root, found) == "trusted":  # what was judged is what counts: nothing is read a second time
+        for name in filter(found.files.__contains__, own):
+            path, data = root / FOLDER / name, found.files[name]
+            yield _made(partial(decode_head, data, sound(str(path)), LIMIT), path, name, "project")
 
 
-def _read(path: Path, name: str, origin: str) -> PersonaText:
+def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> PersonaText:
     where = sound(str(path))
     try:
-        found = read_text(path, LIMIT)
+        found = read()
     except NexusError as error:
         return PersonaText(name, "", where, origin, one_line(f"{error.message}; it is left out"))
     if found is None:

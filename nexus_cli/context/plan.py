@@ -3,17 +3,19 @@
 There is a plan only where a summary that keeps to its cap frees something worth its request. Kept are the current
 request, the last turns where they fit, the newest groups, the person's own words, pins and a summary, each within its
 share of the budget. What does not fit the target yields in this order: older kept turns, own words (oldest first),
-pins (oldest first), summary (down to half its share). The new head is made in `nexus_cli.context.summary_head`.
+pins (oldest first), summary (down to half its share). Own words and pins are small and yield to the budget alone: where
+the current request and the newest group leave them no room under the target, the target is exceeded. The new head is
+made in `nexus_cli.context.summary_head`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from nexus_cli.context.groups import Group, flatten, is_request, newest, size
-from nexus_cli.context.own_words import OwnWords
+from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
 from nexus_cli.core.entry import Form, Slot
 
@@ -33,14 +35,29 @@ NOTE_TOKENS = 160
 """Room for the prefix, the introduction and the line that names the drop."""
 
 
+NAMED = 5
+"""So many of the messages that stay in the midst of those that go are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a plan may take beyond its target, in tokens by our count."""
+
+    words: int
+    """For the person's own words."""
+    pins: int
+    most: int
+    """For all messages: own words and pins may exceed the target up to here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Which groups go into the summary and which slots stay."""
 
     gone: tuple[Group, ...]
     kept: tuple[Slot, ...]
-    own_words: tuple[str, ...]
-    """What the person said in the part that goes, oldest first."""
+    quotes: tuple[Quote, ...]
+    """What is quoted of what the person said in the part that goes, oldest first."""
     summary_cap: int
     """Tokens that the summary may take."""
     before: int
@@ -51,6 +68,28 @@ class Plan:
     """Pins that their share has no room for."""
     spare: int = 0
     """Tokens under the target that nothing of this takes."""
+    said: tuple[tuple[int, str], ...] = ()
+    """What the person said in the part that goes, entry and text, as far as it was read: what may be quoted."""
+    words_room: int = 0
+    """Tokens that the quotes may take."""
+
+    @property
+    def own_words(self) -> tuple[str, ...]:
+        """The texts of the quotes."""
+        return tuple(quote.text for quote in self.quotes)
+
+    @property
+    def staying(self) -> tuple[int, ...]:
+        """The entries that stay in the midst of those that go."""
+        last = self.entries[1]
+        return tuple(sorted({s.entry for s in self.kept if s.form in (Form.FULL, Form.ELIDED) and s.entry <= last}))
+
+    @property
+    def named(self) -> str:
+        """The messages that go: `1 to 17`, `1 to 17 without 15`."""
+        first, last = self.entries
+        names = ", ".join(map(str, self.staying[:NAMED])) + (", ..." if len(self.staying) > NAMED else "")
+        return f"{first} to {last}" + (f" without {names}" if names else "")
 
     @property
     def entries(self) -> tuple[int, int]:
@@ -73,13 +112,13 @@ def plan(
     run: int = 0,
     earlier: Iterable[tuple[int, str]] = (),
     pins: Sequence[Pin] = (),
-    pins_room: int | None = None,
+    beyond: Room | None = None,
 ) -> Plan | None:
     """The plan that brings the messages to about `target` tokens (of `available`), or None when too little would go.
 
     The current run began with entry `run` (0: with the newest user message). `earlier` is what the person said in what
-    an old summary stands for, entry and text, newest first; it is read only as far as there is room for it. `pins_room`
-    are the tokens that pins may take, where that is not their share of `available`.
+    an old summary stands for, entry and text, newest first; it is read only as far as there is room for it. Without
+    `beyond` own words and pins have their shares of `available`, and the target holds for them too.
     """
     requests = [index for index, group in enumerate(groups) if is_request(group)]
     if len(groups) < 2:
@@ -87,35 +126,45 @@ def plan(
     cap = max(SUMMARY_FLOOR, min(int(available * SUMMARY_SHARE), target // 2))
     room = target - cap - NOTE_TOKENS
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
-    words, most_words = OwnWords(count), int(available * OWN_WORDS_SHARE)
-    most_pins = int(available * PINS_SHARE) if pins_room is None else pins_room
-    old = words.newest(earlier, most_words)
+    words = OwnWords(count)
+    beyond = beyond or Room(int(available * OWN_WORDS_SHARE), int(available * PINS_SHARE), target)
+    old = words.newest(earlier, beyond.words)
     said = [words.cost(group[0].message.content) if is_request(group) else 0 for group in groups]
     if old:
         said[0] += sum(words.cost(text) for _, text in old)
     pinned = _pinned(groups, pins, count)
     left = room - int(available * ATTACHED_SHARE)
     first = _first_kept(
-        list(map(size, groups)), (said, most_words), (pinned, most_pins), requests, current, left, available
+        list(map(size, groups)), (said, beyond.words), (pinned, beyond.pins), requests, current, left, available
     )
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
     if not any(group[0].form is not Form.MARKER for group in gone):
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
-    spare = room - sum(slot.tokens for slot in kept)
+    stays = sum(slot.tokens for slot in kept)
+    spare = room - stays
+    free = max(spare, beyond.most - cap - NOTE_TOKENS - stays)
     most = sum(map(size, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR:
         return None
-    stay, crowded = _chosen_pins(_hidden(pins, kept), max(0, min(most_pins, spare, most - SUMMARY_FLOOR)), count)
+    stay, crowded = _chosen_pins(_hidden(pins, kept), max(0, min(beyond.pins, free, most - SUMMARY_FLOOR)), count)
     taken = sum(cost(pin, count) for pin in stay)
     quoted = {pin.entry for pin in stay}
     spoken = [(group[0].entry, group[0].message.content) for group in gone if is_request(group)]
-    said_before = sorted((one for one in [*old, *spoken] if one[0] not in quoted), reverse=True)
-    own = words.chosen(said_before, max(0, min(most_words, spare - taken, most - taken - SUMMARY_FLOOR)))
-    taken += sum(map(words.cost, own))
+    candidates = tuple(one for one in [*old, *spoken] if one[0] not in quoted)
+    words_room = max(0, min(beyond.words, free - taken, most - taken - SUMMARY_FLOOR))
+    own = words.chosen(candidates, words_room)
+    taken += sum(words.cost(quote.text) for quote in own)
     cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - taken)
-    return Plan(gone, kept, own, cap, sum(map(size, groups)), stay, crowded, max(0, spare - taken))
+    return Plan(
+        gone, kept, own, cap, sum(map(size, groups)), stay, crowded, max(0, spare - taken), candidates, words_room
+    )
+
+
+def quoting(chosen: Plan, entries: Collection[int], count: Callable[[str], int]) -> Plan:
+    """The same plan, with what the person said in `entries` quoted before anything else."""
+    return replace(chosen, quotes=OwnWords(count).chosen(chosen.said, chosen.words_room, entries))
 
 
 def _first_kept(

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
-from nexus_cli.context import contributors
 from nexus_cli.context.section import Phase
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
@@ -25,8 +24,16 @@ MOST_BYTES = 64 * 1024
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(md|txt)")
 WIDENING = ("contributors", "overrides")
 """Keys with which a project could leave out or replace what the person or nexus tells the model."""
-KEPT = ("constraint", "persona", "contract", "identity", "preferences", "instructions", "environment", "notices")
-"""Phases and contributors that a project may not make smaller."""
+KEPT_PHASES = ("constraint", "persona", "event")
+KEPT = (
+    *KEPT_PHASES, "contract", "identity", "preferences", "instructions", "environment", "user_memory", "clock",
+    "notices", "session_start", "trigger",
+)  # fmt: skip
+"""Phases, and the contributors in them, that a project may not make smaller."""
+LEAST_BUDGET = 8_192
+"""Tokens of the static sections that a project leaves at least: what is `KEPT` has room in them."""
+LARGEST = 100
+"""Of the factors of a score."""
 
 
 def read(text: str, where: str, beside: Beside) -> dict[str, Any]:
@@ -52,7 +59,8 @@ def read(text: str, where: str, beside: Beside) -> dict[str, Any]:
 
 
 def read_project(text: str, where: str) -> dict[str, Any]:
-    """The same of a project's recipe, which can only tighten: it replaces no text and leaves none of `KEPT` out."""
+    """The same of a project's recipe, which can only tighten: it replaces no text, takes no room from what is `KEPT`,
+    and puts nothing before it."""
     table = _toml(text, where)
     _only(where, "", table, KEYS)
     for key in WIDENING:
@@ -60,8 +68,15 @@ def read_project(text: str, where: str) -> dict[str, Any]:
             raise NexusError("config", where, f"a project's recipe cannot set {key}", "Take it out")
     made = read(text, where, lambda name: None)
     for key, factor in made["multipliers"].items():
-        if key.partition(".")[0] in KEPT and factor < 1:
-            raise NexusError("config", where, f"a project's recipe cannot lower multipliers.{key}", "Take it out")
+        kept = key.partition(".")[0] in KEPT
+        if factor < 1 if kept else factor > 1:
+            verb = "lower" if kept else "raise"
+            why = f"a project's recipe cannot {verb} multipliers.{one_line(key)}"
+            raise NexusError("config", where, why, "Take it out")
+    budget = made["section_budget"]
+    if budget is not None and budget < LEAST_BUDGET:
+        why = f"a project's recipe cannot set section_budget below {LEAST_BUDGET}"
+        raise NexusError("config", where, why, "Give more, or take it out")
     return made
 
 
@@ -76,23 +91,30 @@ def _contributors(where: str, chosen: Any) -> tuple[str, ...] | None:
     if chosen is None:
         return None
     _expect(where, "contributors", _words(chosen), "a list of names")
-    _only(where, "contributors: ", chosen, contributors.names())
+    _only(where, "contributors: ", chosen, _known())
     return tuple(chosen)
 
 
+def _known() -> Collection[str]:
+    """The names of all contributors."""
+    from nexus_cli.context import contributors  # noqa: PLC0415  (a recipe that names none does not pay for them)
+
+    return contributors.names()
+
+
 def _multipliers(where: str, table: Mapping[str, Any]) -> dict[str, float]:
-    known = [*(phase.label for phase in Phase), *contributors.names()]
     flat = _flat(table)
+    known = [*(phase.label for phase in Phase), *_known()] if flat else []
     _only(where, "multipliers.", [key.partition(".")[0] for key in flat], known)
     for key, value in flat.items():
-        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
-        _expect(where, f"multipliers.{key}", good, "a number from 0")
+        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
+        _expect(where, f"multipliers.{key}", good, f"a number from 0 to {LARGEST}")
     return {key: float(value) for key, value in flat.items()}
 
 
 def _overrides(where: str, table: Mapping[str, Any], beside: Beside) -> dict[str, str]:
     flat = _flat(table, "file")
-    _only(where, "overrides.", [key.partition(".")[0] for key in flat], contributors.names())
+    _only(where, "overrides.", [key.partition(".")[0] for key in flat], _known() if flat else ())
     return {key: _text(where, f"overrides.{key}", value, beside) for key, value in flat.items()}
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nexus_cli.context.decode import read_text
+from nexus_cli.context.decode import Decoded, decode_head, read_text
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places, project
-from nexus_cli.core.trust import FOLDER, trusted
+from nexus_cli.core.trust import FOLDER, configuration, state, trusted
 
 FILE = "SKILL.md"
 LIMIT = 1024 * 1024
@@ -38,7 +38,9 @@ class Skill:
     description: str
     """One line: the front matter's, else the first paragraph of the guide; may be ""."""
     path: str
-    """Its SKILL.md."""
+    """Its SKILL.md, as it can be shown."""
+    source: Path | bytes = field(repr=False)
+    """The file itself; of a project what was in it when trust in the project was judged."""
     origin: str = "personal"
     """`personal` or `project`."""
     shadowed: bool = False
@@ -51,9 +53,8 @@ def skills(cwd: Path) -> tuple[Skill, ...]:
     """The skills that count in `cwd`, by name, the personal one of two first. Raises nothing."""
     root = project(cwd)
     found = [*_in(places().config / "skills", "personal")]
-    folder = root / FOLDER / "skills"
-    if os.path.isdir(folder) and trusted(root):
-        found += _in(folder, "project")
+    if os.path.isdir(root / FOLDER / "skills"):
+        found += _in_project(root)
     listed: list[Skill] = []
     names: set[str] = set()
     for skill in sorted(found, key=lambda one: (one.name.casefold(), one.origin != "personal", one.path)):
@@ -74,9 +75,9 @@ def untrusted(cwd: Path) -> int:
 
 def guide(skill: Skill) -> str:
     """The guide as it stands in the file, without front matter. `NexusError("config", ...)` where it cannot be read."""
-    found = read_text(Path(skill.path), LIMIT)
+    found = _read(skill.source, skill.path, LIMIT)
     if found is None:
-        raise NexusError("config", one_line(skill.path), "is not there any more", "`nexus skill list` shows what is")
+        raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")
     return _parted(found.text)[1].strip("\n")
 
 
@@ -93,16 +94,33 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 def _in(folder: Path, origin: str) -> Iterator[Skill]:
     for place in _folders(folder):
-        path = place / FILE
-        name, where = _name(place.name), one_line(str(path))
-        try:
-            found = read_text(path, HEAD)
-        except NexusError as error:
-            yield Skill(name, "", where, origin, problem=one_line(error.why))
-            continue
-        front, body = _parted(found.text if found else "")
-        said = front.get("description") or _paragraph(body)
-        yield Skill(_name(front.get("name", "")) or name, _shown(said), where, origin)
+        yield _made(place.name, place / FILE, one_line(str(place / FILE)), origin)
+
+
+def _in_project(root: Path) -> Iterator[Skill]:
+    """Those of a trusted project, from the bytes that were judged: nothing is read a second time."""
+    found = configuration(root)
+    if state(root, found) != "trusted":
+        return
+    parts = ((name.split("/"), data) for name, data in found.files.items())
+    own = [(at[1], data) for at, data in parts if len(at) == 3 and (at[0], at[2]) == ("skills", FILE)]
+    for name, data in [one for one in own if not one[0].startswith(".")][:MOST]:
+        yield _made(name, data, one_line(str(root / FOLDER / "skills" / name / FILE)), "project")
+
+
+def _made(folder: str, source: Path | bytes, where: str, origin: str) -> Skill:
+    name = _name(folder)
+    try:
+        found = _read(source, where, HEAD)
+    except NexusError as error:
+        return Skill(name, "", where, source, origin, problem=one_line(error.why))
+    front, body = _parted(found.text if found else "")
+    said = front.get("description") or _paragraph(body)
+    return Skill(_name(front.get("name", "")) or name, _shown(said), where, source, origin)
+
+
+def _read(source: Path | bytes, where: str, limit: int) -> Decoded | None:
+    return decode_head(source, where, limit) if isinstance(source, bytes) else read_text(source, limit)
 
 
 def _name(text: str) -> str:

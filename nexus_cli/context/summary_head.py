@@ -31,6 +31,8 @@ class Additions:
     """What was read again from its source."""
     left_out: Sequence[tuple[str, str]] = ()
     """Pins that had no room, by their id, each with the drop that it can be read in."""
+    recalls: bool = True
+    """Whether the model can read drops: where it cannot, no way back is named to it."""
 
 
 def below(summary: str, chosen: Plan, more: Additions, known: Collection[str]) -> str:
@@ -42,7 +44,7 @@ def below(summary: str, chosen: Plan, more: Additions, known: Collection[str]) -
     if chosen.pins:
         parts.append("\n".join([PINNED, *(pin.shown for pin in chosen.pins)]))
     if more.left_out:
-        ways = ", ".join(f'{name}: recall("{drop}")' for name, drop in more.left_out)
+        ways = ", ".join(f'{name}: recall("{drop}")' if more.recalls else name for name, drop in more.left_out)
         parts.append(f"[Pinned too, and left out here for room: {ways}]")
     if more.attached:
         parts.append(more.attached)
@@ -59,12 +61,12 @@ def head(
     more: Additions = Additions(),
 ) -> tuple[Slot, ...]:
     """The new head: one summary message, then what is kept."""
-    first, last = chosen.entries
-    notes = f'[Messages {first} to {last} are summed up here; read them as they were with recall("{drop_id}").]'
+    notes = f"[Messages {chosen.named} are summed up here"
+    notes += f'; read them as they were with recall("{drop_id}").]' if more.recalls else ".]"
     if chosen.own_words:
         words = "\n\n".join(map(quoted, chosen.own_words))
         notes += f"\n\nWhat the person said in them, word for word:\n{words}"
     known = {name for group in chosen.gone for slot in group for name in named_drops(slot.message.content)}
     message = create_summary_message(below(summary, chosen, more, known), clock, notes)
-    slot = Slot(last, Form.SUMMARY, message)
+    slot = Slot(chosen.entries[1], Form.SUMMARY, message)
     return (replace(slot, tokens=measure(message, "")), *chosen.kept)

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import threading
 from abc import ABC, abstractmethod
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Mapping
@@ -56,6 +57,8 @@ _O200K = (
 PATTERNS: Mapping[str, str] = {"cl100k": _CL100K, "o200k": _O200K, "p50k": _GPT2}
 """How each family of tables splits a text before it joins bytes to tokens."""
 
+_LOADING = threading.Lock()
+"""One thread loads a table, the others wait for it: to count otherwise meanwhile would be remembered."""
 _WORD = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]|\n+| {2,}")
 
 
@@ -131,8 +134,9 @@ class TiktokenCounter(_Counting):
 
     def _encoder(self) -> Callable[[str], list[int]] | None:
         if not self._tried:
-            self._tried = True
-            self._encode = _load(self.encoding_name)
+            with _LOADING:
+                self._encode = self._encode if self._tried else _load(self.encoding_name)
+                self._tried = True
         return self._encode
 
     def _piece(self, encode: Callable[[str], list[int]], text: str) -> int:

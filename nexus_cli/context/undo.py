@@ -16,8 +16,8 @@ COMPACTED = ("compaction", "overflow")
 UNDO = "undo"
 
 
-def replaced(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
-    """The epoch that the newest compaction in force replaced; None where there is none.
+def in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
+    """The epoch that the newest compaction in force began; None where there is none.
 
     `find` gives an epoch by its id. Every undo takes back the newest compaction before it that was not taken back yet.
     """
@@ -27,10 +27,16 @@ def replaced(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
             undone += 1
         elif epoch.cause in COMPACTED:
             if not undone:
-                return find(epoch.parent)
+                return epoch
             undone -= 1
         epoch = find(epoch.parent)
     return None
+
+
+def replaced(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
+    """The epoch that the newest compaction in force replaced; None where there is none."""
+    made = in_force(epoch, find)
+    return None if made is None or made.parent is None else find(made.parent)
 
 
 def restored(old: Epoch, window: Iterable[Slot], since: Sequence[Entry]) -> tuple[Slot, ...]:

@@ -57,5 +57,9 @@ class TokenBudget:
     @property
     def pressure(self) -> str:
         """`normal`, `high` from 60 %, `critical` from 80 %."""
-        share = self.used.total / max(1, self.available)
+        return self.pressure_beyond(0)
+
+    def pressure_beyond(self, found: int) -> str:
+        """The same of what is used beyond `found` tokens, in the room that these leave."""
+        share = (self.used.total - found) / max(1, self.available - found)
         return "critical" if share >= CRITICAL_PRESSURE else "high" if share >= HIGH_PRESSURE else "normal"

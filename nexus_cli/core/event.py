@@ -157,6 +157,8 @@ class CompactionDone:
     fidelity: Mapping[str, Any] | None = None
     """What became of the commitments in the part that went: `total`, `retained`, `recallable`, `missing`, `added`,
     `score`; None where none was accepted."""
+    cut: bool = False
+    """It was not accepted, and older messages have to be cut off instead: the window does not fit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,6 @@ class Footprint:
     """Counts over entries that are not in the window."""
 
     turns: int = 0
-    """Messages of the person, those during a turn included."""
+    """Messages of the person, those given to a running turn included."""
     calls: Mapping[str, int] = field(default_factory=dict)
     """Results of tools by the name of the tool, the most frequent first."""

@@ -13,8 +13,8 @@ from typing import Any
 LEVELS = ("read", "edit", "all")
 """What runs without asking, from the least to the most."""
 MODES = ("single_action", "react_loop", "plan_execute")
-"""How a run may act, from the least to the most: one call and then the answer; calls as one leads to the next; also
-along a plan of its own. The upper two differ for runs that work off a plan."""
+"""How a run may act, from the least to the most: one step of calls and then the answer; calls as one step leads to the
+next; also along a plan of its own. The upper two differ for runs that work off a plan."""
 CATEGORIES = ("none", "read", "edit", "run")
 """What a tool does to the world, see `nexus_cli.core.tool.Effect`."""
 
@@ -44,7 +44,7 @@ class Limits:
     confirm: bool | None = None
     """True: a call that edits or runs is asked for also where `allow` covers it."""
     multi_tool: bool | None = None
-    """False: one call in a turn, as in `single_action`."""
+    """False: one step of calls in a turn, as in `single_action` (seed D: no loop of tools)."""
     sub_agents: bool | None = None
     """False: nothing is delegated to workers."""
     terminal_ends: bool | None = None
@@ -59,7 +59,7 @@ class Limits:
 
     @property
     def one_call(self) -> bool:
-        """Whether a turn may run one call only."""
+        """Whether a turn may run the calls of one step only; those that are asked for together are one action."""
         return self.mode == "single_action" or self.multi_tool is False
 
 

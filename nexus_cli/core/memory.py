@@ -62,6 +62,10 @@ class Fact:
     """Folder of the project; "" in the slots that hold everywhere."""
     deleted: bool = False
     """The session that it comes from is no longer there."""
+    accepted: str = ""
+    """When the person accepted it, ISO 8601, UTC; "" while they have not, or where they stated it themselves."""
+    replaces: tuple[str, ...] = ()
+    """Of a proposal: ids of the facts that are forgotten as soon as it is accepted."""
 
     @property
     def source(self) -> str:
@@ -101,12 +105,13 @@ class Facts(Protocol):
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
         """Store a fact. It is kept at once where `quote` stands verbatim in an entry of the person in this session and
         carries the fact; else it is a proposal. The same text in the same slot again gives the fact that is there.
-        `ValueError` for a text that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored."""
+        `ValueError` for a text that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored, also
+        in a session that saves nothing."""
         ...
 
     def forget(self, fact_id: str) -> Fact | None:
-        """Take back a proposal or a fact of the agent slot; None when there is none of this id here. `ValueError` for
-        what the person stated or accepted: that is theirs to forget."""
+        """Take back a proposal; None when there is none of this id here. `ValueError` for what the person stated or
+        accepted: that is theirs to forget."""
         ...
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
@@ -117,4 +122,15 @@ class Facts(Protocol):
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
         """The kept facts of one slot that matter for what the person just said, the best first; none when nothing fits.
         Never raises."""
+        ...
+
+
+@runtime_checkable
+class Merging(Protocol):
+    """Puts facts in order; only where that is what a run is for."""
+
+    def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
+        """A proposal that takes the place of several facts of one slot: at once where all of them were proposals, else
+        when the person accepts it, until when they stay. `ValueError` for a text that is none, `NexusError("usage",
+        ...)` for facts that are unknown here or of different slots."""
         ...

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from nexus_cli.core.part import Part as Part
+from nexus_cli.core.part import sound as sound
+
 
 class Role(StrEnum):
     """Who speaks, in the words of Chat Completions."""
@@ -20,15 +23,6 @@ class Role(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
-
-
-def sound(text: str) -> str:
-    """`text` with every lone surrogate replaced by U+FFFD, so that it can be stored and sent as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def _sound_value(value: Any) -> Any:
@@ -92,15 +86,6 @@ class ToolResult:
         if self.error and self.output:
             return f"{self.output}\n{self.error}"
         return self.error or self.output
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """An attached image."""
-
-    media_type: str
-    data: bytes
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,13 @@ from nexus_cli.core.settings import Loaded, build, check, consistent, load_setti
 FOLDER, FILE = ".nexus", "config.toml"
 NESTED = ("compact", "limits", "truncation")
 """The tables of which a project may set something."""
+WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
+"""What can contradict each other."""
 NOT_FOR_PROJECTS = frozenset({"compact.model"})
 """Of these tables, what names a model."""
 MOST_BYTES = 64 * 1024
+TOLD = 3
+"""Problems that are told one by one."""
 HINT = "`nexus trust` shows it"
 
 
@@ -35,6 +40,8 @@ class Said:
     """Checked values by dotted key: what a project may set at all."""
     refused: tuple[str, ...] = ()
     """Keys and tables that have no effect."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with others, which have none either; at most `TOLD`, then how many more there are."""
 
 
 def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> Loaded:
@@ -74,19 +81,46 @@ def read_project(data: bytes, where: str) -> Said:
         raise NexusError("config", where, f"it is not valid TOML: {error}", "Correct it") from None
     values: dict[str, Scalar] = {}
     refused: list[str] = []
+    problems: list[str] = []
+    more = 0
     for key, value in _keys(table):
-        if key not in RULES and key not in TABLES:
-            raise unknown_key(_shown(key), where)
-        if key == "allow" or (key.partition(".")[0] in NESTED and key in RULES and key not in NOT_FOR_PROJECTS):
-            values[key] = check(key, value, where)
-        else:
-            refused.append(key)
-    return Said(values, tuple(refused))
+        try:
+            if key not in RULES and key not in TABLES:
+                if len(problems) < TOLD:
+                    raise unknown_key(_shown(key), where)
+                more += 1
+            elif key == "allow" or (key.partition(".")[0] in NESTED and key in RULES and key not in NOT_FOR_PROJECTS):
+                values[key] = check(key, value, where)
+            else:
+                refused.append(key)
+        except NexusError as error:
+            more += len(problems) >= TOLD
+            problems += [error.why] * (len(problems) < TOLD)
+    return Said(values, tuple(refused), (*problems, *([f"{more} more like these"] if more else ())))
+
+
+def fitting(loaded: Loaded, said: Said) -> Said:
+    """`said` without what contradicts the person's settings or itself: as much of it stays as fits together, and the
+    rest is among the problems."""
+    window = [key for key in WINDOW if key in said.values]
+    problem = ""
+    for count in range(len(window), -1, -1):
+        for stay in combinations(window, count):
+            values = {key: value for key, value in said.values.items() if key not in window or key in stay}
+            try:
+                consistent(build({**loaded.values, **{key: values[key] for key in stay}}), Path(FILE))
+            except NexusError as error:
+                problem = problem or error.why
+                continue
+            left = ", ".join(key for key in window if key not in stay)
+            told = (*said.problems, f"{left} cannot be set: {problem}") if left else said.problems
+            return replace(said, values=values, problems=told)
+    return replace(said, values={key: value for key, value in said.values.items() if key not in window})
 
 
 def tightened(loaded: Loaded, said: Said, origin: str) -> Loaded:
     """`loaded` under what a project says; what would widen it, or contradict it, is left out."""
-    values, origins = dict(loaded.values), dict(loaded.origins)
+    said, values, origins = fitting(loaded, said), dict(loaded.values), dict(loaded.origins)
     for key, value in said.values.items():
         met = _meet(key, values.get(key), value)
         if met != values.get(key):
@@ -96,7 +130,7 @@ def tightened(loaded: Loaded, said: Said, origin: str) -> Loaded:
     mine = loaded.settings
     # The person's own limits stay apart from the project's, so that each can be named as what bound a value.
     settings = replace(build(values), allow=mine.allow, limits=mine.limits, project=Limits(**limits))
-    return Loaded(consistent(settings, Path(origin)), origins, values)
+    return Loaded(settings, origins, values)
 
 
 def _with(loaded: Loaded, path: Path, data: bytes | None) -> Loaded:
@@ -104,13 +138,16 @@ def _with(loaded: Loaded, path: Path, data: bytes | None) -> Loaded:
         return loaded
     try:
         said = read_project(data, str(path))
+        said = fitting(loaded, said)
         made = tightened(loaded, said, str(path))
     except NexusError as error:
         return _noting(loaded, f"{error.message}; nothing of this file is in effect")
-    if not said.refused:
+    if not said.refused and not said.problems:
         return made
     names = ", ".join(map(_shown, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
-    return _noting(made, f"{path} cannot set {names}: a project only tightens; the rest is in effect")
+    told = [f"{path} cannot set {names}: a project only tightens"] if names else [f"{path} is not all in effect"]
+    rest = "the rest is in effect" if said.values else "nothing of this file is in effect"
+    return _noting(made, "; ".join((*told, *said.problems, rest)))
 
 
 def _noting(loaded: Loaded, notice: str) -> Loaded:

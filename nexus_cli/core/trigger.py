@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.core.message import Part
+from nexus_cli.core.part import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,8 @@ def trusted(project: Path) -> bool:
 def trust(project: Path, found: Configuration | None = None) -> None:
     """Let the configuration of `project` take effect, as it is now or as it was when it was `found`.
 
-    `NexusError("config", ...)` when there is none, when it can never take effect, or when this cannot be stored.
+    `NexusError("config", ...)` when there is none, or it can never take effect; kind `internal` when this cannot be
+    stored.
     """
     found = found or configuration(project)
     if found.problem:
@@ -108,7 +109,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
 
 
 def revoke(project: Path) -> bool:
-    """Take trust back; False when there was none. `NexusError("config", ...)` when this cannot be stored."""
+    """Take trust back; False when there was none. `NexusError("internal", ...)` when this cannot be stored."""
     key = os.path.realpath(project)
     if key not in _recorded():
         return False
@@ -196,14 +197,22 @@ def _changing() -> Iterator[dict[str, Any]]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             projects = _recorded()
             yield projects
-            draft = path.with_name(f"trust-{os.urandom(8).hex()}.json")
-            text = json.dumps({"version": 1, "projects": projects}, indent=1) + "\n"
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, path)
+            _replace(path, json.dumps({"version": 1, "projects": projects}, indent=1) + "\n")
         finally:
             os.close(lock)
     except OSError as error:
-        raise NexusError("config", str(path), f"cannot be written ({error.strerror})", "Check its folder") from error
+        raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", "Check its folder") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put `text` in the place of the file in one step; `OSError` where it fails, with nothing left behind."""
+    draft = path.with_name(f"trust-{os.urandom(8).hex()}.json")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,4 +1,5 @@
-"""The words of a text as memory compares them: plain forms without endings, and how far a text matters for another.
+"""The words of a text as memory compares them: which of a message are the person's own, plain forms without endings,
+and how far a text matters for another.
 
 No dictionary and no model: the same words at every time and in every build. Where texts are kept and searched is the
 ledger's; whose words prove a fact is `nexus_cli.session.evidence`.
@@ -12,6 +13,12 @@ from collections.abc import Iterator
 
 LONGEST = 20_000
 """Characters of a text that are looked at."""
+OWN_WORDS = 4_000
+"""Characters: a longer message holds more than the person's own words (a log, a page), so nothing rests on it."""
+
+_BLOCK = re.compile(r"^[^\S\n]*<(?:stdin|file|folder|shell|recalled)\b", re.MULTILINE)
+_TAG = 64
+"""Characters beyond the own words in which the block after them may begin."""
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Scripts that put no space between words: here pairs of characters count as words."""
@@ -44,6 +51,14 @@ _COMMON = (
 COMMON_WEIGHT = 0.34
 SHORT = 40
 """Words up to which what is said is a plain request; what has more shares single words with nearly everything."""
+
+
+def own_words(message: str) -> str:
+    """What the person said themselves in a message: the words before the first attached block; "" for a long one."""
+    head = message[: OWN_WORDS + _TAG]
+    block = _BLOCK.search(head)
+    own = head[: block.start()] if block else head
+    return own if len(own) <= OWN_WORDS else ""
 
 
 def words(text: str) -> list[str]:

@@ -14,13 +14,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.message import sound
 from nexus_cli.core.words import Topic, terms
-from nexus_cli.ledger import fact_index
+from nexus_cli.ledger import fact_index, fact_traces
 from nexus_cli.ledger.database import Database
 
 _ID = re.compile(r"m([1-9][0-9]{0,17})")
 _COLUMNS = (
     "'m' || key, slot, text, at, state, actor, session, entry, quote, project,"
-    " session <> '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = facts.session)"
+    " session <> '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = facts.session), accepted, replaces"
 )
 _SCANNED = 5_000
 """Facts that are looked at, the newest first, where there is no index."""
@@ -31,6 +31,8 @@ class FactTable:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._elsewhere: frozenset[str] = frozenset()
+        """Sessions that lent facts name, and that are in the ledger that these come from."""
 
     def add(
         self, slot: MemorySlot, text: str, *, state: FactState, at: str, actor: str, project: str = "",
@@ -50,8 +52,8 @@ class FactTable:
                 key = there
                 if state is FactState.KEPT:
                     self._db.run(
-                        "UPDATE facts SET state = ?, changed = ?, actor = ?, session = ?, entry = ?, quote = ?"
-                        " WHERE key = ? AND state = ?",
+                        "UPDATE facts SET state = ?, changed = ?, actor = ?, session = ?, entry = ?, quote = ?,"
+                        " replaces = '' WHERE key = ? AND state = ?",
                         state, at, actor, session, entry, sound(quote), key, FactState.PROPOSED,
                     )  # fmt: skip
         return self.known(f"m{key}")
@@ -84,12 +86,20 @@ class FactTable:
         return sorted((fact for fact in found if scores[fact.id]), key=lambda fact: -scores[fact.id])
 
     def accept(self, fact_id: str, at: str) -> Fact | None:
-        """Keep a proposal; a fact that is kept already stays so. None when there is none of this id."""
+        """Keep a proposal and forget what it replaces; a fact that is kept already stays so. None when there is none of
+        this id."""
         fact = self.find(fact_id)
         if fact is None or fact.state is FactState.KEPT:
             return fact
+        old = [there for there in map(self.find, fact.replaces) if there is not None and there.id != fact.id]
         with self._db.write():
-            self._db.run("UPDATE facts SET state = 'kept', changed = ? WHERE key = ?", at, _key(fact.id))
+            self._db.run(
+                "UPDATE facts SET state = 'kept', changed = ?, accepted = ?, replaces = '' WHERE key = ?",
+                at, at, _key(fact.id),
+            )  # fmt: skip
+            self._blank(old, at)
+        if old:
+            self._db.shrink()
         return self.find(fact_id)
 
     def forget(self, fact_id: str, at: str) -> Fact | None:
@@ -101,11 +111,16 @@ class FactTable:
             self._db.shrink()
         return fact
 
-    def merge(self, fact_ids: Sequence[str], text: str, at: str) -> Fact:
-        """Put one fact in the place of several of one slot, which are forgotten; kept where all of them were.
+    def told_in(self, fact: Fact) -> list[str]:
+        """Ids of the sessions in which `fact` can still be read, also once it is forgotten."""
+        return fact_traces.told_in(self._db, fact)
 
-        Whether the new text may stand for the old ones is the caller's to know. `NexusError("usage", ...)` for an
-        unknown id and for facts of different slots or projects, `ValueError` for a text that is none.
+    def merge(self, fact_ids: Sequence[str], text: str, at: str) -> Fact:
+        """Propose one fact in the place of several of one slot. What is kept stays until the proposal is accepted;
+        proposals alone give way at once.
+
+        `NexusError("usage", ...)` for an unknown id and for facts of different slots or projects, `ValueError` for a
+        text that is none.
         """
         text = fact_text(text)
         old = [self.known(fact_id) for fact_id in dict.fromkeys(fact_ids)]
@@ -113,16 +128,35 @@ class FactTable:
             why = "they stand in different slots or projects" if old else "none is named"
             raise NexusError("usage", "facts cannot be merged", why, "Name facts of one slot")
         slot, project = old[0].slot, old[0].project
-        state = FactState.KEPT if all(fact.state is FactState.KEPT for fact in old) else FactState.PROPOSED
+        same = [fact for fact in self.listing(project, (slot,)) if _plain(fact.text) == _plain(text)]
+        there = next((fact for fact in same if fact.state is FactState.PROPOSED), None)
+        rest = [fact for fact in {fact.id: fact for fact in (*old, *same)}.values() if fact != there]
+        names = {name for fact in (*old, *same) for name in fact.replaces}
         with self._db.write():
-            key = self._same(slot, project, text)
-            if key is None:
-                key = self._insert(slot, project, text, state, at, "nexus", "", 0, "")
-            elif state is FactState.KEPT:
-                self._db.run("UPDATE facts SET state = 'kept' WHERE key = ?", key)
-            self._blank([fact for fact in old if _key(fact.id) != key], at)
+            if there is None:
+                key = self._insert(slot, project, text, FactState.PROPOSED, at, "nexus", "", 0, "")
+            else:
+                key = _key(there.id)
+            if any(fact.state is FactState.KEPT for fact in rest):
+                names |= {fact.id for fact in rest}
+                fact_index.renew(self._db)
+            else:
+                self._blank(rest, at)
+            self._db.run("UPDATE facts SET replaces = ? WHERE key = ?", " ".join(sorted(names, key=_key)), key)
         self._db.shrink()
         return self.known(f"m{key}")
+
+    def borrow(self, facts: Sequence[Fact]) -> None:
+        """Take over facts of another ledger (`lending`), with their ids; they must not be here yet."""
+        self._elsewhere |= {fact.session for fact in facts if not fact.deleted}
+        with self._db.write():
+            for fact in facts:
+                self._db.run(
+                    "INSERT INTO facts (key, slot, project, text, state, at, changed, actor, session, entry, quote,"
+                    " accepted, replaces) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    _key(fact.id), str(fact.slot), fact.project, fact.text, str(fact.state), fact.at, fact.at,
+                    fact.actor, fact.session, fact.entry, fact.quote, fact.accepted, " ".join(fact.replaces),
+                )  # fmt: skip
 
     def known(self, fact_id: str) -> Fact:
         """A fact that is kept or proposed; `NexusError("usage", ...)` when there is none of this id."""
@@ -156,7 +190,7 @@ class FactTable:
     def _blank(self, facts: Sequence[Fact], at: str) -> None:
         for fact in facts:
             self._db.run(
-                "UPDATE facts SET state = 'forgotten', changed = ?, text = '', quote = '' WHERE key = ?",
+                "UPDATE facts SET state = 'forgotten', changed = ?, text = '', quote = '', replaces = '' WHERE key = ?",
                 at, _key(fact.id),
             )  # fmt: skip
         fact_index.renew(self._db)
@@ -178,9 +212,12 @@ class FactTable:
     def _rows(self, where: str, *values: Any) -> list[Fact]:
         rows = self._db.all(f"SELECT {_COLUMNS} FROM facts WHERE {where}", *values)
         return [
-            Fact(id_, MemorySlot(slot), text, at, FactState(state), actor, session, entry, quote, project, bool(gone))
-            for id_, slot, text, at, state, actor, session, entry, quote, project, gone in rows
-        ]
+            Fact(
+                id_, MemorySlot(slot), text, at, FactState(state), actor, session, entry, quote, project,
+                bool(gone) and session not in self._elsewhere, accepted, tuple(replaces.split()),
+            )
+            for id_, slot, text, at, state, actor, session, entry, quote, project, gone, accepted, replaces in rows
+        ]  # fmt: skip
 
 
 def _key(fact_id: str) -> int:

@@ -109,9 +109,11 @@ class Ledger:
         """Give it another name; "" takes its name away."""
         sessions.rename(self._db, session, name)
 
-    def touch_session(self, session: str, *, model: str | None = None, at: str | None = None) -> None:
-        """Record its present model, or that it was used."""
-        sessions.touch(self._db, session, model, at)
+    def touch_session(
+        self, session: str, *, model: str | None = None, recipe: str | None = None, at: str | None = None
+    ) -> None:
+        """Record its present model and recipe, or that it was used."""
+        sessions.touch(self._db, session, model, recipe, at)
 
     def delete_session(self, session: str) -> int:
         """Purge what no other session needs; bytes freed. `NexusError("usage", ...)` while another process uses it."""

@@ -109,7 +109,8 @@ _MEMOS = (
     """CREATE TABLE facts (
         key INTEGER PRIMARY KEY AUTOINCREMENT, slot TEXT NOT NULL, project TEXT NOT NULL, text TEXT NOT NULL,
         state TEXT NOT NULL, at TEXT NOT NULL, changed TEXT NOT NULL, actor TEXT NOT NULL, session TEXT NOT NULL,
-        entry INTEGER NOT NULL, quote TEXT NOT NULL
+        entry INTEGER NOT NULL, quote TEXT NOT NULL, accepted TEXT NOT NULL DEFAULT '',
+        replaces TEXT NOT NULL DEFAULT ''
     ) STRICT""",
     "CREATE INDEX facts_slot ON facts (slot, project, state)",
     "ALTER TABLE requests ADD COLUMN cached INTEGER NOT NULL DEFAULT 0",

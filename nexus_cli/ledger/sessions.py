@@ -19,6 +19,8 @@ FIRST_TEXT = 200
 """Characters of the first message that a listing keeps."""
 MAIN = "main"
 """Agent of a session's main lane."""
+SIDE_WORK = ("sleep_consolidate",)
+"""Recipes of work that nexus does in a session of its own, in lanes beside an empty main one."""
 _NEAREST_AMONG = 500
 
 _COLUMNS = (
@@ -90,8 +92,12 @@ def info(db: Database, session: str) -> SessionInfo:
 
 
 def listing(db: Database, folder: str | None, limit: int, *, begun: bool = False) -> list[SessionInfo]:
-    """The newest first; of one folder or of all, and with `begun` only those in which something happened."""
-    where, values = ("WHERE ?", (1,)) if folder is None else ("WHERE folder = ?", (sound(folder),))
+    """The newest first; of one folder or of all, and with `begun` only those in which something happened.
+
+    Among those of a folder there are none of side work, in which nobody speaks.
+    """
+    spoken = f"folder = ? AND NOT (recipe IN ({', '.join(map(repr, SIDE_WORK))}) AND entries=0)"
+    where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (sound(folder),))
     where += " AND entries > 0" * begun
     order = "ORDER BY updated DESC, key DESC LIMIT ?"
     return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
@@ -134,14 +140,14 @@ def rename(db: Database, session: str, name: str) -> None:
         db.run("UPDATE sessions SET name = ? WHERE key = ?", _title(name), key)
 
 
-def touch(db: Database, session: str, model: str | None, at: str | None) -> None:
-    """Record that a session goes on with `model`, or was used at `at`."""
+def touch(db: Database, session: str, model: str | None, recipe: str | None, at: str | None) -> None:
+    """Record that a session goes on with `model`, in `recipe`, or was used at `at`."""
     key = key_of(db, session)
     with db.write():
         db.run(
-            "UPDATE sessions SET model = coalesce(?, model), updated = max(updated, coalesce(?, updated))"
-            " WHERE key = ?",
-            model, at, key,
+            "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe),"
+            " updated = max(updated, coalesce(?, updated)) WHERE key = ?",
+            model, recipe, at, key,
         )  # fmt: skip
 
 

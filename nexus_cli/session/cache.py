@@ -7,6 +7,7 @@ what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
@@ -25,6 +26,8 @@ from nexus_cli.session.sent import Sent
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
+MOST_EPOCHS = 4
+"""So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,14 @@ class Outlook:
     tokens: int
     """What the provider's cache should hold of it."""
     shared: int
-    """Tokens of its beginning that the request before it had too."""
+    """Tokens of its beginning that an earlier request had too: the one before it, or one under a former epoch."""
     messages: int
     """How many messages on the wire those are, where a new epoch began; else 0."""
     age: float | None
     """Seconds since that beginning was used last, None where the clock does not tell."""
     at: datetime
+    fresh: int = 0
+    """Our count of what no request before it held, where a new epoch began; else 0."""
 
 
 def outlook(engine: Engine) -> Outlook:
@@ -47,9 +52,29 @@ def outlook(engine: Engine) -> Outlook:
     sent, lane, now = engine.sent, engine.lane, engine.clock()
     if sent is None:
         return Outlook(0, 0, 0, None, now)
-    seconds = age(engine.uses.get(sent.epoch.id), now)
-    shared, messages = (sent.tokens, 0) if sent.epoch is lane.epoch else sent.shares(lane.epoch, lane.slots)
-    return Outlook(expected(_life(engine), shared, seconds), shared, messages, seconds, now)
+    if sent.epoch is lane.epoch:
+        seconds = age(engine.uses.get(sent.epoch.id), now)
+        return Outlook(expected(_life(engine), sent.tokens, seconds), sent.tokens, 0, seconds, now)
+    fresh = sum(slot.tokens for slot in lane.slots if slot.entry > sent.last)
+    made = []
+    for one in _candidates(engine):
+        seconds = age(engine.uses.get(one.epoch.id), now)
+        shared, messages = one.shares(lane.epoch, lane.slots)
+        made.append(Outlook(expected(_life(engine), shared, seconds), shared, messages, seconds, now, fresh))
+    return max(made, key=lambda one: one.tokens)
+
+
+def _candidates(engine: Engine) -> Iterator[Sent]:
+    """The request before, then the newest ones under former epochs: any of them may still be in the cache."""
+    if engine.sent is not None:
+        yield engine.sent
+        yield from (one for one in reversed(engine.earlier.values()) if one.epoch is not engine.sent.epoch)
+
+
+def ahead(engine: Engine) -> dict[str, int]:
+    """Tokens of the next request as the window stands now, and how many of them a cache should hold."""
+    tokens = engine.meter.estimate(engine.lane.counted)
+    return {"tokens": tokens, "cached": min(tokens, outlook(engine).tokens)}
 
 
 def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
@@ -58,7 +83,8 @@ def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
     if sent is None or not usage.input:
         return made
     proven = sent.cached or _cached(usage)
-    facts = Facts(sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=proven)
+    fresh = round(ahead.fresh * usage.input / max(1, engine.lane.counted))
+    facts = Facts(sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=proven, fresh=fresh)
     verdict = judge(_life(engine), facts)
     if verdict.missed and sent.epoch is not engine.lane.epoch:
         found, source = _difference(engine, sent)
@@ -78,6 +104,10 @@ def remember(engine: Engine, ahead: Outlook, usage: Usage) -> None:
         engine.cold += max(0, usage.input - usage.cache_read)
         cached = _cached(usage) or (engine.sent is not None and engine.sent.cached)
         engine.sent = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached)
+        engine.earlier.pop(lane.epoch.id, None)
+        engine.earlier[lane.epoch.id] = engine.sent
+        while len(engine.earlier) > MOST_EPOCHS:
+            del engine.earlier[next(iter(engine.earlier))]
 
 
 def _cached(usage: Usage) -> bool:
@@ -106,8 +136,13 @@ def warm(engine: Engine) -> bool:
 
 def _kept(engine: Engine) -> bool:
     """Whether what the lane sent last may still be in a cache, for whichever model; also where nobody knows."""
-    sent, life = engine.sent, _life(engine)
-    if sent is None or life is None:
+    return engine.sent is None or _still(engine, engine.sent)
+
+
+def _still(engine: Engine, sent: Sent) -> bool:
+    """Whether a request may still be in a cache."""
+    life = _life(engine)
+    if life is None:
         return True
     if sent.tokens < life.minimum:
         return False
@@ -123,10 +158,11 @@ def record_rewrite(engine: Engine, cause: str, before: int, after: int) -> Rewri
     """
     lane = engine.lane
     still_warm = _kept(engine) if cause == "model" else warm(engine)
-    shared = engine.sent.shares(lane.epoch, lane.slots)[0] if engine.sent and still_warm else 0
+    held = (one for one in _candidates(engine) if _still(engine, one)) if still_warm else ()
+    shared = max((one.shares(lane.epoch, lane.slots)[0] for one in held), default=0)
     fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
     cold = max(0, engine.meter.estimate(after - fresh) - shared) if still_warm else 0
-    saved = max(0, before - after)
+    saved = max(0, engine.meter.estimate(before) - engine.meter.estimate(after))
     info = engine.model.info.priced(engine.meter.estimate(after))
     priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
     figures = {name: value for name, value in asdict(priced).items() if name != "worth"}

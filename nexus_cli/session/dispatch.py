@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Drop, Kind
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.admit import fitted, kept
@@ -35,6 +35,8 @@ PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 NO_OUTPUT = "(no output)"
+WHAT = 80
+"""Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
 """From so many calls in a row on that could not run the model is told so."""
 
@@ -67,10 +69,15 @@ class Dispatcher:
     approver: Approver | None = None
     services: Mapping[type, Any] = field(default_factory=dict)
     config_dirs: tuple[Path, ...] = ()
+    ceiling: str | None = None
+    """The most that `--allow` can reach here: what the recipe says; None: everything."""
     signals: bool = False
     """Pressure, errors and the kind of event bind the limits, instead of only being told."""
+    found: int = 0
+    """Tokens that a side run found in its window when it began, see `Powers.of`."""
     denied: list[dict[str, str]] = field(default_factory=list)
-    """Refused calls of this turn, as interface.md section 6 wants them."""
+    """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, and `allow`,
+    the level at which the call would have run ("": at none)."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
@@ -97,8 +104,9 @@ class Dispatcher:
     def powers(self, engine: Engine) -> Powers:
         """What the limits in force allow the next step of `engine`'s lane, and why."""
         return Powers.of(
-            engine, self.limits, self.errors, self.registry.get, self.starts.was_started, binding=self.signals
-        )
+            engine, self.limits, self.errors, self.registry.get, self.starts.was_started, binding=self.signals,
+            found=self.found,
+        )  # fmt: skip
 
     def _limit(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Settle what the limits say of `calls` before any of them runs."""
@@ -217,7 +225,7 @@ class Dispatcher:
             return None
         if self.approver is None:
             why = f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})"
-            return self._refuse(call, tool, why)
+            return self._refuse(call, tool, why, "" if self._confirm else self._needed(tool, checked))
         what = f"{tool.name} {self._subject(tool, call)}"
         detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
         question = Question(call, what, verdict.why, detail, _covered(scope))
@@ -235,8 +243,16 @@ class Dispatcher:
             case Defer():
                 raise Deferred
 
-    def _refuse(self, call: ToolCall, tool: Tool, why: str) -> ToolResult:
-        self.denied.append({"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why})
+    def _needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
+        """The level of `--allow` at which this call would run; "" where none of those in reach does."""
+        reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
+        where: dict[str, Any] = {"cwd": self.cwd, "project": self.project, "config_dirs": self.config_dirs}
+        found = (level for level in reach if isinstance(decide(tool, checked, allow=level, **where), Granted))
+        return next(found, "")
+
+    def _refuse(self, call: ToolCall, tool: Tool, why: str, allow: str = "") -> ToolResult:
+        subject = self._subject(tool, call)
+        self.denied.append({"id": call.id, "tool": call.name, "subject": subject, "why": why, "allow": allow})
         return ToolResult(error=why, denied=True, ran=False)
 
     async def _record(self, engine: Engine, call: ToolCall, result: ToolResult, seconds: float) -> None:
@@ -254,7 +270,7 @@ class Dispatcher:
         if drop_id and not result.cites:
             drop = Drop(
                 drop_id,
-                f"tool result of {call.id} ({call.name})",
+                f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip(),
                 clipped.tokens,
                 Cause.OUTPUT_CAP,
                 engine.lane.timeline.now(),

@@ -91,6 +91,8 @@ class Engine:
     """The lane's newest request that reached the provider; a fork begins with that of its parent."""
     cold: int = 0
     """Tokens that the lane's requests sent without finding them in a cache; where it was resumed, about as many."""
+    earlier: dict[int, Sent] = field(default_factory=dict)
+    """The newest requests under the epochs that were used last, by epoch, those of forks among them."""
     uses: dict[int, datetime] = field(default_factory=dict)
     """When each epoch was used last, by this lane or by a fork."""
     files: Callable[[], Sequence[SeenFile]] = tuple

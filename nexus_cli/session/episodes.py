@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode
-from nexus_cli.core.words import Topic
+from nexus_cli.core.words import Topic, own_words
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.evidence import own_words
 
 MOST = 2
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nexus_cli.context.chosen import UNREAD
 from nexus_cli.context.gather import NOTICES, Gatherer, News, system_text
 from nexus_cli.context.lane import Frame
 from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.engine import Engine, Model, Preamble
-
-PLAN = "plan"
-"""Memo of a request that told something: `epoch`, `told` (section to the hash of its whole text), `pool`, `raised` and
-`sections` as in interface.md section 8. Its entry is the newest one that the request held."""
+from nexus_cli.session.memo_kinds import PLAN as PLAN
 
 
 @dataclass
@@ -27,6 +27,8 @@ class Frames:
     tools: Sequence[Mapping[str, Any]]
     system_cost: Callable[[str], int]
     tools_cost: Callable[[Sequence[Mapping[str, Any]]], int]
+    _epoch: int = -1
+    """The epoch of which is known what it told."""
 
     async def frame(self, engine: Engine | None = None) -> Frame:
         """System text and tools as they would be now, in the budget that `engine` has by now."""
@@ -54,8 +56,11 @@ class Frames:
         self._fit(engine)
         if lane.epoch.id != self._epoch:
             # What a head keeps is not told again: a switch of model keeps all of it, a compaction the newest part.
-            await self.resume(engine)
+            self.resume(engine)
         everything = lane.undressed() or self.gatherer.blank
+        if everything and not engine.pending and self.gatherer.kept.arrived:
+            engine.pending = "reload"
+            engine.emit(Notice("what could not be read in time has come: the next request begins anew with it"))
         news = await self.gatherer.news(only="" if everything else NOTICES)
         engine.event = ()
 
@@ -69,17 +74,17 @@ class Frames:
 
         return Preamble(news.text, settle)
 
-    async def resume(self, engine: Engine) -> None:
-        """Learn what the epoch of a lane told already."""
+    def resume(self, engine: Engine) -> None:
+        """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
         lane = engine.lane
         self._epoch = lane.epoch.id
         self.gatherer.learn((slot.preamble for slot in lane.slots), last_told(lane.timeline))
+        rows = json.loads(lane.epoch.sections)
+        self.gatherer.look_again(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
     def _fit(self, engine: Engine | None) -> None:
         if engine is not None and engine.budget.window != self.gatherer.view.window:
             self.gatherer.fit(engine.budget)
-
-    _epoch: int = -1
 
 
 def last_told(timeline: Timeline) -> dict[str, str]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.lane import Frame
@@ -28,9 +28,11 @@ from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import looked_up
+from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
+T = TypeVar("T")
 Both = tuple[Frame, list[dict[str, Any]]]
 """The frame of a first epoch and the described event sections."""
 
@@ -59,23 +61,22 @@ def fresh_epoch(
     services: dict[type, Any] = {Recall: log, Seen: log, TokenCounter: counter, Assembly: None}
     memory = ExitStack()
     facts = services[Facts] = memory.enter_context(looked_up(options.cwd))
-    registry = ToolRegistry(() if options.no_tools else None, services)
+    tools = offered(ToolRegistry(() if options.no_tools else None, services), recipe)
     gathers = gatherer(
         options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=moment,
-        failed=failed, settings=settings, tools=registry.names, facts=facts,
+        failed=failed, settings=settings, tools=lambda: names_of(tools), facts=facts,
     )  # fmt: skip
     rules = rules_for(info.provider, info.name).dumps()
     frames = Frames(
-        gathers, Model(info, _Nobody(), options.effort), rules, registry.get_definitions(), context.system_cost,
-        context.tools_cost,
+        gathers, Model(info, Nobody(), options.effort), rules, tools, context.system_cost, context.tools_cost
     )  # fmt: skip
     with memory:
-        frame, event = _finished(_both(frames, gathers))
+        frame, event = finished(_both(frames, gathers))
     context.lane.reframe(frame)
     return context.lane.epoch, event, log, counter
 
 
-def _finished(work: Coroutine[Any, Any, Both]) -> Both:
+def finished(work: Coroutine[Any, Any, T]) -> T:
     """What `work` gives, also where the loop of this thread already runs."""
     try:
         asyncio.get_running_loop()
@@ -89,7 +90,7 @@ async def _both(frames: Frames, gatherer: Gatherer) -> Both:
     return await frames.frame(), (await gatherer.news()).described()
 
 
-class _Nobody:
+class Nobody:
     """A provider that is never asked."""
 
     def stream(self, request: object) -> Any:

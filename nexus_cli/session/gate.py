@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nexus_cli.context.doubt import doubt
-from nexus_cli.context.fidelity.commitment import Commitment
+from nexus_cli.context.fidelity.commitment import RANK, Commitment
 from nexus_cli.context.fidelity.extract import commitments
 from nexus_cli.context.fidelity.standing import Standing
 from nexus_cli.context.fidelity.verdict import Verdict, added_room, judge
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.plan import Plan
+from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.entry import Entry, Form, Slot
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.said import READ_AT_ONCE
+from nexus_cli.session.way_back import can_recall
 
-READ_AT_ONCE = 500
-"""Entries that are read together."""
+NAMED = 3
+"""So many of the things that a summary would lose are named."""
+SHORT = 60
+"""Characters of one of them."""
 
 
 def gone_entries(lane: Lane, plan: Plan) -> Iterator[Entry]:
@@ -34,41 +39,86 @@ def gone_entries(lane: Lane, plan: Plan) -> Iterator[Entry]:
         yield from (entry for entry in read if entry.id not in kept)
 
 
-async def judged(engine: Engine, plan: Plan, summary: str, shown: str) -> tuple[Verdict, str]:
-    """The verdict on `summary`, and why it is refused, "" where it is not.
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be said of a summary."""
 
-    `shown` is the message that would carry it, with own words, pins and what is attached. Every message that goes can
-    be read back by the drop that this message names: what is not in the window is recallable.
-    """
+    verdict: Verdict
+    why: str
+    """Why it is refused; "" where it is not."""
+    lost: tuple[Commitment, ...] = ()
+    """Where it loses too much: what would stand neither in it nor beside it, what matters most first."""
+
+
+async def to_keep(engine: Engine, plan: Plan) -> tuple[Commitment, ...]:
+    """What was committed to in the messages that go."""
     messages = [(entry.id, entry.message) for entry in gone_entries(engine.lane, plan)]
     # In a thread: a long history takes its time, and the event loop has to hear a Ctrl-C meanwhile.
-    found = await asyncio.to_thread(commitments, messages)
-    window = tuple(engine.lane.slots)
-    return await asyncio.to_thread(_judged, engine, plan, found, window, summary, shown)
+    return await asyncio.to_thread(commitments, messages)
+
+
+async def judged(
+    engine: Engine, plan: Plan, found: Sequence[Commitment], summary: str, shown: str
+) -> Judgement:
+    """The judgement on `summary` by what was `found` in the messages that go.
+
+    `shown` is the message that would carry it, with own words, pins and what is attached. Every message that goes can
+    be read back by the drop that this message names, where the model has the tool for it.
+    """
+    return await asyncio.to_thread(
+        _judged, engine, plan, found, tuple(engine.lane.slots), summary, shown, can_recall(engine)
+    )
 
 
 def _judged(
-    engine: Engine, plan: Plan, found: Sequence[Commitment], window: Sequence[Slot], summary: str, shown: str
-) -> tuple[Verdict, str]:
+    engine: Engine, plan: Plan, found: Sequence[Commitment], window: Sequence[Slot], summary: str, shown: str,
+    recalls: bool,
+) -> Judgement:  # fmt: skip
     count = engine.context.counter.count
     kept = [slot.message for slot in plan.kept]
     room = added_room(count(summary))
-    verdict = judge(found, shown, kept, room=room, count=count, recallable=lambda one: True)
+    verdict = judge(found, shown, kept, room=room, count=count, recallable=lambda one: recalls)
     if not verdict.ok:
         # What was out of the window before cannot be lost by this summary: it stays where it was, behind its drop.
         rest = _held(window, found)
-        again = judge(rest, shown, kept, room=room, count=count, recallable=lambda one: True)
+        again = judge(rest, shown, kept, room=room, count=count, recallable=lambda one: recalls)
         if again.ok and len(rest) < len(found):
-            beyond = len(found) - len(rest)
-            score = again.retained / len(found)
-            verdict = replace(again, total=len(found), recallable=again.recallable + beyond, score=score)
+            verdict = _with_more(again, len(found) - len(rest), recalls)
     told = Standing(summary)
     alone = sum(told.holds(one) for one in found)
     gone = sum(slot.tokens for slot in flatten(plan.gone))
     why = doubt(summary, tokens=count(summary), gone=gone, kept=alone, total=len(found))
-    if not why and not verdict.ok:
-        why = f"of {verdict.total} commitments the summary would keep {verdict.retained}"
-    return verdict, why
+    if why or verdict.ok:
+        return Judgement(verdict, why)
+    there = Standing("\n".join([shown, *verdict.added, *(message.content for message in kept)]))
+    lost = sorted((one for one in found if not there.holds(one)), key=lambda one: RANK[one.kind])
+    return Judgement(verdict, _refusal(verdict, lost), tuple(lost))
+
+
+def _with_more(verdict: Verdict, beyond: int, recalls: bool) -> Verdict:
+    """`verdict` with so many commitments more, all of them out of the window."""
+    total = verdict.total + beyond
+    return replace(
+        verdict,
+        total=total,
+        recallable=verdict.recallable + (beyond if recalls else 0),
+        missing=verdict.missing + (0 if recalls else beyond),
+        score=verdict.retained / total,
+    )
+
+
+def _refusal(verdict: Verdict, lost: Sequence[Commitment]) -> str:
+    """What would be lost, and what helps, in one line."""
+    names = list(dict.fromkeys(_short(one.text) for one in lost))
+    named = "; ".join([*names[:NAMED], *(["..."] if len(names) > NAMED else [])])
+    count = verdict.total - verdict.retained
+    what = f"the summary would lose {count} of {verdict.total} things agreed on ({named})"
+    return f"{what}: /pin them, or /compact with instructions"
+
+
+def _short(text: str) -> str:
+    line = " ".join(one_line(text).split()).rstrip(".")
+    return line if len(line) <= SHORT else f"{line[: SHORT - 3].rstrip()}..."
 
 
 def _held(window: Sequence[Slot], found: Sequence[Commitment]) -> list[Commitment]:

@@ -4,7 +4,7 @@ the report on one that does not exist yet."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from nexus_cli.context.planner import section_budget
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Drop
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Log
 from nexus_cli.core.settings import Settings
@@ -35,23 +36,33 @@ def gatherer(
     clock: Clock,
     started: datetime,
     failed: Callable[[str], None],
+    dropped: Callable[[Drop], None] = lambda drop: None,
     settings: Settings,
     tools: Callable[[], Sequence[str]],
+    runs: bool = True,
     **seams: Any,
 ) -> Gatherer:
-    """The gatherer of one lane; `tools` names those at hand, `seams` are what its `Sources` has of a session."""
+    """The gatherer of one lane; `tools` names those at hand, `dropped` is given what is newly left out of sections,
+    `runs` says whether a command may run, or somebody can be asked, `seams` are what its `Sources` has of a session."""
     own = {
         "persona": lambda names: persona_texts(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": tools,
-        "capabilities": lambda: snapshot(options.cwd, settings, os.environ, info.name, tools()),
+        "capabilities": lambda: _within_reach(
+            snapshot(options.cwd, settings, os.environ, info.name, tools()), runs and "bash" in tools()
+        ),
     }
     return Gatherer(
         {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
         Sources.of(options.cwd, started, clock=clock, **{**own, **seams}),
         View.of(info.name, recipe.name, budget, count),
         failed,
-        SectionDrops(log, clock),
+        SectionDrops(log, clock, dropped),
         recipe,
         section_budget(budget.available, recipe.section_budget),
     )
+
+
+def _within_reach(value: Mapping[str, Any], runs: bool) -> Mapping[str, Any]:
+    """What the model can do something with: a skill's guide is printed by a command."""
+    return value if runs else {**value, "skills": []}

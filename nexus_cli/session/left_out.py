@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.chosen import Chosen
 from nexus_cli.context.section import Section
@@ -14,12 +15,18 @@ KIND = "left_out"
 """Memo: `section`, `sha256` of its whole text, and the `drop` that holds it."""
 
 
+def _nobody(drop: Drop) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass
 class SectionDrops:
     """Implements `LeftOut` over the log of a lane."""
 
     log: Log
     clock: Clock
+    told: Callable[[Drop], None] = _nobody
+    """Is given each new drop, without its text."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
     def record(self, chosen: Chosen) -> str:
@@ -30,15 +37,20 @@ class SectionDrops:
         if key in names:
             return names[key]
         name, at = self.log.next_drop(), stamp(self.clock())
-        what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
-        what += f" ({section.source})" if section.source else ""
         cause = Cause.INSTRUCTION_CAP if chosen.capped else Cause.SECTION_BUDGET
+        what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
+        if chosen.unread:
+            what, cause = section.full, Cause.LIMIT
+        elif section.source:
+            what += f" ({section.source})"
         left = max(1, chosen.full_tokens - chosen.tokens)
-        self.log.drop(Drop(name, what, left, cause, at, text=section.full))
+        drop = Drop(name, what, left, cause, at)
+        self.log.drop(replace(drop, text=section.full))
         self.log.memo(
             Memo(KIND, at, self.log.last_id(), {"section": section.id, "sha256": section.digest, "drop": name})
         )
         names[key] = name
+        self.told(drop)
         return name
 
     def known(self, section: Section) -> str:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.context.neutral import neutral
+from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.paths import places, project
-from nexus_cli.core.words import Topic, words
+from nexus_cli.core.words import Topic, own_words, words
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.episodes import relevant_episodes
-from nexus_cli.session.evidence import carries, own_words, quoted
-from nexus_cli.session.sources import TRIGGER
+from nexus_cli.session.evidence import proves, quoted
+from nexus_cli.session.memo_kinds import TRIGGER
 
 PERSON = "person"
 ALL = "all"
@@ -45,11 +47,13 @@ class SessionFacts:
     """Its main lane: what the person says is there."""
     project: str
     clock: Clock = local_now
+    saves: bool = True
+    """False: nothing of this session is kept, so nothing can be remembered or forgotten in it."""
 
     @classmethod
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
         """The memory of a session that works in `folder`."""
-        return cls(ledger, made.id, made.main_lane, str(project(folder)), clock)
+        return cls(ledger, made.id, made.main_lane, str(project(folder)), clock, ledger.path is not None)
 
     def seams(self) -> Mapping[str, Any]:
         """What a contributor's `Sources` calls these."""
@@ -62,7 +66,8 @@ class SessionFacts:
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
         """See `Facts`."""
         text = fact_text(text)
-        actor, entry, proven = self._origin(quote, text)
+        self._saved("kept")
+        actor, entry, proven = self._origin(quote, text, slot)
         return self.ledger.facts.add(
             slot, text, state=FactState.KEPT if proven else FactState.PROPOSED, at=stamp(self.clock()), actor=actor,
             project=self.project, session=self.session, entry=entry, quote=" ".join(quote.split())[:ABOUT],
@@ -73,12 +78,24 @@ class SessionFacts:
         fact = self._visible(fact_id)
         if fact is None:
             return None
-        if fact.state is FactState.KEPT and (fact.slot is not MemorySlot.AGENT or fact.actor == PERSON):
+        if fact.state is FactState.KEPT:  # what counts was stated or accepted by the person, in any slot
             raise ValueError(f"{fact.id} is for the person to forget: /memory forget {fact.id}")
+        self._saved("forgotten")
         return self.ledger.facts.forget(fact.id, stamp(self.clock()))
+
+    def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
+        """See `nexus_cli.core.memory.Merging`."""
+        self._saved("merged")
+        for fact_id in fact_ids:
+            if self._visible(fact_id) is None:
+                raise NexusError("usage", f"no fact {one_line(fact_id)[:40]}", "nothing of this id is remembered here")
+        return self.ledger.facts.merge(fact_ids, text, stamp(self.clock()))
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
+        return [replace(fact, text=neutral(fact.text)) for fact in self._found(text, slots, limit)]
+
+    def _found(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
         if not text.strip():
             return self.ledger.facts.listing(self.project, slots, FactState.KEPT, limit)
         if _ID.fullmatch(text.strip()):
@@ -100,21 +117,26 @@ class SessionFacts:
         standing = {fact.id: fact for fact in found}
         return list(standing.values())[:limit]
 
+    def _saved(self, done: str) -> None:
+        """`NexusError("ledger", ...)` in a session of which nothing is kept."""
+        if not self.saves:
+            raise NexusError("ledger", f"not {done}", "this session saves nothing")
+
     def _visible(self, fact_id: str) -> Fact | None:
         fact = self.ledger.facts.find(fact_id)
         return fact if fact and fact.project in ("", self.project) else None
 
-    def _origin(self, quote: str, text: str) -> tuple[str, int, bool]:
+    def _origin(self, quote: str, text: str, slot: MemorySlot) -> tuple[str, int, bool]:
         """Whose entry the quote stands in, which one, and whether the person's words in it carry the fact."""
         wanted, found = " ".join(quote.split()), ("agent", self.ledger.last_id(self.lane))
         if not wanted:
             return *found, False
         near = None
         for entry, content in self._typed():
-            sentence = quoted(wanted, own_words(content))
-            if sentence and carries(sentence, text):
+            own = own_words(content)
+            if proves(quote, own, text, slot):
                 return PERSON, entry, True
-            near = near or ((PERSON, entry) if sentence else None)
+            near = near or ((PERSON, entry) if quoted(wanted, own) else None)
         if near is None:
             for one in reversed(self.ledger.read(self.lane, max(1, found[1] - RECENT + 1), found[1])):
                 if one.actor.startswith("tool:") and wanted in " ".join(one.message.content.split()):

@@ -26,6 +26,7 @@ CAUSES: Mapping[str, str] = {
     "pruned": "stale results were taken out",
     "model": "a switch of model or effort",
     "reload": "a reload",
+    "window": "the sections were planned anew for a smaller window",
     "undo": "a compaction was undone",
 }
 """What began an epoch, in words; others have their own name."""
@@ -62,6 +63,8 @@ class Facts:
     """What began its epoch, where that is another than before."""
     source: str = ""
     """Where the section comes from that differs."""
+    fresh: int = 0
+    """Tokens of the request that none before it held, where it begins a new epoch: they cannot have been missed."""
     proven: bool = True
     """The provider has reported use of a cache in this session; one that never did may have none."""
 
@@ -91,8 +94,9 @@ def judge(life: CacheLife | None, facts: Facts) -> Verdict:
         return Verdict("minimum", why=f"nothing below {life.minimum:,} tokens is kept")
     if not facts.proven:
         return Verdict("none", why="the provider has reported no use of a cache yet")
-    missed = min(facts.before, facts.input) - facts.read
-    if missed <= slack(life, facts.before):
+    known = max(0, min(facts.before, facts.input - facts.fresh))
+    missed = known - facts.read
+    if missed <= slack(life, known):
         return Verdict("hit")
     return _blamed(life, facts, missed)
 

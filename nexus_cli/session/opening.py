@@ -5,19 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places
+from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger.lending import lent
 from nexus_cli.provider.names import split
 from nexus_cli.provider.windows import model_info
 from nexus_cli.session.options import Options
 
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
-    """The person's ledger; one in memory where nothing is to be saved, or nothing can be."""
+    """The person's ledger; one in memory where nothing is to be saved, or nothing can be.
+
+    Where nothing is to be saved it knows the person's facts as they are now: only nothing is written.
+    """
     if not options.save:
-        return Ledger.open(None)
+        ledger = Ledger.open(None)
+        ledger.facts.borrow(lent(places().ledger, str(project(options.cwd))))
+        return ledger
     try:
         ledger = Ledger.open(places().ledger)
     except NexusError as error:

@@ -21,7 +21,10 @@ class Options:
     model: str = ""
     """A litellm name; "" goes on with a resumed session's own."""
     effort: str = ""
-    recipe: str = "ask"
+    recipe: str = ""
+    """The recipe that was named; "" keeps that of a resumed session, and a new one has that of its front end."""
+    front: str = "ask"
+    """The recipe of the front end: that of a new session, and of one that was begun in another front end."""
     resume: str = ""
     """Id, unique prefix or name of the session to go on with."""
     newest: bool = False

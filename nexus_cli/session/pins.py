@@ -6,6 +6,7 @@ takes back. How they look is `nexus_cli.context.pin`, where they stand `nexus_cl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from nexus_cli.context.pin import Pin as Pin
@@ -17,6 +18,11 @@ from nexus_cli.core.message import Role
 from nexus_cli.core.wire import canonical
 
 KIND = "pin"
+NUMBERED = re.compile(
+    r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
+)
+"""What somebody types who means the number of a message."""
+FIND = "/pin alone lists your newest messages with their numbers; any other words are pinned as words"
 RESULT_CAP = 1000
 """Tokens of a tool result that are pinned; the whole stays readable as its message."""
 
@@ -37,14 +43,16 @@ def pin(timeline: Timeline, what: str, count: Callable[[str], int]) -> Pin:
     """Pin the message whose number `what` is, else `what` itself as words of the person.
 
     The same again gives the pin that is there. `NexusError("usage", ...)` for no words and for a message that the
-    session does not have.
+    session does not have, also for what only looks like a number.
     """
     what = what.strip()
     number = what.removeprefix("#")
     entry = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
     if not what or (number.isdigit() and not entry):
         why = "it names neither words nor a message"
-        raise NexusError("usage", f"/pin {what}".strip(), why, "/pin TEXT or /pin 14")
+        raise NexusError("usage", f"/pin {what}".strip(), why, FIND)
+    if not entry and NUMBERED.fullmatch(what):
+        raise NexusError("usage", f"/pin {what[:40]}", "this is no number of a message", FIND)
     text = _text(_entry(timeline, entry), count) if entry else what
     now = pins(timeline)
     same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
@@ -76,7 +84,7 @@ def _entry(timeline: Timeline, number: int) -> Entry:
     if entry is None:
         has = f"it has 1 to {timeline.last}" if timeline.last else "it has none yet"
         why = f"this session has no message {number}: {has}"
-        raise NexusError("usage", f"/pin {number}", why, "/compact --preview shows numbers")
+        raise NexusError("usage", f"/pin {number}", why, FIND)
     return entry
 
 

@@ -63,8 +63,13 @@ class Powers:
         started: Callable[[str], bool],
         *,
         binding: bool,
+        found: int = 0,
     ) -> Powers:
-        """Where the lane of `engine` stands under `limits`; the signals count where they are `binding`."""
+        """Where the lane of `engine` stands under `limits`; the signals count where they are `binding`.
+
+        `found` are the tokens that a side run found in its window: its pressure is that of what it adds itself. A fork
+        that exists because the window is full is not held back by what it was made for.
+        """
         counted = binding or limits.one_call or limits.max_iterations is not None
         run = Run.of(engine.lane.timeline, engine.lane.run) if counted else Run(None, ())
         layers = [("run", limits)]
@@ -72,7 +77,7 @@ class Powers:
         if binding:
             acted = {call.name for batch in run.batches for call in batch if started(call.id)}
             changed = any(tool.effect in CHANGES for name in acted if (tool := find(name)))
-            now = Signals(engine.planned().pressure, errors, event_class(run.began, changed=changed))
+            now = Signals(engine.planned().pressure_beyond(found), errors, event_class(run.began, changed=changed))
             layers.append(("signals", restrictions(now)))
         effective, bounds = compose(layers)
         return cls(effective, bounds, run, now, find, started)
@@ -81,9 +86,8 @@ class Powers:
         """Why single ones of `calls`, the newest of the run, may not run: by call id."""
         refused = {}
         acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
-        acted = acted or any(self.started(call.id) for call in calls)
-        for place, call in enumerate(calls):
-            why = self._filtered(self.find(call.name)) or self._over(place, acted)
+        for call in calls:
+            why = self._filtered(self.find(call.name)) or self._over(acted)
             if why:
                 refused[call.id] = why
         return refused
@@ -99,15 +103,15 @@ class Powers:
             return f"calls that {_does(tool.effect)} are not for this run" + self._because("categories")
         return ""
 
-    def _over(self, place: int, acted: bool) -> str:
-        """Why a call at this place among those of its step comes too late."""
+    def _over(self, acted: bool) -> str:
+        """Why a call comes too late, in a step after one in which calls began to run (`acted`) or not."""
         most = self.limits.max_iterations
         if most is not None and len(self.run.batches) > most:
             steps = "one step" if most == 1 else f"{most} steps"
             return f"not run: this run may call tools in {steps}{self._because('max_iterations')}. {ANSWER}"
-        if self.limits.one_call and (place or acted):
+        if self.limits.one_call and acted:
             name = "multi_tool" if self.limits.multi_tool is False else "mode"
-            return f"not run: this run may make one call{self._because(name)}. {ANSWER}"
+            return f"not run: this run may call tools in one step{self._because(name)}. {ANSWER}"
         return ""
 
     def _because(self, name: str) -> str:

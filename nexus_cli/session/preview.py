@@ -13,7 +13,6 @@ from typing import Any
 from nexus_cli.context import plan as planning
 from nexus_cli.context.economy import price_rewrite, request_cost
 from nexus_cli.context.groups import flatten, is_request
-from nexus_cli.context.lane import frame_of
 from nexus_cli.context.pin import Pin
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.request import ModelInfo
@@ -22,6 +21,7 @@ from nexus_cli.session.compact import chosen, countable, drafted
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.pins import pins
 from nexus_cli.session.summary_source import Choice
+from nexus_cli.session.way_back import can_recall
 
 AHEAD = (1, 10)
 """Numbers of further requests that are priced."""
@@ -32,7 +32,7 @@ WORDS = 120
 def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     """The plan as JSON data: `possible` says whether there is one, `why` why not."""
     lane = engine.lane
-    plan = drafted(engine, "command", engine.compact.to, frame_of(lane.epoch))
+    plan = drafted(engine, "command", engine.compact.to)
     estimate = engine.meter.estimate
     value: dict[str, Any] = {
         "version": 1,
@@ -49,11 +49,15 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     choice = chosen(engine, plan, "command")
     after = _after(engine, plan)
     value |= {
-        "after": min(estimate(after), estimate(lane.counted)),
-        "goes": {**_part(engine, flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1]},
+        "after": min(_afterwards(engine, after), estimate(lane.counted)),
+        "goes": {
+            **_part(engine, flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1],
+            "without": list(plan.staying), "recall": can_recall(engine),
+        },
         "stays": _part(engine, plan.kept),
-        "own_words": [" ".join(words.split())[:WORDS] for words in plan.own_words],
-        "summary": {"most": plan.summary_cap, "source": choice.source, "why": choice.why,
+        "words": _words(plan),
+        "own_words": [_line(words) for words in plan.own_words],
+        "summary": {"most": _scaled(engine, plan.summary_cap), "source": choice.source, "why": choice.why,
                     "model": choice.model.info.name},
         "cost": _cost(engine, plan, choice, after),
     }  # fmt: skip
@@ -69,24 +73,48 @@ def _after(engine: Engine, plan: planning.Plan) -> int:
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside + most
 
 
+def _scaled(engine: Engine, counted: int) -> int:
+    """So many of our tokens as the status line shows them."""
+    whole = engine.lane.counted
+    return round(counted * engine.meter.estimate(whole) / max(1, whole))
+
+
+def _afterwards(engine: Engine, counted: int) -> int:
+    """What the status line would show for a window of which we count so much and nothing was reported yet."""
+    meter = engine.meter.fork()
+    meter.forget()
+    return meter.estimate(counted)
+
+
 def _part(engine: Engine, slots: Sequence[Slot]) -> dict[str, Any]:
     """Figures of some messages: how many, turns, tokens by kind."""
     kinds: Counter[str] = Counter()
     for slot in slots:
         kinds[_kind(slot)] += slot.tokens
+    scaled = {kind: _scaled(engine, tokens) for kind, tokens in kinds.items()}
     return {
         "messages": len(slots),
         "turns": sum(1 for slot in slots if is_request((slot,))),
-        "tokens": sum(kinds.values()),
-        "by_kind": dict(sorted(kinds.items(), key=lambda one: -one[1])),
-        "newest": _words(slots),
+        "tokens": sum(scaled.values()),
+        "by_kind": dict(sorted(scaled.items(), key=lambda one: -one[1])),
+        "newest": _newest(slots),
     }
 
 
-def _words(slots: Iterable[Slot]) -> list[dict[str, Any]]:
+def _words(plan: planning.Plan) -> list[dict[str, Any]]:
+    """What the person said in the part that goes, as far as it may be quoted: `whole`, `part`, or `no` way kept."""
+    kept = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
+    return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
+
+
+def _newest(slots: Iterable[Slot]) -> list[dict[str, Any]]:
     """The person's newest messages among them, by number."""
     said = [slot for slot in slots if is_request((slot,))]
-    return [{"entry": s.entry, "text": " ".join(s.message.content[: 4 * WORDS].split())[:WORDS]} for s in said[-5:]]
+    return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
+
+
+def _line(text: str) -> str:
+    return " ".join(text[: 4 * WORDS].split())[:WORDS]
 
 
 def _kind(slot: Slot) -> str:
@@ -97,8 +125,8 @@ def _pins(engine: Engine, plan: planning.Plan | None) -> list[dict[str, Any]]:
     """Every pin with where it would stand."""
     count = engine.context.counter.count
     return [
-        {"id": pin.id, "entry": pin.entry, "tokens": planning.cost(pin, count), "where": _where(pin, plan),
-         "text": " ".join(pin.text[: 4 * WORDS].split())[:WORDS]}
+        {"id": pin.id, "entry": pin.entry, "tokens": _scaled(engine, planning.cost(pin, count)),
+         "where": _where(pin, plan), "text": _line(pin.text)}
         for pin in pins(engine.lane.timeline)
     ]  # fmt: skip
 
@@ -112,9 +140,10 @@ def _where(pin: Pin, plan: planning.Plan | None) -> str:
 
 def _cost(engine: Engine, plan: planning.Plan, choice: Choice, after: int) -> dict[str, Any]:
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
-    info, scale = engine.model.info, engine.meter.estimate
-    before, then = scale(engine.lane.counted), min(scale(after), scale(engine.lane.counted))
-    fixed = scale(engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens)
+    info, estimate = engine.model.info, engine.meter.estimate
+    before = estimate(engine.lane.counted)
+    then = min(_afterwards(engine, after), before)
+    fixed = _scaled(engine, engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens)
     is_warm = warm(engine)
     rewrite = price_rewrite(
         info.priced(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=is_warm

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from nexus_cli.context.economy import price_rewrite
 from nexus_cli.context.groups import Group
 from nexus_cli.context.pruning import LEAST, Stale, pruned, stale
-from nexus_cli.context.rewrite import RECALL
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Role
 from nexus_cli.session.cache import REWRITE, record_rewrite, warm
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.pins import pins
+from nexus_cli.session.way_back import can_recall
 
 PRUNED = str(Cause.PRUNED)
 BATCH = 0.08
@@ -34,6 +34,11 @@ what it costs is certain."""
 PUT_OFF = 0.4
 """Tokens sent cold that each token taken out earns on top: it puts off a compaction, which sends about as much of what
 it frees cold again."""
+INSTEAD = 1.0
+"""Tokens sent cold for each token taken out, up to which that is done instead of a compaction: one sends about 0.7
+cold, and pays for its summary. With more, long sessions would send more cold than with compactions alone."""
+MARGIN = 0.05
+"""Share of the budget by which the window has to come below the mark of a compaction then."""
 STUB = "d000000"
 """Stands for the id of a drop while a stub is measured."""
 
@@ -51,7 +56,7 @@ async def prune(engine: Engine) -> bool:
     """Replace stale results by their stubs where that pays; True when a new epoch began."""
     lane = engine.lane
     still_warm = warm(engine)
-    if not engine.compact.prune or not _recalls(engine) or (still_warm and engine.step % LOOK_EVERY):
+    if not engine.compact.prune or not can_recall(engine) or (still_warm and engine.step % LOOK_EVERY):
         return False
     least = int((BATCH if still_warm else BATCH_COLD) * engine.meter.countable(engine.budget.available))
     if _largest(lane.slots) < max(least, LEAST):
@@ -60,12 +65,45 @@ async def prune(engine: Engine) -> bool:
     found = stale(groups)
     if sum(one.slot.tokens for one in found) < least:
         return False
-    pinned = {pin.entry for pin in pins(lane.timeline)}
-    batch = _batch(engine, groups, [one for one in found if one.slot.entry not in pinned], still_warm)
+    batch = _batch(engine, groups, _unpinned(engine, found), still_warm)
     if batch is None or batch.saved < least or _compaction_follows(engine, batch.saved):
         return False
     _take_out(engine, groups, batch.stale)
     return True
+
+
+def prune_instead(engine: Engine) -> bool:
+    """Take stale results out where the window would be summed up otherwise; True when that is not needed any more.
+
+    Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
+    window comes down well below the mark, for not more per token that becomes free. Never both.
+    """
+    if not engine.compact.prune or not can_recall(engine):
+        return False
+    groups = engine.lane.groups()
+    found = _unpinned(engine, stale(groups))
+    order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
+    share = INSTEAD if warm(engine) else math.inf
+    most = (engine.compact.at - MARGIN) * engine.budget.available
+    best, saved = 0, 0
+    for start in reversed(range(len(found))):
+        saved += _freed(engine, found[start])
+        cold = max(0, order.get(found[start].slot.entry, 0) - saved)
+        if cold <= share * saved and _after(engine, saved) < most:
+            best = len(found) - start
+    if best:
+        _take_out(engine, groups, found[-best:])
+    return best > 0
+
+
+def _unpinned(engine: Engine, found: Sequence[Stale]) -> list[Stale]:
+    pinned = {pin.entry for pin in pins(engine.lane.timeline)}
+    return [one for one in found if one.slot.entry not in pinned]
+
+
+def _freed(engine: Engine, one: Stale) -> int:
+    """Tokens by our count that its stub takes fewer."""
+    return max(0, one.slot.tokens - one.stub(STUB, engine.context.measure).tokens)
 
 
 def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -> None:
@@ -104,7 +142,7 @@ def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], stil
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
-        saved += max(0, one.slot.tokens - one.stub(STUB, engine.context.measure).tokens)
+        saved += _freed(engine, one)
         cold = max(0, order.get(one.slot.entry, 0) - saved)
         priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
         if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
@@ -128,12 +166,6 @@ def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
     return behind
 
 
-def _recalls(engine: Engine) -> bool:
-    """Whether the model can read back what is taken out."""
-    tools = engine.lane.epoch.tools
-    return any(tool.get("function", {}).get("name") == RECALL for tool in tools)
-
-
 def _largest(slots: Sequence[Slot]) -> int:
     """The most that could be stale: all results that stand there whole and are worth a stub."""
     return sum(s.tokens for s in slots if s.message.role is Role.TOOL and s.form is Form.FULL and s.tokens > LEAST)
@@ -141,5 +173,11 @@ def _largest(slots: Sequence[Slot]) -> int:
 
 def _compaction_follows(engine: Engine, saved: int) -> bool:
     """Whether the window would be summed up all the same: then everything is rewritten once, not twice."""
-    left = engine.meter.estimate(engine.lane.counted) - saved
-    return left >= engine.compact.at * engine.budget.available
+    return _after(engine, saved) >= engine.compact.at * engine.budget.available
+
+
+def _after(engine: Engine, saved: int) -> int:
+    """Tokens of the window without so many of ours, as the status line will have them."""
+    counted = engine.lane.counted
+    estimate = engine.meter.estimate(counted)
+    return estimate - round(saved * estimate / max(1, counted))

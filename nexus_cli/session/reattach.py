@@ -16,6 +16,7 @@ from nexus_cli.context.file_outline import outline
 from nexus_cli.context.neutral import neutral
 from nexus_cli.context.plan import Plan
 from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.goal import Goal
 from nexus_cli.core.seen import SeenFile
 from nexus_cli.session.engine import Engine
@@ -32,7 +33,7 @@ async def reattached(engine: Engine, plan: Plan, room: int, goals: Sequence[Goal
     """The text, in at most `room` tokens by our count; "" where there is nothing or no room."""
     count = engine.context.counter.count
     first, last = plan.entries
-    there = [file for file in engine.files() if first <= file.entry <= last]
+    there = [file for file in _files(engine) if first <= file.entry <= last]
     newest = sorted(there, key=lambda file: (-file.entry, file.path))[:MOST_FILES]
     lines: list[str] = []
     base = _base(newest)
@@ -46,6 +47,14 @@ async def reattached(engine: Engine, plan: Plan, room: int, goals: Sequence[Goal
     ]
     text = "\n\n".join(part for part in parts if part)
     return text if count(text) <= room else parts[0]
+
+
+def _files(engine: Engine) -> Sequence[SeenFile]:
+    """What the ledger has of files; nothing where it fails: a summary does not hang on it."""
+    try:
+        return engine.files()
+    except NexusError:
+        return ()
 
 
 def _block(title: str, lines: Sequence[str], room: int, count: Callable[[str], int]) -> str:

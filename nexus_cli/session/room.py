@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nexus_cli.context.groups import size
-from nexus_cli.context.pinned_marker import with_pins
-from nexus_cli.context.plan import PINS_SHARE
+from nexus_cli.context.pinned_marker import Kept, near, with_pins
+from nexus_cli.context.plan import OWN_WORDS_SHARE, PINS_SHARE
+from nexus_cli.context.rewrite import MARKER_ROOM
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.session.cache import record_rewrite
-from nexus_cli.session.compact import compact, newest_compaction
+from nexus_cli.session.compact import compact
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.pins import pins
+from nexus_cli.session.prune import prune_instead
+from nexus_cli.session.refit import refit
+from nexus_cli.session.said import said
 from nexus_cli.session.spending import left_over
+from nexus_cli.session.tries import may_compact
+from nexus_cli.session.way_back import can_recall
 
-AGAIN_AFTER = 10
-"""Steps after a compaction, one that failed and one that was undone included, before the next one, unless the window
-overflows."""
 NAMED = 3
 """So many of the largest parts, or of the images, are named in a refusal."""
 FEWER = "Send less at once, or use a model with a larger window"
@@ -27,12 +30,13 @@ FEWER = "Send less at once, or use a model with a larger window"
 
 async def make_room(engine: Engine) -> None:
     """Bring the window to where the next request fits; `NexusError("overflow")` where nothing brings it there."""
+    await refit(engine)
     _refuse_if_hopeless(engine)
     expected = engine.meter.estimate(engine.lane.counted)
     fits = engine.fits()
     if fits and expected < engine.compact.at * engine.budget.available:
         return
-    if _may_compact(engine, fits):
+    if may_compact(engine, fits=fits) and not prune_instead(engine):
         await compact(engine, "window", engine.compact.to)
     if not engine.fits():
         truncate(engine)
@@ -42,8 +46,10 @@ async def make_room(engine: Engine) -> None:
 async def after_overflow(engine: Engine, error: ProviderError) -> None:
     """The provider refused the request as too long: learn from its words and cut harder than usual."""
     engine.overflowed(engine.lane.counted, error)
+    await refit(engine)
     _refuse_if_hopeless(engine)
-    if not await compact(engine, "overflow", engine.compact.overflow_to):
+    may = may_compact(engine, fits=False)
+    if not may or not await compact(engine, "overflow", engine.compact.overflow_to):
         truncate(engine)
     if not engine.fits():
         truncate(engine)
@@ -51,24 +57,26 @@ async def after_overflow(engine: Engine, error: ProviderError) -> None:
 
 
 def truncate(engine: Engine) -> None:
-    """Cut the window down to the low-water mark and tell what was left out; pins stand in the marker."""
+    """Cut the window down to the low-water mark and tell what was left out; pins and the person's own words stand in
+    the marker."""
     lane = engine.lane
     before, available = lane.counted, engine.meter.countable(engine.room)
-    pinned = pins(lane.timeline)
-    rewriter = with_pins(engine.context.rewriter, pinned, int(available * PINS_SHARE))
-    drops = rewriter.truncate(lane, available - rewriter.reserved if pinned else available)
+    keeps = Kept(
+        pins(lane.timeline),
+        int(available * PINS_SHARE),
+        lambda shown: said(lane, lane.timeline.last, shown),
+        int(available * OWN_WORDS_SHARE),
+        can_recall(engine),
+    )
+    rewriter = with_pins(engine.context.rewriter, keeps)
+    available -= rewriter.reserved
+    fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
+    rewriter.strategy = near(rewriter.strategy, available - fixed - MARKER_ROOM)
+    drops = rewriter.truncate(lane, available)
     record_rewrite(engine, "truncation", before, lane.counted)
     engine.meter.forget()
     for drop in drops:
         engine.emit(event.Dropped(drop))
-
-
-def _may_compact(engine: Engine, fits: bool) -> bool:
-    """Never again within a few steps unless the window really overflows; also over a restart."""
-    if engine.last_compaction is None:
-        engine.last_compaction = newest_compaction(engine)
-    last = engine.last_compaction
-    return not fits or not 0 <= engine.step - last < AGAIN_AFTER
 
 
 def _refuse_if_hopeless(engine: Engine) -> None:

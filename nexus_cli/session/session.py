@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli.context.groups import Dispatch, Done
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Kind
+from nexus_cli.core.entry import Cause, Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.request import Provider
@@ -312,9 +312,9 @@ class Session:
 
     async def _begin(self, engine: Engine, trigger: Trigger) -> int:
         """Everything up to the person's words in the window; the newest entry before them."""
+        engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe, self._parts.resumed))
         await self._open(engine)
         first = engine.lane.timeline.last
-        engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe, self._parts.resumed))
         await self._admit(trigger)
         engine.emit(event.TurnStart(trigger.text))
         return first
@@ -325,12 +325,12 @@ class Session:
         if not trigger.text and not trigger.parts:
             await self._go_on(engine)
             return
-        step = engine.lane.next_step()
-        if isinstance(step, Dispatch):
+        if isinstance(step := engine.lane.next_step(), Dispatch):
             self._parts.dispatcher.settle_open(engine, step.calls)
+        timeline = engine.lane.timeline
+        if trigger.source != "person":  # before the entry that it is about: no end of the process comes between them
+            timeline.log.memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
         await admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
-        if trigger.source != "person":
-            engine.lane.timeline.memo(TRIGGER, {"source": trigger.source})
 
     async def _go_on(self, engine: Engine) -> None:
         """Without words: what is open goes on by itself, and a reply that broke off is asked for."""

@@ -40,4 +40,7 @@ def separate(engine: Engine, agent: str, model: Model) -> Engine:
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
-    return replace(engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[])
+    return replace(
+        engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[], sent=None, cold=0,
+        earlier={}, files=tuple, event=(),
+    )  # fmt: skip

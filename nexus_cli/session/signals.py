@@ -18,7 +18,7 @@ class Signals:
     """How a run stands before its next step."""
 
     token_pressure: str = "normal"
-    """`normal`, `high` (from 60 % of the budget) or `critical` (from 80 %)."""
+    """`normal`, `high` (from 60 % of the budget) or `critical` (from 80 %); in a side run of the room it found."""
     recent_errors: int = 0
     """Calls in a row that could not run."""
     event_class: str = ""

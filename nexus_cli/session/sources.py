@@ -23,12 +23,11 @@ from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.paths import project, repository
 from nexus_cli.core.seen import SeenFile
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
 from nexus_cli.tools.files import Refused, read
 from nexus_cli.tools.listing import files
 from nexus_cli.tools.threads import Stop, Stopped
 
-TRIGGER = "trigger"
-"""The kind of memo that says what started a turn, where the person did not type it."""
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is compared by its content; a larger one by its time."""
 MOST = 64 * 1024 * 1024
@@ -79,7 +78,7 @@ class SessionSources:
                 for entry in lane.timeline.read(first, min(epoch.base, first + PIECE - 1)):
                     if entry.id in visible:
                         continue
-                    turns += entry.kind is Kind.USER
+                    turns += entry.kind in (Kind.USER, Kind.STEER) and entry.actor != "nexus"
                     if entry.kind is Kind.TOOL:
                         calls[entry.actor.removeprefix("tool:")] += 1
             self._footprints = {epoch.id: Footprint(turns, dict(calls.most_common()))}

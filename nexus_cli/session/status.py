@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nexus_cli.session.reports.drops import back
+from nexus_cli.session.tries import UNDONE
+
 if TYPE_CHECKING:
     from nexus_cli.session.parts import Parts
 
@@ -27,6 +30,7 @@ class Status:
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
     drops: int
+    """Drops, without those that are back in the window."""
     recalled: int
     """Drops among them that were asked for again."""
     cached: float | None
@@ -41,6 +45,8 @@ def status(parts: Parts) -> Status:
     """Where the session of `parts` stands now."""
     engine = parts.engine
     drops = parts.drops()
+    returned = back(drops, engine.lane.slots, engine.lane.timeline.memos(UNDONE)) if drops else ()
+    drops = [drop for drop in drops if drop.id not in returned]
     last = engine.last_usage
     return Status(
         session=parts.session_id,

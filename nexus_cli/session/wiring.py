@@ -44,13 +44,16 @@ from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
+from nexus_cli.session.in_force import InForce
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import SessionFacts
+from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.opening import chosen_session, hold, in_memory, known_model, needs_ledger, open_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.own_context import OwnContext
 from nexus_cli.session.parts import Parts, ignore
-from nexus_cli.session.recipes import recipe_for
+from nexus_cli.session.recipes import recipe_of
+from nexus_cli.session.refit import refit
 from nexus_cli.session.reports.context import of_session as report_of
 from nexus_cli.session.session import Session
 from nexus_cli.session.sources import SessionSources
@@ -116,9 +119,9 @@ def _open(
     clock: Clock,
     notices: list[str],
 ) -> Session:
-    recipe, told = recipe_for(options.recipe, options.cwd)
-    notices.extend(told)
     found = chosen_session(ledger, options)
+    recipe, told = recipe_of(found, options)
+    notices.extend(told)
     name = options.model or (found.model if found else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
@@ -148,8 +151,8 @@ def _open(
         if not held:
             ledger.let_go(made.id)
         raise
-    if found and found.model != info.name:
-        ledger.touch_session(found.id, model=info.name)
+    if found and (found.model != info.name or options.recipe not in ("", found.recipe)):
+        ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None)
     return session
 
 
@@ -173,6 +176,8 @@ class _Wiring:
     made: SessionInfo
     resumed: bool
     provider: Provider
+    runs: bool = True
+    """A command may run, or somebody can be asked whether it may."""
 
     def parts(self, approver: Approver | None) -> Parts:
         """All of them."""
@@ -193,22 +198,26 @@ class _Wiring:
         services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter, Assembly: own}
         services[Facts] = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
-        gathers = self._gatherer(log, budget, counter, registry, lambda: engine)
+        tools = offered(registry, self.recipe, context.lane.epoch if self.resumed else None)
+        self.runs = approver is not None or limits.allow == "all"
+        gathers = self._gatherer(log, budget, counter, names_of(tools), lambda: engine)
         rules = rules_for(info.provider, info.name).dumps()
         frames = Frames(
-            gathers, model, rules, registry.get_definitions(), context.system_cost, context.tools_cost
+            gathers, model, rules, tools, context.system_cost, context.tools_cost
         )
+        in_force = InForce(lambda: engine.lane.timeline, self.recipe, bounds)
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.name)), self.settings.compact, self.clock, ignore,
-            Spending(limits), Control(), log.side, lambda: frames.gather(engine), lambda: frames.frame(engine),
+            Spending(limits), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
+            lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.logger.step(),
             files=lambda: self.ledger.seen_files(self.made.id),
         )  # fmt: skip
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project(options.cwd), approver, services,
-            (places().config, places().data), self.recipe.signals,
+            (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
-        if self.settings.compact.extract:
+        if self.settings.compact.extract and self.ledger.path is not None:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
@@ -224,7 +233,8 @@ class _Wiring:
             return engine.spending.usage.cost_usd
 
     def _report(self, log: SteadyLog) -> dict[str, Any]:
-        value = report_of(self.ledger, self.made.id, replace(self.options, model=self.info.name), self.settings)
+        options = replace(self.options, model=self.info.name, recipe="")
+        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe)
         if not log.saving:
             value["notices"].append("the ledger has failed: this is what it held until then")
         return value
@@ -239,7 +249,7 @@ class _Wiring:
         return context
 
     def _gatherer(
-        self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, registry: ToolRegistry,
+        self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, tools: tuple[str, ...],
         engine: Callable[[], Engine],
     ) -> Gatherer:  # fmt: skip
         return gatherer(
@@ -252,13 +262,15 @@ class _Wiring:
             clock=self.clock,
             started=datetime.fromisoformat(self._root().created).astimezone(),
             failed=lambda line: engine().emit(event.Notice(line)),
+            dropped=lambda drop: engine().emit(event.Dropped(drop)),
             notices=lambda: engine().notices,
             about=lambda: engine().asked,
             base=lambda: engine().lane.epoch.base,
             goals=lambda: goals(engine().lane.timeline),
             **SessionFacts.of(self.ledger, self.made, self.options.cwd, self.clock).seams(),
             settings=self.settings,
-            tools=registry.names,
+            tools=lambda: tools,
+            runs=self.runs,
             **SessionSources(engine, lambda: self.ledger.seen_files(self.made.id)).seams(),
         )
 
@@ -271,7 +283,7 @@ class _Wiring:
             return
         if not engine.model.effort:
             engine.model = frames.model = replace(engine.model, effort=lane.epoch.effort)
-        await frames.resume(engine)
+        frames.resume(engine)
         last = log.logger.last_request()
         engine.last_usage = last.usage if last else None
         if last:
@@ -285,6 +297,7 @@ class _Wiring:
         elif not lane.renders_as(*_sent_lines(log, lane)):
             engine.pending = "reload"
             engine.emit(event.Notice("another version of nexus wrote this session; its next request is sent anew"))
+        await refit(engine)
         if self.made.folder != str(self.options.cwd):
             engine.notices.append(f"the working folder is now {self.options.cwd}, no longer {self.made.folder}")
 

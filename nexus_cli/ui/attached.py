@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.image import image
-from nexus_cli.core.message import Part
+from nexus_cli.core.part import Part
 from nexus_cli.ui.piped import KEPT, Input, Reader
 
 NAMES = 200

@@ -5,7 +5,6 @@ Shapes are those of interface.md sections 6 and 7. On a terminal everything beyo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
@@ -15,8 +14,10 @@ from typing import Any
 from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Event
+from nexus_cli.core.event import Dropped, Event
 from nexus_cli.core.message import ToolResult
+from nexus_cli.session.reports.result import drop_value
+from nexus_cli.ui.json_text import json_text
 from nexus_cli.ui.remarks import Writable
 
 _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
@@ -75,7 +76,7 @@ class JsonRenderer:
         self._print(result)
 
     def _print(self, value: Mapping[str, Any]) -> None:
-        self._stream.write(json.dumps(plain(value), ensure_ascii=self._stream.terminal) + "\n")
+        self._stream.write(json_text(plain(value), escaped=self._stream.terminal) + "\n")
 
 
 class JsonLinesRenderer(JsonRenderer):
@@ -88,7 +89,8 @@ class JsonLinesRenderer(JsonRenderer):
 
     def feed(self, event: Event) -> None:
         """Print `event` on one line."""
-        self._numbered(event.kind, plain(event))
+        same = drop_value(event.drop) if isinstance(event, Dropped) else {}
+        self._numbered(event.kind, {**same, **plain(event)})
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Print the result, always last."""

@@ -5,6 +5,7 @@ The answer itself is the business of the renderer on stdout. Every line passes t
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol, assert_never
 
 from nexus_cli.core.entry import Cause
@@ -34,8 +35,15 @@ from nexus_cli.core.event import (
     TurnEnd,
     TurnStart,
 )
+from nexus_cli.core.limits import LEVELS
 from nexus_cli.ui.door import Door, through
 from nexus_cli.ui.reports.compaction import compacted
+from nexus_cli.ui.reports.memory import facts_told
+
+FACTS = {"remember", "forget"}
+"""Tools whose result is one line that the person wants to know."""
+WAITS = "waits for"
+"""What it says where the person has to do something."""
 
 
 class Writable(Protocol):
@@ -121,6 +129,8 @@ class Remarks:
             case SessionStart():
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
+            case ContextPlan() if self._verbose and event.plan.get("facts"):
+                self._step(f"  {facts_told(event.plan)}")
             case TurnStart() | Steered() | StepStart() | ContextPlan() | Text() | Asked() | Answered() | Dropped():
                 pass
             case CacheResult() if self._verbose and event.why:
@@ -135,6 +145,12 @@ class Remarks:
         if result.error:
             first = next((line for line in result.error.splitlines() if line.strip()), "failed")
             self._step(f"  {event.call.name}: {first}", "31")
+        elif event.call.name in FACTS:
+            told = result.output.replace("the person", "you").replace("/memory", "nexus memory")
+            if WAITS in told:
+                self.notice(told)
+            else:
+                self._step(f"  {event.call.name}: {told}")
         elif self._verbose or event.seconds >= 1 or result.status:
             failed = f"exit status {result.status}, " if result.status else ""
             self._step(f"  {event.call.name}: {failed}{event.seconds:.1f} s, {event.tokens:,} tokens")
@@ -146,7 +162,7 @@ class Remarks:
             )
             more = f" and {len(outcome.denied) - 5} more" if len(outcome.denied) > 5 else ""
             count = "1 call was" if len(outcome.denied) == 1 else f"{len(outcome.denied)} calls were"
-            self._line(f"nexus: {count} refused: {calls}{more}. --allow edit or --allow all lets more run.")
+            self._line(f"nexus: {count} refused: {calls}{more}. {_more(outcome.denied)}")
         if outcome.error:
             hint = outcome.error.get("hint", "").rstrip(".")
             self.error(f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else ""))
@@ -169,3 +185,12 @@ class Remarks:
     def _write(self, text: str, colour: str) -> None:
         styled = f"\x1b[{colour}m{text}\x1b[0m" if colour and self._stream.colour else text
         self._stream.write(styled + "\n")
+
+
+def _more(denied: Sequence[Mapping[str, str]]) -> str:
+    """What lets refused calls run, or why nothing does."""
+    levels = [call["allow"] for call in denied if call.get("allow")]
+    if not levels:
+        return "; ".join(dict.fromkeys(call.get("why", "").rstrip(".") for call in denied[:5])) + "."
+    which = f"{len(levels)} of them" if len(levels) < len(denied) else "it" if len(denied) == 1 else "them"
+    return f"--allow {max(levels, key=LEVELS.index)} lets {which} run."

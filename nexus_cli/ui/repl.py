@@ -23,6 +23,7 @@ from nexus_cli.ui.branch import branch
 from nexus_cli.ui.diff import painted
 from nexus_cli.ui.door import through
 from nexus_cli.ui.face import Face, Typed
+from nexus_cli.ui.first_look import FirstLook
 from nexus_cli.ui.last_exchange import last_exchange
 from nexus_cli.ui.pager import page
 from nexus_cli.ui.reports import FORMS
@@ -55,6 +56,7 @@ class Repl:
         self.outcome: e.Outcome | None = None
         """How the newest turn ended."""
         self.worker = Worker(lambda text, role: self.note(text, role), self._ended, self._cancelled)
+        self._first = FirstLook(self.worker.beside, self.refresh)
         self._steering = asyncio.Lock()
         self._next: str | None = None
         self._status: Status | None = None
@@ -113,7 +115,7 @@ class Repl:
 
     def refresh(self) -> None:
         """Look at the session again for the status line."""
-        self._status = self.session.status()
+        self._status = self._first.of(self.session)
         self._branch = branch(self.folder)
         self.face.changed()
 

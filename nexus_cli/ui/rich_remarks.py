@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import CacheResult, Outcome
 from nexus_cli.ui.reports.compaction import compacted as compacted
+from nexus_cli.ui.reports.memory import facts_told
+from nexus_cli.ui.rich_cells import cut, one_line, wrap
 from nexus_cli.ui.status_line import dollars, short
 
 MISSED_LEAST = 4096
@@ -17,6 +22,13 @@ def dropped(drop: Drop) -> str:
     """What was left out, why, and how to see it."""
     beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
     return f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); /drops {drop.id}"
+
+
+def told(plan: Mapping[str, Any], width: int) -> str:
+    """The remembered facts that the model is told now, in at most two lines of `width` cells; "" for none."""
+    width, text = max(4, width), one_line(facts_told(plan))
+    lines = list(wrap(text, width)) if text else []
+    return "\n".join(lines if len(lines) < 3 else [lines[0], cut(" ".join(lines[1:]), width, "...")])
 
 
 def missed(event: CacheResult) -> str:

@@ -124,7 +124,9 @@ class RichRenderer:
                 self._page.note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
             case e.Notice():
                 self._page.note(event.text, "warn")
-            case e.ContextPlan() | e.CacheExpect():
+            case e.ContextPlan():
+                self._page.note(remarks.told(event.plan, self._width() - 2), "dim")
+            case e.CacheExpect():
                 pass
             case _:
                 assert_never(event)

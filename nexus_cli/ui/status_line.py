@@ -49,6 +49,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     share, role, sign = _pressure(status)
     bar = f" {_bar(share, theme)}" if "bar" not in gone else ""
     used = f"{short(status.used)}/{short(status.budget)} {share:.0%}{sign}{bar}"
+    used = used if status.used else f"-/{short(status.budget)}{bar}"
     effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
     recipe = one_line(status.recipe)
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""

@@ -10,7 +10,7 @@ import select
 from collections.abc import Mapping
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.part import sound
 
 
 class Gone(Exception):

@@ -19,6 +19,8 @@ DIFF_LINES = 40
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are looked at."""
 _STATUS = re.compile(r"\[exit status -?\d+\]\Z")
+_SAID = {"remember", "forget"}
+"""Tools whose result is one line that the person wants to know."""
 _MAIN = ("command", "path", "pattern", "query", "url", "name", "id")
 
 
@@ -102,7 +104,7 @@ def _head(done: Done, width: int, theme: Theme) -> list[str]:
 
 
 def _facts(done: Done) -> list[tuple[str, str]]:
-    """Time, size and exit status, each with the role that it is shown in."""
+    """Time, size and exit status, or what became of a fact, each with the role that it is shown in."""
     result = done.result
     facts: list[tuple[str, str]] = []
     if result.diff:
@@ -110,7 +112,9 @@ def _facts(done: Done) -> list[tuple[str, str]]:
         facts.append((f"+{added:,} -{removed:,}", "dim"))
     if done.seconds >= 0.1:
         facts.append((f"{done.seconds:.1f} s", "dim"))
-    if done.tokens and not result.error and not result.diff:
+    if done.call.name in _SAID and not result.error:
+        facts.append((one_line(result.output[:200]).replace("the person", "you"), "dim"))
+    elif done.tokens and not result.error and not result.diff:
         facts.append((f"{short(done.tokens)} tokens", "dim"))
     if result.status:
         facts.append((f"exit {result.status}", "error"))

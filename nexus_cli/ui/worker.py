@@ -70,7 +70,8 @@ class Worker:
         task.add_done_callback(self._beside.discard)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Let `work` of the session run within the present command, as something that Ctrl+C stops."""
+        """Let `work` of the session run within the present command, as something that Ctrl+C stops; then it raises
+        `NexusError("aborted", ...)` that names it."""
         now = self.now
         if now is None or now.kind != "command":
             await work
@@ -79,6 +80,10 @@ class Worker:
         now.kind, now.what, now.began = "busy", what, time.monotonic()
         try:
             await work
+        except NexusError as error:
+            if error.kind != "aborted":
+                raise
+            raise NexusError("aborted", f"{what} was stopped", "what was done by then is kept") from error
         finally:
             now.kind, now.what = before
 
@@ -116,7 +121,7 @@ class Worker:
         try:
             await work
         except NexusError as error:
-            self._told(error.line, "error")
+            self._told(error.line, "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:
             self._told("stopped", "dim")
         except Exception as bug:  # the last seam: a traceback never reaches a person

@@ -17,7 +17,7 @@ from nexus_cli.ledger import Ledger
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 AT = "2026-01-02T03:04:05.000Z"
-MERGED = {"text": "Run pytest -q.", "slot": "agent"}
+MERGED = {"ids": ["m1", "m2"], "text": "Run pytest -q."}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def facts(tmp_path: Path) -> None:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     """A model that merges both and is done."""
     calls = [
-        {"name": "remember", "arguments": MERGED},
+        {"name": "merge_facts", "arguments": MERGED},
         {"name": "forget", "arguments": {"id": "m1"}},
         {"name": "forget", "arguments": {"id": "m2"}},
     ]
@@ -54,14 +54,18 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
     assert done.returncode == 0, done.stderr
     value = json.loads(done.stdout)
     assert (value["looked_at"], value["left"], value["answer"]) == (2, 0, "Two facts became one.")
-    assert [fact["id"] for fact in value["forgotten"]] == ["m2", "m1"]
+    assert not value["forgotten"], "what is kept stays until its merger is accepted"
     assert [fact["text"] for fact in value["remembered"]] == [MERGED["text"]]
     text = changes_text(value, 80)
     assert text.startswith("2 facts looked at.") and text.endswith("Two facts became one.")
-    assert "+ m3 Run pytest -q. (waits for you: nexus memory accept)" in text
-    assert "- m1 Run pytest quietly." in text and "- m2 Use pytest -q." in text
+    told = "+ m3 Run pytest -q. (waits for you: nexus memory accept; then m1, m2 will be forgotten)"
+    assert told in " ".join(text.split())
     listed = json.loads(nexus("memory", "list", "--json").stdout)["facts"]
-    assert [(fact["id"], fact["state"]) for fact in listed] == [("m3", "proposed")]
+    assert [(fact["id"], fact["state"]) for fact in listed] == [("m3", "proposed"), ("m2", "kept"), ("m1", "kept")]
+    assert b"takes the place of m1, m2" in nexus("memory", "list").stdout
+    assert nexus("memory", "accept", "all").returncode == 0
+    listed = json.loads(nexus("memory", "list", "--json").stdout)["facts"]
+    assert [(fact["id"], fact["state"]) for fact in listed] == [("m3", "kept")] and listed[0]["accepted"]
     assert nexus("replay", "--session", value["session"]).returncode == 0
 
 
@@ -69,3 +73,28 @@ def test_without_facts_no_model_is_asked(nexus: Run, server: ScriptedServer) -> 
     done = nexus("memory", "consolidate")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"there are no facts" in done.stderr.splitlines()[-1] and not server.requests
+    assert not places().data.exists(), "with nothing to do nothing is made"
+
+
+def test_its_session_is_never_the_newest_of_the_folder(nexus: Run, facts: None, server: ScriptedServer) -> None:
+    value = json.loads(nexus("memory", "consolidate", "--json").stdout)
+    done = nexus("ask", "-c", "go on")
+    assert done.returncode == 2 and b"nothing to continue" in done.stderr
+    assert b"has no session yet" in nexus("context", "--step", "1").stderr
+    assert json.loads(nexus("sessions", "list", "--json").stdout)["sessions"] == []
+    everywhere = nexus("sessions", "list", "--all")
+    assert value["session"].encode() in everywhere.stdout and b"(sleep_consolidate)" in everywhere.stdout
+
+
+def test_one_that_the_model_never_answered_leaves_nothing_behind(
+    nexus: Run, facts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        ("OPENAI_API_KEY", "x"), ("OPENAI_API_BASE", "http://127.0.0.1:9/v1"), ("NEXUS_MODEL", "openai/law"),
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    (places().config).mkdir(parents=True, exist_ok=True)
+    (places().config / "config.toml").write_text("[provider]\nretries = 0\n")
+    assert nexus("memory", "consolidate").returncode in (1, 75)
+    assert json.loads(nexus("sessions", "list", "--all", "--json").stdout)["sessions"] == []
+    assert len(json.loads(nexus("memory", "list", "--json").stdout)["facts"]) == 2

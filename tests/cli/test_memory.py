@@ -29,7 +29,7 @@ def test_facts_are_added_listed_found_and_forgotten(nexus: Run, tmp_path: Path) 
     text = nexus("memory", "list").stdout
     assert b"m1" in text and b"likes" in text and b"\x1b" not in text
     assert [one["id"] for one in json.loads(nexus("memory", "search", "npm", "--json").stdout)["facts"]] == ["m1"]
-    assert b"use pnpm" in nexus("memory", "forget", "m1").stdout
+    assert nexus("memory", "forget", "m1").stdout == b"Forgotten for good: m1 (project) use pnpm, never npm\n"
     assert [one["id"] for one in json.loads(nexus("memory", "list", "--json").stdout)["facts"]] == ["m2"]
     assert b"pnpm" not in b"".join(path.read_bytes() for path in places().data.glob("ledger.db*"))
 
@@ -66,9 +66,10 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
         (["forget", "m9"], b"no fact m9"),
         (["forget", "all"], b"no fact all"),
         (["add", " "], b"cannot be remembered"),
+        (["add", "user"], b"--slot user and a TEXT"),
         (["add", "x" * 2001], b"at most 2,000 characters"),
         (["add", "--slot", "usr", "x"], b"The nearest is user"),
-        (["list", "--slot", "zzz"], b"it is one of user, project, agent"),
+        (["list", "--slot", "zzz"], b"it must be one of user, project, agent"),
         (["search", " "], b"nothing to search for"),
         (["lst"], b"no such command"),
         (["add"], b"TEXT"),

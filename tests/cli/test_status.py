@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from session.played import MODEL, Played, say
 
 from nexus_cli.context.brief import brief
 from nexus_cli.core.limits import Limits
@@ -24,6 +26,10 @@ SECRET = "sk-very-secret-value-0123456789"
 KEYS = Settings(keys={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
 
 
+TOOLS = [name for name in discover() if name != "merge_facts"]
+"""What a session has; the other one is for a run that puts memory in order."""
+
+
 def skill(folder: Path, name: str, text: str) -> None:
     """A skill in `folder/skills`."""
     (folder / "skills" / name).mkdir(parents=True)
@@ -31,7 +37,7 @@ def skill(folder: Path, name: str, text: str) -> None:
 
 
 def reported(cwd: Path, environ: dict[str, str] | None = None) -> dict[str, Any]:
-    return status(cwd, KEYS, environ or {}, list(discover()))
+    return status(cwd, KEYS, environ or {}, TOOLS)
 
 
 def test_status_names_credentials_and_never_shows_their_values(nexus: Any) -> None:
@@ -48,7 +54,7 @@ def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> No
     value = json.loads(nexus("status", "--json", env={"OPENAI_API_KEY": SECRET}).stdout)
     assert value["version"] == 1
     assert value["model"] == "openai/gpt-5.6"
-    assert value["tools"] == list(discover())
+    assert value["tools"] == TOOLS
     assert value["skills"] == [{"name": "deploy", "description": "Roll out", "origin": "personal"}]
     assert {"ask", "chat"} <= set(value["recipes"])
     assert value["project"] == {"folder": str(tmp_path), "trust": "nothing", "skills_not_trusted": 0}
@@ -67,7 +73,7 @@ def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> N
 
 def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
     printed = nexus("status", "--brief", env={"OPENAI_API_KEY": SECRET}).stdout.decode()
-    value = snapshot(tmp_path, KEYS, {"OPENAI_API_KEY": SECRET}, "openai/gpt-5.6", list(discover()))
+    value = snapshot(tmp_path, KEYS, {"OPENAI_API_KEY": SECRET}, "openai/gpt-5.6", TOOLS)
     assert printed == brief(value)[0] + "\n"
     assert len(printed.splitlines()) <= 3
 
@@ -180,3 +186,22 @@ def test_the_new_commands_stand_in_the_help(nexus: Any) -> None:
     said = nexus("--help").stdout.decode()
     assert "status" in said
     assert "skill" in said
+
+
+@pytest.mark.parametrize(("options", "told"), [({}, False), ({"allow": "all"}, True), ({"no_tools": True}, False)])
+def test_skills_are_told_where_a_command_can_print_their_guide(
+    tmp_path: Path, options: dict[str, Any], told: bool
+) -> None:
+    skill(places().config, "deploy", "---\ndescription: Roll out\n---\nGuide.")
+    provider = Played(lambda request: "fine")
+    settings = Settings(models={MODEL: {"window": 16_000}})
+    session = open_session(Options(tmp_path, MODEL, **options), settings, approver=None, provider=provider)
+    assert say(session, "hello")[1].ok
+    system = str(provider.seen[0][0]["content"])
+    assert ("deploy: Roll out" in system) is ("nexus skill use" in system) is told
+    assert "Host:" not in system and "tools." not in system.partition("# Capabilities")[2]
+
+
+def test_the_host_and_the_tools_stand_in_status(nexus: Any) -> None:
+    value = json.loads(nexus("status", "--json").stdout)
+    assert value["host"] == os.uname().nodename and value["host"] in nexus("status").stdout.decode()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from nexus_cli.cli import trust as command
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -38,6 +42,19 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     shown = nexus("config", "show", "--origin").stdout.decode()
     assert f"# {project / '.nexus' / 'config.toml'}" in next(row for row in shown.splitlines() if "max_steps" in row)
     assert nexus("config", "get", "allow").stdout == b"read\n"
+
+
+@pytest.mark.parametrize(("answer", "state"), [("y", "trusted"), ("", "untrusted"), ("no", "untrusted")])
+def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], answer: str, state: str
+) -> None:
+    monkeypatch.setattr(command, "_terminal", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answer}\n"))
+    assert command.trust(str(project), json=True) == 0
+    shown, asked = capfd.readouterr()
+    assert json.loads(shown)["state"] == state
+    assert "limits.max_steps = 7: instead of 200" in asked and "Let it take effect? [y/N]" in asked
+    assert ("nothing was changed" in asked) is (state == "untrusted")
 
 
 def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> None:
@@ -71,6 +88,18 @@ def test_what_is_wrong_in_a_file_is_told_before_it_is_trusted(nexus: Run, projec
     assert text.endswith("It is in effect, but for what is named above.")
     done = nexus("config", "get", "limits.max_steps")
     assert done.stdout == b"200\n" and b"nothing of this file is in effect" in done.stderr
+
+
+def test_what_is_shown_is_what_is_in_effect(nexus: Run, project: Path) -> None:
+    (project / ".nexus" / "config.toml").write_text(
+        "[compact]\nat = 0.3\nprune = false\n[limits]\nmax_steps = 7\nmax_stepz = 8\n"
+    )
+    text = " ".join(nexus("trust").stdout.decode().split())
+    assert "compact.prune = False: instead of True" in text and "limits.max_steps = 7: instead of 200" in text
+    assert "Has no effect as it is: compact.at cannot be set: compact.at (0.3) must be above" in text
+    assert "there is no setting limits.max_stepz" in text and "compact.at = 0.3" not in text
+    shown = {key: nexus("config", "get", key).stdout for key in ("compact.prune", "limits.max_steps", "compact.at")}
+    assert shown == {"compact.prune": b"false\n", "limits.max_steps": b"7\n", "compact.at": b"0.85\n"}
 
 
 def test_without_configuration_there_is_nothing_to_trust(nexus: Run, tmp_path: Path) -> None:

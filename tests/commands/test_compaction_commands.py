@@ -7,6 +7,7 @@ import json
 import pytest
 from commands.conftest import FakeDesk
 
+from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.ui.reports import FORMS
@@ -68,3 +69,30 @@ def test_pins_of_another_session_are_not_there(desk: FakeDesk) -> None:
         desk.run("pin 9")
     desk.run("pin")
     assert desk.shown[-1][1]["pins"] == []
+
+
+@pytest.mark.parametrize("line", ["--prevew", "--preview=1 names", "-- keep names", "\u2014preview"])
+def test_an_option_that_there_is_not_compacts_nothing(line: str, desk: FakeDesk) -> None:
+    filled(desk)
+    sent = len(desk.provider.seen)
+    with pytest.raises(NexusError) as caught:
+        desk.run(f"compact {line}")
+    assert caught.value.kind == "usage" and "/compact --preview" in caught.value.hint
+    assert len(desk.provider.seen) == sent
+    desk.run("compact - keep the names")
+    assert isinstance(desk.fed[-1], CompactionDone)
+
+
+def test_pin_alone_lists_the_newest_messages_with_their_numbers(desk: FakeDesk) -> None:
+    assert desk.run("pin").shown[-1][1]["messages"] == []
+    for number in range(12):
+        desk.turn(f"message {number}\nof several lines")
+    value = desk.run("pin").shown[-1][1]
+    assert [one["text"] for one in value["messages"]] == [f"message {n} of several lines" for n in range(2, 12)]
+    entry = value["messages"][-1]["entry"]
+    text = FORMS["pins"](value, 80)
+    assert "your newest messages (/pin NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
+    complete = find("pin", desk.commands).complete
+    assert complete is not None and complete(desk)[0] == str(entry)
+    desk.run(f"pin {entry}")
+    assert desk.run("pin").shown[-1][1]["pins"][0]["entry"] == entry

@@ -10,6 +10,8 @@ from commands.conftest import FakeDesk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nexus_cli.commands import find
+from nexus_cli.commands.memory import SLOTS, _one_edit
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ui.reports import FORMS
@@ -22,6 +24,10 @@ def shown(desk: FakeDesk, width: int = 80) -> str:
     form, value = desk.shown[-1]
     json.dumps(value)
     return FORMS[form](value, width)
+
+
+def shown_facts(desk: FakeDesk) -> list[dict[str, Any]]:
+    return list(desk.run("memory").shown[-1][1]["facts"])
 
 
 def propose(desk: FakeDesk, text: str, quote: str = "") -> None:
@@ -37,10 +43,10 @@ def test_the_person_adds_finds_and_forgets(desk: FakeDesk) -> None:
     assert "Nothing is remembered" in shown(desk.run("memory"))
     desk.run("memory add Deploys with fly").run("memory add user Likes tabs").run("memory add Agent Reads logs first")
     listed = shown(desk.run("memory"))
-    for line in ("m1  project", "m2  user", "m3  agent", "typed by the person  Likes tabs"):
+    for line in ("m1  project", "m2  user", "m3  agent", "typed by you  Likes tabs"):
         assert line in listed
     assert "Deploys with fly" in shown(desk.run("memory search deploying")) and "tabs" not in shown(desk)
-    assert "Forgotten" in shown(desk.run("memory forget m1")) and "Deploys with fly" in shown(desk)
+    assert shown(desk.run("memory forget m1")) == "Forgotten for good: m1 (project) Deploys with fly"
     assert "Deploys" not in shown(desk.run("memory"))
 
 
@@ -65,7 +71,11 @@ def test_all_that_waits_is_accepted_at_once(desk: FakeDesk) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["accept m9", "accept", "forget", "forget all", "add", "search", "nonsense", "m1", "add " + "x" * 2001]
+    "line",
+    [
+        "accept m9", "accept", "forget", "forget all", "add", "search", "nonsense", "m1", "add " + "x" * 2001,
+        "add user", "add  Project ", "add usr Likes tabs", "add porject uses pnpm", "add agents look first",
+    ],
 )
 def test_what_makes_no_sense_is_one_line(desk: FakeDesk, line: str) -> None:
     desk.run("memory add Likes tabs")
@@ -75,8 +85,63 @@ def test_what_makes_no_sense_is_one_line(desk: FakeDesk, line: str) -> None:
     assert "Likes tabs" in shown(desk.run("memory"))
 
 
-def test_a_slot_alone_is_a_text(desk: FakeDesk) -> None:
-    assert "project" in shown(desk.run("memory add user"))
+def test_a_slot_without_words_or_nearly_one_is_asked_back(desk: FakeDesk) -> None:
+    with pytest.raises(NexusError) as alone:
+        desk.run("memory add user")
+    assert "names a slot and says nothing" in alone.value.line and "/memory add user TEXT" in alone.value.hint
+    with pytest.raises(NexusError) as misspelt:
+        desk.run("memory add usr likes tabs")
+    assert "the nearest is user" in misspelt.value.line and "/memory add project usr" in misspelt.value.hint
+    desk.run("memory add project usr is short for user").run("memory add frob the knob")
+    assert [one["text"] for one in shown_facts(desk)] == ["frob the knob", "usr is short for user"]
+
+
+@given(st.sampled_from(SLOTS), st.integers(0, 7), st.characters(codec="ascii", categories=["Ll"]), st.integers(0, 3))
+def test_one_edit_is_one_letter_or_two_that_changed_places(slot: str, place: int, letter: str, kind: int) -> None:
+    place %= len(slot)
+    word = [
+        slot[:place] + slot[place + 1 :],
+        slot[:place] + letter + slot[place:],
+        slot[:place] + letter + slot[place + 1 :],
+        slot[:place] + slot[place : place + 2][::-1] + slot[place + 2 :],
+    ][kind]
+    assert _one_edit(word, slot) is (word != slot)
+    assert not _one_edit(word + "xy", slot) and not _one_edit("tests", slot)
+
+
+def test_ids_and_slots_are_offered(desk: FakeDesk) -> None:
+    desk.run("memory add Likes tabs")
+    propose(desk, "Deploys with fly")
+    complete = find("memory", desk.commands).complete
+    assert complete is not None
+    offered = complete(desk)
+    assert {"add user", "accept m2", "forget m1", "forget m2"} <= set(offered) and "accept m1" not in offered
+    propose(desk, "and again")
+    assert "accept all" in complete(desk)
+
+
+def test_a_source_is_said_in_words(desk: FakeDesk) -> None:
+    ledger = desk.session.ledger
+    assert ledger is not None
+    propose(desk, "from here")
+    other = ledger.create_session(folder="/", project="/", model="m", recipe="chat", at=AT)
+    ledger.rename_session(other.id, "login page")
+    for name, session in (("named", other.id), ("gone", "nobody")):
+        ledger.facts.add(
+            MemorySlot.PROJECT, name, state=FactState.PROPOSED, at=AT, actor="agent",
+            project=str(desk.session.folder), session=session, entry=4,
+        )  # fmt: skip
+    sources = {one["text"]: one["source"] for one in shown_facts(desk)}
+    assert sources["from here"] == "this session, message 2"
+    assert sources["named"] == 'session "login page" of 2026-01-13, message 4'
+    assert "3 proposals of the model wait; they count once you accept them" in " ".join(shown(desk).split())
+
+
+def test_one_proposal_is_spoken_of_as_one(desk: FakeDesk) -> None:
+    propose(desk, "alone")
+    assert "1 proposal of the model waits; it counts once you accept it (/memory accept m1):" in shown(
+        desk.run("memory"), 200
+    )
 
 
 def test_what_the_person_adds_is_told_in_the_same_session(desk: FakeDesk) -> None:

@@ -41,6 +41,23 @@ def test_context_shows_the_window_with_its_largest_items(desk: FakeDesk) -> None
     assert "were sent before" in text and "message: a message" in text and "largest items:" in text
 
 
+def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one_before(desk: FakeDesk) -> None:
+    desk.turn("one")
+    desk.turn("two")
+    desk.run("context --step 1")
+    form, value = desk.shown[-1]
+    assert form == "context" and not value["pending"] and value["request_sha256"] and value["history"]["entries"] == 1
+    for typed in ("--diff", "--diff 2"):
+        desk.run(f"context {typed}")
+        form, value = desk.shown[-1]
+        assert (form, value["step"], value["before"]) == ("between", 2, 1)
+    desk.run("context --diff 1")
+    assert desk.shown[-1][1]["before"] is None
+    for typed in ("--step", "--step 0", "--step x", "--diff x", "--step 9", "1", "--step 1 2", "--step " + "9" * 99):
+        with pytest.raises(NexusError, match=r"it takes nothing, |has sent 2 requests"):
+            desk.run(f"context {typed}")
+
+
 def test_after_a_switch_of_model_nothing_is_cached(desk: FakeDesk) -> None:
     desk.turn("words")
     desk.run("model fast")
@@ -130,13 +147,16 @@ def test_drops_are_listed_and_printed_by_range(desk: FakeDesk) -> None:
     desk.run("drops")
     assert FORMS["drops"](desk.shown[-1][1], 80) == "Nothing was left out."
     whole = dropped(desk)
-    desk.run("drops").run("drops d1").run("drops d1 5:25").run("drops d1 999999999:")
-    listed, beginning, piece, behind = (value for _, value in desk.shown[1:])
+    desk.run("drops").run("drops d1").run("drops d1 5:25")
+    listed, beginning, piece = (value for _, value in desk.shown[1:])
     assert [one["id"] for one in listed["drops"]] == ["d1"]
     assert beginning["text"] == whole[: beginning["end"]] and beginning["total"] == len(whole)
-    assert piece["text"] == whole[5:25] and behind["text"] == ""
+    assert piece["text"] == whole[5:25]
     assert f"/drops d1 {beginning['end']}: shows what follows" in FORMS["drop"](beginning, 80)
-    for wrong, why in (("d9", "no such drop"), ("nope", "no such drop"), ("d1 x:y", "A:B"), ("d1 -5:3", "A:B")):
+    for wrong, why in (
+        ("d9", "no such drop"), ("nope", "no such drop"), ("d1 x:y", "A:B"), ("d1 -5:3", "A:B"),
+        ("d1 9:4", "nothing is there: d1 has"), ("d1 999999999:", "nothing is there"),
+    ):  # fmt: skip
         with pytest.raises(NexusError, match=why):
             desk.run(f"drops {wrong}")
 

@@ -51,6 +51,36 @@ def test_a_reflection_shows_what_was_learned(desk: FakeDesk) -> None:
     assert desk.session._parts.engine.lane.counted == before
 
 
+def test_a_reflection_says_which_of_its_lessons_wait(desk: FakeDesk) -> None:
+    lessons = [("remember", {"text": f"Lesson number {n} is to look first", "slot": "agent"}) for n in range(3)]
+    desk.turn("begin")
+    desk.provider.script = lambda request: lessons[:1] if request.messages[-1]["role"] == "user" else "one lesson"
+    value = shown(desk, "reflect")
+    assert value["waiting"] == ["m1"] and value["older"] == 0
+    assert FORMS["reflection"](value, 120).splitlines()[-1] == (
+        "1 lesson waits for you (m1): /memory shows them, /memory accept m1 keeps."
+    )
+    desk.provider.script = lambda request: lessons[1:] if request.messages[-1]["role"] == "user" else "two lessons"
+    value = shown(desk, "reflect")
+    assert value["waiting"] == ["m2", "m3"] and value["older"] == 1
+    assert "2 lessons wait for you (m2, m3)" in FORMS["reflection"](value, 120)
+    assert "/memory accept ID" in FORMS["reflection"](value, 120), "all would keep the older one as well"
+    assert "/memory accept all" in FORMS["reflection"](value | {"older": 0}, 120)
+
+
+def test_steps_of_the_cache_are_offered(desk: FakeDesk) -> None:
+    complete = find("cache", desk.commands).complete
+    assert complete is not None and complete(desk) == ["why"]
+    desk.turn("one")
+    desk.turn("two")
+    assert complete(desk) == ["why", "why 2", "why 1"]
+
+
+def test_why_says_in_plain_words_whether_signals_bind(desk: FakeDesk) -> None:
+    text = " ".join(FORMS["why"](shown(desk, "why"), 200).split())
+    assert "The recipe chat changes no limit for this, it is only reported." in text
+
+
 def test_why_names_the_layer_and_what_each_said(desk: FakeDesk) -> None:
     (limit,) = shown(desk, "why max_steps")["limits"]
     assert (limit["value"], limit["bound_by"]) == (9, "command line")
@@ -60,7 +90,7 @@ def test_why_names_the_layer_and_what_each_said(desk: FakeDesk) -> None:
     assert {limit["name"] for limit in shown(desk, "why")["limits"]} == {"max_steps", "allow"}
     text = FORMS["why"](shown(desk, "why mode"), 80)
     assert text == "mode is not limited by any layer."
-    with pytest.raises(NexusError, match="it is one of max_steps"):
+    with pytest.raises(NexusError, match="it must be one of max_steps"):
         desk.run("why nonsense")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.context import contributed
+from nexus_cli.context.aside import within
 from nexus_cli.context.chosen import Chosen
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.gather import Gatherer, system_text
@@ -200,13 +202,123 @@ def test_a_contributor_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pyt
     assert "slow" in said[0]
 
 
-def test_what_a_person_can_repair_is_not_swallowed() -> None:
-    def broken() -> None:
-        raise NexusError("config", "config.toml", "line 3")
+class _Speechless(Exception):
+    """Not even its words can be had."""
 
-    now, _, _ = gatherer(failing("bad", broken))
-    with pytest.raises(NexusError):
-        preamble(now)
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (NexusError("config", "config.toml", "line 3"), "config.toml: line 3"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (SystemExit("bye"), "bye"),
+        (_Speechless(), "_Speechless"),
+    ],
+)
+@pytest.mark.parametrize("stage", ["read", "render"])
+def test_whatever_a_contributor_raises_costs_its_own_sections(error: BaseException, words: str, stage: str) -> None:
+    def broken(*given: Any) -> Any:
+        raise error
+
+    bad = failing("bad", broken) if stage == "read" else replace(contributor("bad", "x"), render=broken)
+    now, said, _ = gatherer(bad, contributor("a", "A: 1"))
+    assert preamble(now) == "A: 1"
+    assert said == [f"context section bad was left out: {words}"]
+
+
+@pytest.mark.parametrize("value", [b"x", {"a": [float("nan")]}, [float("inf")], {1, 2}, {"a": object()}])
+def test_what_is_no_plain_data_is_named_and_skipped(value: Any) -> None:
+    now, said, _ = gatherer(failing("bad", lambda: value), contributor("a", "A: 1"))
+    assert preamble(now) == "A: 1"
+    assert len(said) == 1 and said[0].startswith("context section bad was left out: it read what is no plain data: ")
+
+
+def test_a_value_that_holds_itself_is_too_much() -> None:
+    value: dict[str, Any] = {}
+    value[""] = value
+    now, said, _ = gatherer(failing("bad", lambda: value), contributor("a", "A: 1"))
+    assert preamble(now) == "A: 1" and "more than 200,000" in said[0]
+
+
+def test_who_blocks_is_named_and_nobody_else_pays_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contributed, "SECONDS", 0.3)
+    free = threading.Event()
+    others = [failing(f"c{n}", lambda: asyncio.sleep(0.001)) for n in range(9)]
+    now, said, _ = gatherer(failing("blocks", lambda: free.wait(60)), *others)
+    assert preamble(now) == "\n".join(["text"] * 9)
+    assert said == ["context section blocks was left out: took longer than 0 s"]
+    free.set()
+
+
+def test_a_rendering_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contributed, "SECONDS", 0.1)
+    free = threading.Event()
+
+    def render(value: Value, view: View) -> tuple[Section, ...]:
+        free.wait(60)
+        return ()
+
+    now, said, _ = gatherer(replace(contributor("bad", "x"), render=render), contributor("a", "A: 1"))
+    assert preamble(now) == "A: 1" and len(said) == 1 and "bad was left out: took longer" in said[0]
+    free.set()
+
+
+def patient(monkeypatch: pytest.MonkeyPatch, *texts: str) -> tuple[Gatherer, threading.Event, list[Chosen]]:
+    """A gatherer whose instructions are not read while the event is not set; then they are one text after the other."""
+    monkeypatch.setattr(contributed, "PATIENCE", 0.2)
+    free, left = threading.Event(), list(texts)
+
+    async def read(sources: Sources) -> Value:
+        await asyncio.to_thread(free.wait, 60)
+        return left.pop(0)
+
+    def render(value: Value, view: View) -> tuple[Section, ...]:
+        return (Section("instructions", Phase.CONSTRAINT, (value,), Layer.SYSTEM, 92, sticky=True),)
+
+    now, _, dropped = gatherer(Contributor("instructions", Layer.SYSTEM, read, render))
+    return now, free, dropped
+
+
+def test_instructions_that_cannot_be_read_in_time_are_a_drop_and_a_line_and_come_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, free, dropped = patient(monkeypatch, "late", "fresh", "never")
+    assert system(now) == "[nexus: instructions could not be read: took longer than 0 s]"
+    [one] = dropped
+    assert one.unread and one.section.full == "instructions could not be read: took longer than 0 s"
+    assert not now.kept.arrived
+    free.set()
+    asyncio.run(within({now.kept.late["instructions"]: 30.0}))
+    assert now.kept.arrived
+    assert system(now) == "fresh" and not now.kept.arrived, "it is read anew where that is possible"
+
+
+def test_what_came_late_is_used_where_it_is_late_again_and_what_was_read_never_vanishes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, free, dropped = patient(monkeypatch, "late", "fresh")
+    assert "could not be read" in system(now)
+    free.set()
+    asyncio.run(within({now.kept.late["instructions"]: 30.0}))
+    free.clear()
+    for _ in range(2):
+        assert system(now) == "late" and not now.kept.arrived
+    assert len(dropped) == 1
+    free.set()
+
+
+def test_what_an_earlier_process_had_to_do_without_is_looked_for_in_the_background(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, free, _ = patient(monkeypatch, "a", "b")
+    now.look_again(["instructions", "nobody"])
+    assert list(now.kept.late) == ["instructions"] and not now.kept.arrived
+    free.set()
+    asyncio.run(within({now.kept.late["instructions"]: 30.0}))
+    assert now.kept.arrived
 
 
 def test_static_sections_stand_by_layer_order_and_id_whatever_their_score() -> None:

@@ -19,7 +19,6 @@ from nexus_cli.context.contributors.instructions import CONTRIBUTOR, share
 from nexus_cli.context.loader import ContextLayer, instruction_layers
 from nexus_cli.context.section import DROP, Section
 from nexus_cli.context.tokens import SimpleTokenCounter
-from nexus_cli.core.errors import NexusError
 
 COUNT = SimpleTokenCounter().count
 
@@ -135,7 +134,12 @@ def test_a_nexus_md_of_fifty_megabytes_becomes_a_section_within_the_cap(tmp_path
     assert len(section.full) > 52_000_000
 
 
-def test_a_binary_nexus_md_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_binary_nexus_md_is_left_out_and_named(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_bytes(b"\0\1\2")
-    with pytest.raises(NexusError, match=r"NEXUS\.md"):
-        sections(tmp_path)
+    (tmp_path / "AGENTS.md").write_text("From agents.")
+    value = asyncio.run(CONTRIBUTOR.read(Sources.of(tmp_path, datetime(2026, 1, 13, tzinfo=UTC))))
+    [notice] = CONTRIBUTOR.notices(value)
+    assert notice.startswith(f"{tmp_path / 'NEXUS.md'}: is not a text file") and notice.endswith("it is left out")
+    assert [one.source for one in sections(tmp_path)][-1] == "AGENTS.md"
+    (tmp_path / "AGENTS.md").unlink()
+    assert not [one for one in sections(tmp_path) if one.id == "instructions.project"]

@@ -228,6 +228,38 @@ def test_a_folder_reached_through_a_link_has_the_ancestors_of_its_target(
     assert "\nR\n" in ContextLoader(tmp_path / "short").load().system_prompt
 
 
+@pytest.mark.parametrize("kind", ["file", "folder", "absolute"])
+def test_instructions_that_lie_outside_the_project_are_left_out_and_named(
+    config: Path, repo: Path, tmp_path: Path, kind: str
+) -> None:
+    put(tmp_path / "outside" / "secret.md", "SECRET")
+    place = repo / "pkg" / "NEXUS.md"
+    place.parent.mkdir(exist_ok=True)
+    if kind == "folder":
+        (repo / "docs").symlink_to(tmp_path / "outside")
+        place.symlink_to("../docs/secret.md")
+    else:
+        target = tmp_path / "outside" / "secret.md"
+        place.symlink_to(target if kind == "absolute" else os.path.relpath(target, place.parent))
+    put(repo / "pkg" / "AGENTS.md", "AGENTS")
+    for layers in (instruction_layers(repo / "pkg"), instruction_layers(repo / "pkg" / "deep")):
+        [layer] = [one for one in layers if one.folder == repo / "pkg"]
+        assert layer.text == "AGENTS" and f"{place} links to {tmp_path}" in layer.notice
+        assert "outside the project: it is left out" in layer.notice
+    loaded = ContextLoader(repo / "pkg").load()
+    assert "SECRET" not in loaded.system_prompt and place in loaded.sources.ignored
+
+
+def test_links_inside_the_project_and_the_persons_own_count(config: Path, repo: Path, tmp_path: Path) -> None:
+    put(repo / "docs" / "rules.md", "R")
+    (repo / "NEXUS.md").symlink_to("docs/rules.md")
+    put(tmp_path / "dotfiles.md", "D")
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "NEXUS.md").symlink_to(tmp_path / "dotfiles.md")
+    layers = instruction_layers(repo)
+    assert [(layer.name, layer.text, layer.notice) for layer in layers] == [("global", "D", ""), ("local", "R", "")]
+
+
 def test_a_fifo_among_the_layers_does_not_block(config: Path, repo: Path) -> None:
     os.mkfifo(repo / "NEXUS.md")
     os.mkfifo(config / "mcp.json")

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.context import persona
 from nexus_cli.context.persona import IDENTITY, LIMIT, PREFERENCES, forms, persona_texts, shrinking
 from nexus_cli.context.planner import STAND_IN
 from nexus_cli.context.section import DROP
 from nexus_cli.context.tokens import SimpleTokenCounter
 from nexus_cli.core.paths import places
-from nexus_cli.core.trust import trust
+from nexus_cli.core.trust import Configuration, state, trust
 
 COUNT = SimpleTokenCounter().count
 
@@ -49,6 +50,25 @@ def test_a_project_says_who_we_are_only_while_it_is_trusted(tmp_path: Path) -> N
     assert persona_texts((PREFERENCES,), tmp_path) == (), "preferences are the person's alone"
     (own / "AGENT.md").write_text("You are a navy.")
     assert persona_texts(IDENTITY, tmp_path) == (), "what was changed is not trusted any more"
+
+
+def test_what_takes_effect_of_a_project_is_what_was_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / ".nexus"
+    own.mkdir()
+    for name, text in (("AGENT.md", "You are a pirate."), ("SOUL.md", "x" * (LIMIT + 1))):
+        (own / name).write_text(text)
+    trust(tmp_path)
+
+    def meanwhile(root: Path, found: Configuration) -> str:
+        judged = state(root, found)
+        for name in ("AGENT.md", "SOUL.md"):
+            (own / name).unlink()
+            (own / name).symlink_to("/etc/passwd")
+        return judged
+
+    monkeypatch.setattr(persona, "state", meanwhile)
+    soul, agent = persona_texts(IDENTITY, tmp_path)
+    assert agent.text == "You are a pirate." and "only the first 1,048,576 bytes" in soul.notice
 
 
 def test_odd_files_are_named_or_left_out_and_never_end_anything(config: Path, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.context.groups import Group, flatten, size
+from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
-from nexus_cli.context.plan import NOTE_TOKENS, PINS_SHARE, SUMMARY_FLOOR, WORTH_SHARE, Plan, cost, plan
+from nexus_cli.context.plan import NOTE_TOKENS, PINS_SHARE, SUMMARY_FLOOR, WORTH_SHARE, Plan, Room, cost, plan, quoting
 from nexus_cli.context.summary_head import Additions, head
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -313,3 +314,69 @@ def test_what_stands_below_a_summary_stands_in_its_order() -> None:
         "all is well", "- a lost line with a break", "[p1]\n> kept\n> for ever", 'p9: recall("d8")', "Files:\n- a.py"
     )]  # fmt: skip
     assert places == sorted(places)
+
+
+def test_own_words_and_pins_exceed_the_target_rather_than_go_but_never_the_budget() -> None:
+    """The request and the newest step alone are above the target, and far below the budget."""
+    groups = said([60, *[900] * 8], [60, *[900] * 4], [9000, 400])
+    one, room = pin(1, "kept"), Room(1000, 1000, 16_000)
+    ample = plan(groups, available=AVAILABLE, target=7000, count=COUNT, pins=[one], beyond=room)
+    tight = plan(groups, available=AVAILABLE, target=7000, count=COUNT, pins=[one], beyond=replace(room, most=7000))
+    assert ample is not None and tight is not None
+    assert ample.pins == (one,) and [len(text) for text in ample.own_words] == [60, 60]
+    assert tight.crowded == (one,) and not tight.own_words
+    assert ample.kept == tight.kept and total(ample) > 7000
+
+
+@settings(max_examples=150)
+@given(TURNS, st.integers(500, 9000), st.integers(0, 9000), st.lists(st.integers(1, 300), max_size=4))
+def test_whatever_exceeds_the_target_keeps_to_the_budget(
+    turns: list[list[int]], target: int, beyond: int, sizes: list[int]
+) -> None:
+    pins = [pin(number, "x" * length) for number, length in enumerate(sizes)]
+    room = Room(1000, 1000, target + beyond)
+    chosen = plan(said(*turns), available=AVAILABLE, target=target, count=COUNT, pins=pins, beyond=room)
+    assume(chosen is not None)
+    assert chosen is not None
+    beside = sum(cost(one, COUNT) for one in chosen.pins) + sum(map(OwnWords(COUNT).cost, chosen.own_words))
+    assert not beside or total(chosen) + chosen.summary_cap + NOTE_TOKENS + beside <= room.most
+
+
+def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
+    words = OwnWords(COUNT)
+    said_ = [(5, "x" * 5000), (4, "use tabs"), (3, "y" * 4000), (2, "no eval"), (1, "port 8081")]
+    quotes = words.chosen(said_, 1000)
+    assert [(quote.entry, quote.whole) for quote in quotes] == [(1, True), (2, True), (4, True), (5, False)]
+    assert sum(words.cost(quote.text) for quote in quotes) <= 1000
+    assert len(words.newest(iter(said_), 1000)) == 5, "and does not keep from reading on"
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(1, 900), max_size=12), st.integers(0, 1500), st.sets(st.integers(1, 12)))
+def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: int, first: set[int]) -> None:
+    words = OwnWords(COUNT)
+    rows = [(entry, "x" * length) for entry, length in enumerate(sizes, 1)]
+    quotes = words.chosen(reversed(rows), room, first)
+    assert sum(words.cost(quote.text) for quote in quotes) <= room
+    assert [quote.entry for quote in quotes] == sorted({quote.entry for quote in quotes})
+    assert all(quote.text == "x" * sizes[quote.entry - 1] for quote in quotes if quote.whole)
+    if sum(words.cost(text) for _, text in rows) <= room:
+        assert len(quotes) == len(rows)
+
+
+def test_words_that_are_asked_for_come_before_newer_ones() -> None:
+    chosen = planned(said(*([200, 10] for _ in range(20)), [5, *[900] * 6]), 5000)
+    assert 1 not in [quote.entry for quote in chosen.quotes]
+    oldest = min(entry for entry, _ in chosen.said)
+    other = quoting(chosen, {oldest}, COUNT)
+    assert other.quotes[0].entry == oldest and other.quotes[0].whole
+
+
+def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
+    chosen = planned(said([50, 10], [100, *[300] * 60]))
+    assert chosen.staying == (5,) and chosen.named == f"1 to {chosen.entries[1]} without 5"
+    text = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
+    assert f"[Messages {chosen.named} are summed up here" in text
+    more = Additions((), "", [("p1", "d2")], False)
+    bare = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure, more=more)[0].message.content
+    assert "recall" not in bare and "left out here for room: p1]" in bare

@@ -26,7 +26,7 @@ SEEDS: dict[str, tuple[str, int, set[str] | None, bool, bool, set[str]]] = {
     "reflection": ("react_loop", 3, JOURNAL, True, False, {"persona", "task", "memory", "history"}),
     "reflection_cont": ("react_loop", 2, JOURNAL, True, False, {"persona", "task", "memory", "history", "event"}),
     "sleep_consolidate": (
-        "react_loop", 10, {*JOURNAL, "forget"}, True, False,
+        "react_loop", 10, {*JOURNAL, "forget", "merge_facts"}, True, False,
         {"persona", "task", "history", "event", "user_memory", "session_files", "workspace"},
     ),
     "goal_decompose": ("single_action", 1, set(), False, False, {"persona", "memory", "tools", "history"}),
@@ -78,8 +78,8 @@ def project_recipe(text: str, name: str = "careful") -> Recipe:
 
 
 def test_a_project_adds_a_recipe_and_never_takes_the_place_of_another() -> None:
-    recipe = project_recipe("section_budget = 900\n[multipliers]\nworkspace = 0\n[limits]\nallow = 'read'")
-    assert (recipe.section_budget, recipe.limits.allow, recipe.multiplier("memory", "workspace")) == (900, "read", 0)
+    recipe = project_recipe("section_budget = 9000\n[multipliers]\nworkspace = 0\n[limits]\nallow = 'read'")
+    assert (recipe.section_budget, recipe.limits.allow, recipe.multiplier("memory", "workspace")) == (9000, "read", 0)
     assert project_recipe("[limits]\nmax_steps = 1", "chat").limits == Limits()
     with pytest.raises(NexusError) as caught:
         load_recipe("carefull", [PACKAGED], ProjectRecipes(Path("/p"), {"careful.toml": b""}))
@@ -93,6 +93,11 @@ def test_a_project_adds_a_recipe_and_never_takes_the_place_of_another() -> None:
         ("contributors = ['clock']", "cannot set contributors"),
         ("[multipliers]\nconstraint = 0", "cannot lower multipliers.constraint"),
         ("[multipliers]\n'instructions.global' = 0.1", "cannot lower multipliers.instructions.global"),
+        ("[multipliers]\nevent = 0", "cannot lower multipliers.event"),
+        ("[multipliers]\nclock = 0.5", "cannot lower multipliers.clock"),
+        ("[multipliers]\nuser_memory = 0", "cannot lower multipliers.user_memory"),
+        ("[multipliers]\nworkspace = 50", "cannot raise multipliers.workspace"),
+        ("section_budget = 1", "cannot set section_budget below 8192"),
         ("[limits]\nallow = 'everything'", "limits.allow has to be one of"),
         ("x = 1", "unknown key 'x'"),
         ("=", "line 1"),
@@ -178,6 +183,7 @@ def test_a_name_is_never_a_path(name: str) -> None:
         ("[multipliers]\nmemry = 0", "unknown key 'multipliers.memry'", "Did you mean memory"),
         ("[multipliers]\nmemory = -1", "multipliers.memory has to be a number from 0", "Correct"),
         ("[multipliers]\nmemory = nan", "multipliers.memory has to be a number from 0", "Correct"),
+        ("[multipliers]\nmemory = 1e308", "multipliers.memory has to be a number from 0 to 100", "Correct"),
         ("[multipliers]\nmemory = true", "multipliers.memory has to be a number from 0", "Correct"),
         ("[overrides]\ncontrct = 'x'", "unknown key 'overrides.contrct'", "Did you mean contract"),
         ("[overrides]\ncontract = ' '", "overrides.contract has to be a text", "Correct"),

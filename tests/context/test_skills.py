@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from nexus_cli.context.skills import LONGEST_LINE, LONGEST_NAME, _parted, guide,
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
 from nexus_cli.core.trust import trust
+from nexus_cli.session.reports.skills import listing, use
 
 
 def skill(folder: Path, name: str, text: str | bytes) -> Path:
@@ -98,6 +100,29 @@ def test_of_two_skills_of_one_name_the_personal_one_wins_and_the_other_is_listed
     first, second = skills(tmp_path)
     assert (first.origin, first.shadowed, guide(first)) == ("personal", False, "Mine.")
     assert (second.origin, second.shadowed) == ("project", True)
+
+
+def test_a_projects_guide_is_what_was_judged_and_not_read_again(tmp_path: Path) -> None:
+    path = skill(tmp_path / ".nexus", "build", "Build it.")
+    skill(tmp_path / ".nexus", "build/deep", "No skill.")
+    trust(tmp_path)
+    [found] = skills(tmp_path)
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    assert guide(found) == "Build it." and skills(tmp_path) == ()
+
+
+@pytest.mark.parametrize("name", ["a\x1bb", "tab\there", "line\nbreak", "a\u2028b", "byte\udcff"])
+@pytest.mark.parametrize("origin", ["personal", "project"])
+def test_a_skill_in_a_folder_of_any_name_can_be_used(tmp_path: Path, name: str, origin: str) -> None:
+    skill(places().config if origin == "personal" else tmp_path / ".nexus", name, "Guide.")
+    if origin == "project":
+        trust(tmp_path)
+    [found] = skills(tmp_path)
+    assert guide(found) == "Guide." and found.origin == origin
+    [shown] = listing(tmp_path)["skills"]
+    assert shown["name"] == found.name and use(found.name, tmp_path) == "Guide."
+    assert json.dumps(shown, ensure_ascii=False).encode() and not set(shown["path"]) & set("\x1b\t\n\u2028\udcff")
 
 
 def test_a_broken_skill_does_not_shadow_a_good_one(tmp_path: Path) -> None:

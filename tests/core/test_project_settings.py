@@ -120,7 +120,7 @@ def test_a_project_switches_extraction_off_and_never_on(tmp_path: Path) -> None:
         ("a = " + "[" * 20_000, "not valid TOML"),
         (b"\xff\xfe\x00", "not UTF-8"),
         ("#" * 70_000, "larger than 64 KiB"),
-        ("[compact]\nat = 0.3\nto = 0.6\n", "must be above"),
+        ("[compact]\nat = 0.3\n", "compact.at cannot be set: compact.at (0.3) must be above"),
         ('"\\u001b[2J" = 1\n', "there is no setting ?[2J"),
         ("[alias]\n" + "".join(f"a{n} = 'b'\n" for n in range(6000)), ""),
     ],
@@ -133,6 +133,32 @@ def test_a_broken_file_is_one_notice_and_nothing_of_it_is_in_effect(
     told = notice(loaded)
     assert why in told and str(tmp_path / ".nexus" / "config.toml") in told and told.isprintable()
     assert loaded.values == clean.values and loaded.settings.project == Limits()
+
+
+@pytest.mark.parametrize(
+    ("window", "at", "to", "why"),
+    [
+        ("at = 0.3\nto = 0.6", 0.85, 0.6, "compact.at cannot be set: compact.at (0.3) must be above"),
+        ("at = 0.3\nto = 0.2\noverflow_to = 0.1", 0.3, 0.2, ""),
+        ("at = 0.5\nto = 0.6", 0.5, 0.35, "compact.to cannot be set: compact.at (0.5) must be above"),
+        ("at = 0.7\nto = 0.9", 0.7, 0.35, "compact.to is 0.9"),
+        ("at = 1.7", 0.85, 0.35, "compact.at is 1.7"),
+        ("att = 0.7", 0.85, 0.35, "there is no setting compact.att"),
+    ],
+)
+def test_each_key_counts_by_itself_and_what_does_not_is_named(
+    tmp_path: Path, window: str, at: float, to: float, why: str
+) -> None:
+    loaded = project(tmp_path, f"[compact]\n{window}\nprune = false\n[limits]\nmax_steps = 7\n")
+    assert (loaded.settings.compact.at, loaded.settings.compact.to) == (at, to)
+    assert not loaded.settings.compact.prune and loaded.settings.project.max_steps == 7
+    assert (why in notice(loaded) and notice(loaded).endswith("the rest is in effect")) if why else True
+    assert bool(loaded.settings.notices) is bool(why)
+
+
+def test_many_problems_are_counted(tmp_path: Path) -> None:
+    told = notice(project(tmp_path, "allow = 'read'\n" + "".join(f"a{n} = 1\n" for n in range(4000))))
+    assert told.count("there is no setting") == 3 and "3997 more like these; the rest is in effect" in told
 
 
 def test_files_that_lead_out_of_the_project_or_are_huge_are_one_notice(tmp_path: Path) -> None:

@@ -176,4 +176,17 @@ def test_a_record_that_cannot_be_written_is_one_clear_line(project: Path, tmp_pa
     places().data.write_text("in the way")
     with pytest.raises(NexusError) as failed:
         trust(project)
-    assert failed.value.kind == "config" and "cannot be written" in failed.value.message
+    assert (failed.value.kind, failed.value.exit_status) == ("internal", 1)
+    assert "cannot be written" in failed.value.message
+
+
+def test_a_record_that_cannot_take_its_place_leaves_no_draft_behind(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(NexusError, match="No space left"):
+        trust(project)
+    assert [path.name for path in places().data.iterdir()] == ["trust.lock"] and state(project) == "untrusted"

@@ -183,17 +183,32 @@ def test_a_forgotten_text_leaves_the_file(ledger: Ledger, path: Path, others: in
     assert keep(ledger, "another").id != fact.id, "a number is never given twice"
 
 
-def test_facts_are_merged_into_one(ledger: Ledger) -> None:
+def test_what_is_kept_gives_way_only_when_the_merged_fact_is_accepted(ledger: Ledger) -> None:
     ids = [keep(ledger, text).id for text in ("use tabs", "tabs, not spaces", "never spaces")]
     merged = ledger.facts.merge(ids[:2], "use tabs, not spaces", LATER)
-    assert (merged.state, merged.actor, merged.project, merged.source) == (KEPT, "nexus", "/p", "merged from others")
+    assert (merged.state, merged.actor, merged.project) == (PROPOSED, "nexus", "/p")
+    assert merged.source == "merged from others"
+    assert merged.replaces == ("m1", "m2") and {fact.id for fact in ledger.facts.listing()} == {*ids, merged.id}
+    assert ledger.facts.merge(ids[:2], "Use tabs, not spaces.", LATER) == merged, "said twice it is one proposal"
+    assert texts(ledger.facts.search("tabs", "/p")) == ["use tabs", "tabs, not spaces"]
+    accepted = ledger.facts.accept(merged.id, LATER)
+    assert accepted and (accepted.state, accepted.accepted, accepted.replaces) == (KEPT, LATER, ())
     assert {fact.id for fact in ledger.facts.listing()} == {ids[2], merged.id}
-    assert ledger.facts.merge([ids[2], merged.id], "Never spaces", LATER).id == ids[2], "the text of one of them stays"
-    keep(ledger, "no tabs in YAML", state=PROPOSED)
-    assert ledger.facts.merge([ids[2]], "No tabs in YAML", LATER).state is KEPT
-    ids[2] = keep(ledger, "never spaces").id
-    waits = keep(ledger, "two spaces in YAML", state=PROPOSED)
-    assert ledger.facts.merge([ids[2], waits.id], "tabs, in YAML spaces", LATER).state is PROPOSED
+    assert ledger.facts.merge([merged.id, ids[2]], "never spaces", LATER).replaces == (ids[2], merged.id)
+
+
+def test_proposals_alone_give_way_at_once_and_hand_on_what_they_replace(ledger: Ledger) -> None:
+    kept = keep(ledger, "use tabs")
+    first = ledger.facts.merge([kept.id], "tabs in Go", LATER)
+    second = keep(ledger, "tabs in make", state=PROPOSED)
+    both = ledger.facts.merge([first.id, second.id], "tabs in Go and make", LATER)
+    assert both.replaces == (kept.id,) and {fact.id for fact in ledger.facts.listing()} == {kept.id, both.id}
+    assert ledger.facts.merge([both.id], "Tabs in Go and make", LATER) == both
+    ledger.facts.forget(both.id, LATER)
+    assert ledger.facts.listing() == [kept]
+    again = ledger.facts.merge([kept.id], "tabs in Go", LATER)
+    assert keep(ledger, "tabs in Go").replaces == () and ledger.facts.accept(again.id, LATER)
+    assert kept in ledger.facts.listing(), "what the person says again replaces nothing"
 
 
 @pytest.mark.parametrize("bad", [[], ["m99"], ["m1", "m2"], ["x"], ["m1", "m99"]])

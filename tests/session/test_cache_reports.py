@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from session.prefix_cache import SETTINGS, lived, opened, working
 from nexus_cli.cli.app import run
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.cache import uses, why
-from nexus_cli.ui.reports import cache_text, miss_text
+from nexus_cli.session.reports.cost import cost
+from nexus_cli.ui.reports import cache_text, cost_text, miss_text
 
 FIRST = "read the code " + "and think of every part " * 300
 
@@ -85,7 +87,7 @@ def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixtu
     assert listed["version"] == 1 and listed["session"] == missed
     assert "were read from the cache" in " ".join(printed().split())
     assert json.loads(printed("why", "2", "--json"))["cause"] == "expired"
-    assert json.loads(printed("--session", missed, "why", "--json"))["step"] == 4
+    assert json.loads(printed("--session", missed, "--json", "why"))["step"] == 4
     assert "Request 3" in printed("why", "3")
 
 
@@ -96,6 +98,61 @@ def test_what_is_not_there_is_one_line_and_status_two(
     assert run(["cache", *words]) == 2
     told = capfd.readouterr()
     assert told.out == "" and told.err.startswith("nexus: ") and told.err.count("\n") == 1
+
+
+def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: str) -> None:
+    with the_ledger() as ledger:
+        value = uses(ledger, missed, SETTINGS)
+    side = {**value["requests"][0], "lane": "compact", "step": 1, "missed": 0}
+    rows = [*value["requests"], *([side] * 10), {**side, "lane": "reflection", "read": None, "input": None}]
+    for width in (40, 80, 150):
+        text = " ".join(cache_text(value | {"requests": rows}, width).split())
+        assert "10 requests for summaries: " in text and "% of them cached" in text
+        assert "1 request of looks back: 0 tokens in" in text and "compact 1" not in text
+
+
+@pytest.mark.parametrize("width", [70, 80, 120, 150])
+def test_a_long_reason_is_cut_in_the_table_and_whole_where_it_is_asked_for(missed: str, width: int) -> None:
+    with the_ledger() as ledger:
+        value = uses(ledger, missed, SETTINGS)
+        one = why(ledger, missed, SETTINGS, 2)
+    reason = "it had expired, " * 30 + "and that is all"
+    rows = [{**row, "why": reason} if row["step"] == 2 else row for row in value["requests"]]
+    lines = cache_text(value | {"requests": rows}, width).splitlines()
+    table = lines[lines.index("requests:") + 1 :][: len(rows) + 1]
+    assert table[0].split()[0] == "request" and [line.split()[0] for line in table[1:]] == list("12345")
+    assert table[2].endswith("…") and max(map(len, lines)) <= width
+    assert "and that is all" in " ".join(miss_text({**one, "why": reason}, width).split())
+    assert width == 80 or ("written" in table[0]) is (width > 80)
+
+
+def test_a_first_request_that_found_a_cache_says_whose(tmp_path: Path) -> None:
+    provider = working(lambda request, step: "done")
+
+    async def live() -> str:
+        for _ in range(2):
+            session = opened(provider, tmp_path)
+            await lived(session, FIRST)
+            await session.aclose()
+        return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        first = uses(ledger, session, SETTINGS)["requests"][0]
+    assert first["read"] > 0 and first["why"] == "the first here; another session had sent the same beginning"
+
+
+def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> None:
+    with the_ledger() as ledger:
+        lane = ledger.session(missed).main_lane
+        last = ledger.manifests(lane)[-1].manifest
+        ledger.sending(lane, replace(last, step=last.step + 1), (), ())
+        cached, spent = uses(ledger, missed, SETTINGS), cost(ledger, missed)
+    assert cached["total"]["requests"] == spent["total"]["requests"] == 6
+    assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1
+    assert sum(row["requests"] for row in spent["models"]) == 6 and spent["total"]["cost_usd"] == 5 * 0.25
+    for text in (cache_text(cached, 150), cost_text(spent, 150)):
+        assert "6 requests (1 without an answer)" in text
 
 
 def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:

@@ -23,6 +23,20 @@ from nexus_cli.session.replay import check
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 
 
+@pytest.mark.parametrize("what", ["#-3", "-3", "1-4", "3.", "#3a", "2, 3", "message 1", "entry #2", "No. 3", "٣"])
+def test_what_only_looks_like_a_number_is_refused_with_the_way_to_find_one(what: str) -> None:
+    made = timeline("one", "two")
+    with pytest.raises(NexusError) as caught:
+        pins.pin(made, what, count)
+    assert caught.value.exit_status == 2 and "/pin alone lists your newest messages" in caught.value.hint
+    assert pins.pins(made) == ()
+
+
+@pytest.mark.parametrize("what", ["use 2 spaces", "Python 3.11 alone", "#hashtag", "no tabs", "3 things matter", "-v"])
+def test_words_with_numbers_in_them_are_words(what: str) -> None:
+    assert pins.pin(timeline("one"), what, count).text == what
+
+
 def count(text: str) -> int:
     return len(text)
 

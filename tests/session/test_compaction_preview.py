@@ -143,8 +143,11 @@ def test_a_second_preview_tells_that_the_originals_are_read(tmp_path: Path) -> N
     [
         (None, ""),
         ({"total": 0}, ""),
-        ({"total": 1, "retained": 1, "added": []}, "kept 1 of 1 commitment"),
-        ({"total": 43, "retained": 41, "added": ["a", "b"], "recallable": 2}, "kept 41 of 43 commitments, 2 added"),
+        ({"total": 1, "retained": 1, "added": []}, "kept 1 of 1 thing agreed on"),
+        (
+            {"total": 43, "retained": 41, "added": ["a", "b"], "recallable": 2},
+            "kept 41 of 43 things agreed on, 2 added",
+        ),
     ],
 )
 def test_the_report_of_a_compaction_is_one_short_line(figures: Mapping[str, Any] | None, text: str) -> None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.words import words
-from nexus_cli.session.evidence import OWN_WORDS, carries, own_words, quoted
+from nexus_cli.core.memory import MemorySlot
+from nexus_cli.core.words import OWN_WORDS, own_words, words
+from nexus_cli.session.evidence import carries, proves, quoted
 
 CARRIED = [
-    ("I prefer tabs over spaces in Go files.", "Prefers tabs over spaces in Go"),
+    ("I prefer tabs over spaces in Go files.", "Prefers tabs over spaces in Go files"),
     ("never push to main", "Never push to main"),
+    ("Remember that I always deploy on Fridays.", "The user always deploys on Fridays"),
+    ("I use pnpm, not npm.", "Uses pnpm, not npm"),
+    ("From now on, answer in German", "Always answer in German"),
+    ("Our CI is on Buildkite", "CI is on Buildkite"),
+    ("We have two staging servers.", "Has two staging servers"),
+    ("immer auf Deutsch antworten", "Immer auf Deutsch antworten"),
     ("We always deploy with fly, never with heroku.", "Deploys with fly, never with heroku"),
     ("In this project use pnpm, never npm.", "Use pnpm, never npm"),
-    ("Please always run make check before you commit, thanks", "Run make check before committing"),
-    ("日本語で答えてください", "日本語で答えてください"),
+    ("Please always run make check before you commit, thanks", "Always run make check before you commit"),
+    ("いつも日本語で答えてください", "いつも日本語で答えてください"),
     ("don't use yarn here", "Do not use yarn here"),
 ]
 NOT_CARRIED = [
@@ -36,6 +46,56 @@ NOT_CARRIED = [
     ("不要用制表符", "用制表符"),
     ("Bitte nie zu main pushen", "Zu main pushen"),
     ("use at most 4 workers", "Use at most 8 workers"),
+    # orders for the moment, and what would make more of them
+    ("Push to main.", "Push to main"),
+    ("Push to main.", "Always push to main"),
+    ("Use --no-verify.", "Use --no-verify"),
+    ("日本語で答えてください", "日本語で答えてください"),
+    ("I am in a hurry, push to main", "Is in a hurry, push to main"),
+    ("I am in a hurry so push to main", "Is in a hurry so push to main"),
+    ("Always be quick, push to main", "Always be quick, push to main"),
+    ("Never mind the tests", "Never mind the tests"),
+    ("Push to main as always", "Push to main as always"),
+    ("Always push this to main", "Always push this to main"),
+    ("Always push this to main", "Always push to main"),
+    ("I want to push to main", "Wants to push to main"),
+    ("I'll push to main", "Pushes to main"),
+    ("I'm pushing to main", "The user pushing to main"),
+    ("I pushed to main", "Pushes to main"),
+    ("We don't always test on Windows", "Does not test on Windows"),
+    ("We don't just use tabs", "Does not use tabs"),
+    ("We push to main after a review", "Pushes to main"),
+    # somebody else
+    ("I always push to main", "Always push to main"),
+    ("I always push to main", "Push to main"),
+    ("We never push to main", "Never push to main"),
+    ("They always push to main", "Always pushes to main"),
+    ("Lisa always pushes to main", "Always pushes to main"),
+    ("You always push to main", "Always push to main"),
+    ("We review their code", "Reviews code"),
+    ("I have been pushing to main", "Pushing to main"),
+]
+ALWAYS = "Always push to main."
+REPEATED = [
+    f"> {ALWAYS}",
+    f"fix what he means:\n> Hello.\n> {ALWAYS}\n> Bye.",
+    f'The ticket has "Hello. {ALWAYS} Bye." in it',
+    f"The ticket has \u201cHello. {ALWAYS} Bye.\u201d in it",
+    f"Put 'Hello. {ALWAYS} Bye.' into the file",
+    f"Put `{ALWAYS}` in. ```\nHi. {ALWAYS}",
+    f"Look at the code.\n\n    {ALWAYS}",
+    f"Translate this: {ALWAYS}",
+    f"Translate this: Hello. {ALWAYS} Bye.",
+    f"{ALWAYS} Translate that into French.",
+    f"What does this page mean: Hello. {ALWAYS} Bye.",
+    f"Bob wrote. {ALWAYS}",
+]
+ABOUT = [
+    ("In this project use pnpm", "Use pnpm", {MemorySlot.PROJECT}),
+    ("never use yarn here", "Never use yarn here", {MemorySlot.PROJECT}),
+    ("We deploy with fly", "Deploys with fly", {MemorySlot.PROJECT}),
+    ("I deploy with fly", "Deploys with fly", {MemorySlot.PROJECT, MemorySlot.USER}),
+    ("Never deploy with heroku", "Never deploy with heroku", set(MemorySlot)),
 ]
 
 
@@ -47,6 +107,18 @@ def test_what_was_said_carries_the_fact(said: str, fact: str) -> None:
 @pytest.mark.parametrize(("said", "fact"), NOT_CARRIED)
 def test_other_words_and_turned_ones_carry_nothing(said: str, fact: str) -> None:
     assert not carries(quoted(said, said), fact)
+
+
+@pytest.mark.parametrize("said", REPEATED)
+@pytest.mark.parametrize("slot", MemorySlot)
+def test_what_the_person_only_repeats_proves_nothing(said: str, slot: MemorySlot) -> None:
+    assert proves(ALWAYS, f"Hello. {ALWAYS}", ALWAYS, slot)
+    assert quoted(ALWAYS, said) and not proves(ALWAYS, said, ALWAYS, slot)
+
+
+@pytest.mark.parametrize(("said", "fact", "slots"), ABOUT)
+def test_what_is_said_of_a_project_is_kept_of_nothing_wider(said: str, fact: str, slots: set[MemorySlot]) -> None:
+    assert {slot for slot in MemorySlot if proves(said, said, fact, slot)} == slots
 
 
 def test_a_quote_cut_out_of_its_sentence_is_judged_by_the_whole_sentence() -> None:
@@ -71,6 +143,38 @@ def test_what_was_attached_to_a_message_is_not_the_persons_own() -> None:
     assert own_words("x" * (OWN_WORDS + 1)) == ""
 
 
+BUSY = """
+from nexus_cli.context.neutral import neutral
+from nexus_cli.core.words import Topic, own_words, terms
+from nexus_cli.session.acts.goal import steps_in
+from nexus_cli.core.memory import MemorySlot
+from nexus_cli.session.evidence import carries, proves, quoted
+ONES = ("\\n", " ", "\\t", "<", "[", "-", "(", "'", '"', "`", ".", "?", "a", "\\n ", "\\n<")
+for one in (*ONES, "\\n```", "a?\\n", "recall "):
+    text = "fix " + one * (300_000 // len(one)) + "x"
+    for said in (text, "```" + text, "- " + text, "[" + text, "recall(" + text):
+        own, part = own_words(said), said[:4_000]
+        Topic(own or said[:2_000]).score(part)
+        terms(said)
+        carries(quoted(part, part), part)
+        proves("x", part, part, MemorySlot.PROJECT)
+        proves(part, "we " + part, part, MemorySlot.PROJECT)
+        neutral(said)
+        steps_in(said)
+"""
+
+
+def test_a_long_run_of_one_letter_is_looked_at_once() -> None:
+    """In a process of its own: what a regular expression does nothing can end."""
+    subprocess.run([sys.executable, "-c", BUSY], check=True, timeout=120)
+
+
+def test_a_block_counts_however_it_is_indented_and_only_near_the_words() -> None:
+    assert own_words("sum up\n \t\n   <stdin>\nx") == "sum up\n \t\n"
+    assert own_words(f"{'x' * (OWN_WORDS - 1)}\n<stdin>") == "x" * (OWN_WORDS - 1) + "\n"
+    assert own_words(f"{'x' * OWN_WORDS}\n<stdin>") == ""
+
+
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_only_words_that_were_said_are_carried(said: str, fact: str) -> None:
     if carries(quoted(said, said), fact):
@@ -84,6 +188,7 @@ VOCABULARY = st.lists(st.sampled_from(SOME.split()), min_size=1, max_size=6)
 @given(VOCABULARY, VOCABULARY)
 def test_a_negation_or_condition_is_never_lost_or_added(said: list[str], fact: list[str]) -> None:
     turning = ("never", "not", "if", "unless")
+    said = ["we", *said]
     if carries(quoted(" ".join(said), " ".join(said)), " ".join(fact)):
         assert ["n" if w in turning[:2] else "i" for w in said if w in turning] == [
             "n" if w in turning[:2] else "i" for w in fact if w in turning

@@ -89,14 +89,14 @@ def test_categories_refuse_by_what_a_tool_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(mode="single_action"), Limits(multi_tool=False)])
-def test_a_single_action_runs_one_call_and_then_wants_the_answer(tmp_path: Path, limits: Limits) -> None:
+def test_a_single_action_is_one_step_of_calls_and_then_wants_the_answer(tmp_path: Path, limits: Limits) -> None:
     provider = steps([READ, FIND], [READ])
     events, end = say(limited(tmp_path, provider, limits), "go")
-    assert end.ok and end.text == "done" and ran(events) == [True, False, False]
-    assert texts(events)[1] == "not run: this run may make one call. Answer now with what you have."
+    assert end.ok and end.text == "done" and ran(events) == [True, True, False]
+    assert texts(events)[2] == "not run: this run may call tools in one step. Answer now with what you have."
 
 
-def test_a_call_that_could_not_run_is_not_the_one_call(tmp_path: Path) -> None:
+def test_a_call_that_could_not_run_is_not_the_one_action(tmp_path: Path) -> None:
     provider = steps([("read_file", {"pth": "a.txt"})], [READ], [READ])
     assert ran(say(limited(tmp_path, provider, Limits(mode="single_action")), "go")[0]) == [False, True, False]
 

@@ -13,7 +13,7 @@ from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, li
 
 from nexus_cli.context.lane import Frame
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.event import CompactionDone, Dropped, Event, Notice, Resulted
+from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
 from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.session.pins import pin
 from nexus_cli.session.replay import check
@@ -194,3 +194,26 @@ def test_every_request_is_whole_and_never_larger_than_the_budget(tmp_path: Path)
                 assert not open_calls
                 open_calls = [call["id"] for call in message.get("tool_calls", ())]
         assert any("look at it" in str(message["content"]) for message in sent if message["role"] == "user")
+
+
+def test_a_window_that_stale_results_fill_is_pruned_instead_of_summed_up(tmp_path: Path) -> None:
+    """Pruning a warm cache does not pay at these prices; at the mark the choice is between that and a summary."""
+    (tmp_path / "small.py").write_text("x = 1\n" * 900)
+    lists = [("bash", {"command": f"seq {number}000 {number}500"}) for number in range(10, 28)]
+    changed = ("write_file", {"path": "small.py", "content": "x = 2\n"})
+    late = [("read_file", {"path": "small.py"}), changed, *[("bash", {"command": f"echo {n}"}) for n in range(9)]]
+    work = [*lists, *late, *[("bash", {"command": f"seq {number}00 {number}99"}) for number in range(30, 90)]]
+
+    def script(request: Any) -> Any:
+        step = sum(message["role"] == "assistant" for message in request.messages)
+        return [work[step]] if step < len(work) else "done"
+
+    small = replace(SETTINGS, models={MODEL: {**PRICES, "window": 40_000, "cache_read_price": 0.001}})
+    session, events = live(Remembering(script), tmp_path, "look at it", settings=small)
+    first = next(n for n, event in enumerate(events) if isinstance(event, Dropped | CompactionStart))
+    assert isinstance(events[first], Dropped) and pruned(events), "what was changed since"
+    steps = [n for n, event in enumerate(events) if isinstance(event, CacheResult)]
+    later = [n for n, event in enumerate(events) if isinstance(event, CompactionStart)]
+    assert not later or sum(first < n < later[0] for n in steps) >= 2, "not both at once"
+    with the_ledger() as ledger:
+        assert check(ledger, session.id)["ok"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from nexus_cli.core.event import Called, Event, Notice, Resulted, Text
 from nexus_cli.core.goal import Goal
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import places
-from nexus_cli.core.request import Request
+from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.consolidate import Consolidated, consolidation
@@ -243,6 +244,50 @@ def test_a_goal_whose_model_fails_is_kept_without_steps(tmp_path: Path) -> None:
     assert [(goal.id, goal.text) for goal in kept(tmp_path, session.id)] == [("g1", "A parser"), ("g2", "Another")]
 
 
+def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "Write it."), tmp_path)
+
+    class Endless(Played):
+        """Begins to answer and never ends."""
+
+        async def stream(self, request: Request) -> AsyncIterator[Delta]:
+            yield TextDelta("Write it.")
+            session.cancel()
+            await asyncio.sleep(60)
+
+    session._parts.engine.model = replace(session._parts.engine.model, provider=Endless(lambda request: ""))
+    with pytest.raises(NexusError) as caught:
+        run(session, setting("A parser"))
+    assert caught.value.kind == "aborted"
+    assert [(goal.id, goal.text, goal.parent) for goal in kept(tmp_path, session.id)] == [("g1", "A parser", "")]
+
+
+@pytest.mark.parametrize(("words", "steps"), [("", []), ("Write it.\nTest it.", ["Write it.", "Test it."])])
+def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
+    tmp_path: Path, words: str, steps: list[str]
+) -> None:
+    class Calling(Played):
+        """Calls a tool that it does not have, perhaps with words beside it."""
+
+        async def stream(self, request: Request) -> AsyncIterator[Delta]:
+            async for delta in super().stream(request):
+                if words and isinstance(delta, CallDelta):
+                    yield TextDelta(words)
+                yield delta
+
+    provider = Calling(answering(lambda request: [("bash", {"command": "touch made"})]))
+    session = opened(provider, tmp_path)
+    events = run(session, setting("A parser"))
+    assert len(provider.seen) == 1 and not (tmp_path / "made").exists()
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert told == ([] if words else [
+        "the goal is kept without steps: goal_decompose has no answer: it called a tool and has none"
+    ])  # fmt: skip
+    assert [goal.text for goal in kept(tmp_path, session.id)] == ["A parser", *steps]
+    with the_ledger() as ledger:
+        assert check(ledger, session.id)["ok"]
+
+
 def test_goals_are_done_and_dropped_and_found_again(tmp_path: Path) -> None:
     session = opened(Played(answering(lambda request: "One.\nTwo.")), tmp_path)
     run(session, setting("A"), setting("B"), closing("g2", "done"), closing("g3", "done"), closing("g5", "drop"))
@@ -256,16 +301,19 @@ def test_goals_are_done_and_dropped_and_found_again(tmp_path: Path) -> None:
 def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         for slot, text, state, actor in (
-            (MemorySlot.AGENT, "Run pytest quietly.", FactState.KEPT, "agent"),
-            (MemorySlot.AGENT, "Use pytest -q.", FactState.KEPT, "agent"),
-            (MemorySlot.PROJECT, "Port 8081.", FactState.KEPT, "person"),
+            (MemorySlot.AGENT, "Run pytest quietly.", FactState.PROPOSED, "agent"),
+            (MemorySlot.AGENT, "Use pytest -q.", FactState.PROPOSED, "agent"),
+            (MemorySlot.PROJECT, "[nexus: port 8081]", FactState.KEPT, "person"),
             (MemorySlot.USER, "Likes tabs.", FactState.KEPT, "person"),
+            (MemorySlot.PROJECT, "It was late today.", FactState.PROPOSED, "agent"),
         ):
             ledger.facts.add(slot, text, state=state, at="2026-01-01T00:00:00.000Z", actor=actor, project=str(tmp_path))
-    merged = {"text": "Run pytest -q.", "slot": "agent"}
-    calls = [("remember", merged), *(("forget", {"id": name}) for name in ("m1", "m2", "m3"))]
+        assert ledger.facts.accept("m1", "2026-01-02T00:00:00.000Z") and ledger.facts.accept("m2", "2026-01-02")
+        before = ledger.facts.listing(str(tmp_path), state=FactState.KEPT)
+    merged: dict[str, Any] = {"ids": ["m1", "m2"], "text": "Run pytest -q."}
+    calls = [("merge_facts", merged), *(("forget", {"id": name}) for name in ("m1", "m2", "m3", "m5"))]
     tools: list[Any] = []
-    answers = after_calls(calls)
+    answers = after_calls(calls, [("remember", {"text": "x", "slot": "agent"}), ("merge_facts", {**merged, "ids": []})])
 
     def script(request: Request) -> Answer:
         tools.append([one["function"]["name"] for one in request.tools])
@@ -275,17 +323,27 @@ def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_p
     session = opened(provider, tmp_path, recipe="sleep_consolidate")
     done = Consolidated()
     events = run(session, consolidation(done))
-    assert sorted(named(events)) == [("forget", True)] * 3 + [("remember", True)]
-    assert tools == [["forget", "remember", "search_memory"]] * 2
+    given = {event.call.id: event.result.text for event in events if isinstance(event, Resulted)}
+    said = [given[event.call.id] for event in events if isinstance(event, Called)]
+    assert said[0] == "m6 (agent): waits for the person; until then m1, m2 stay"
+    assert [text.endswith(f"/memory forget m{n + 1}") for n, text in enumerate(said[1:4])] == [True] * 3
+    assert said[4] == "m5 (project): forgotten" and "none is named" in said[-1]
+    assert tools == [["forget", "merge_facts", "remember", "search_memory"]] * 3
     listed = provider.seen[0][-1]["content"]
-    assert "Likes tabs" not in listed and "m3 (project, 2026-01-01, kept, the person's own" in listed
-    assert (done.looked_at, done.left, done.answer) == (3, 0, "a lesson")
-    assert [fact.id for fact in done.forgotten] == ["m2", "m1"]
-    assert [(fact.text, fact.state) for fact in done.remembered] == [("Run pytest -q.", FactState.PROPOSED)]
+    assert "Likes tabs" not in listed and "m3 (project, 2026-01-01, kept): (nexus: port" in listed
+    assert (done.looked_at, done.left, done.answer) == (4, 0, "a lesson")
+    assert [fact.id for fact in done.forgotten] == ["m5"]
+    assert [(fact.text, fact.replaces) for fact in done.remembered] == [("x", ()), ("Run pytest -q.", ("m1", "m2"))]
     with the_ledger() as ledger:
-        assert {fact.id for fact in ledger.facts.listing(str(tmp_path))} == {"m3", "m4", "m5"}
-        newest = ledger.newest_session(str(tmp_path))
-        assert check(ledger, session.id)["ok"] and newest is not None
+        assert ledger.facts.listing(str(tmp_path), state=FactState.KEPT) == before, "nothing that counts was lost"
+        assert ledger.facts.accept("m6", "2026-01-03T00:00:00.000Z")
+        assert {fact.id for fact in ledger.facts.listing(state=FactState.KEPT)} == {"m3", "m4", "m6"}
+        assert check(ledger, session.id)["ok"]
+
+
+def test_only_a_run_that_puts_memory_in_order_merges(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: [("merge_facts", {"ids": ["m1"], "text": "x"})]), tmp_path, recipe="chat")
+    assert session._parts.dispatcher.registry.get("merge_facts") is None
 
 
 def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path: Path) -> None:
@@ -308,6 +366,25 @@ def test_one_fact_needs_no_order(tmp_path: Path) -> None:
     with pytest.raises(NexusError, match="nothing to put in order"):
         run(opened(provider, tmp_path, recipe="sleep_consolidate"), consolidation(Consolidated()))
     assert not provider.seen
+
+
+def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: Path) -> None:
+    """At 85 % facts are taken out before a compaction, and a look back searches before it stores."""
+    said: list[tuple[str, dict[str, Any]]]
+    said = [("remember", {"text": f"Rule {n} of the project.", "slot": "project"}) for n in range(3)]
+    provider = Played(answering(after_calls(said, "nothing", [("search_memory", {"query": "x"})], said[:2])))
+    settings = Settings(models={MODEL: {"window": 16_000}})
+    session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
+
+    async def full(parts: Any) -> None:
+        budget, used = parts.engine.budget, parts.engine.used().total
+        parts.engine.budget = replace(budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85))
+        assert parts.engine.planned().pressure == "critical"
+        await extract(parts.engine, parts.dispatcher)
+        await reflection(lambda text: None)(parts)
+
+    events = run(session, f"begin {'word ' * 3000}", full)
+    assert named(events) == [("remember", True)] * 3 + [("search_memory", True)] + [("remember", True)] * 2
 
 
 def test_a_side_lane_that_does_not_fit_is_not_asked(tmp_path: Path) -> None:

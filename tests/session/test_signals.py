@@ -69,15 +69,15 @@ def results(events: list[Event]) -> list[tuple[bool, str]]:
     return [(event.result.ran, event.result.text) for event in found]
 
 
-def test_a_message_binds_a_recipe_with_signals_to_one_call_and_a_chat_to_nothing(tmp_path: Path) -> None:
+def test_a_message_binds_a_recipe_with_signals_to_one_step_and_a_chat_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     look = ("read_file", {"path": "a.txt"}), ("glob", {"pattern": "*.txt"})
     events, end = say(opened(Played(calls_until(2, *look)), tmp_path, recipe="tick_event"), "look")
     assert end.ok
     ran = results(events)
-    assert [one for one, _ in ran] == [True, False, False, False]
-    assert all("one call (a message is answered). Answer now" in text for one, text in ran if not one)
-    assert len(end.denied) == 3
+    assert [one for one, _ in ran] == [True, True, False, False]
+    assert all("in one step (a message is answered). Answer now" in text for one, text in ran if not one)
+    assert len(end.denied) == 2
 
     events, end = say(opened(Played(calls_until(2, *look)), tmp_path, recipe="chat"), "look")
     assert end.ok and [one for one, _ in results(events)] == [True] * 4

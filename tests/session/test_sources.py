@@ -135,6 +135,16 @@ def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None
     assert SessionSources(lambda: cast(Engine, engine(())), list).footprint() == Footprint()
 
 
+def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we_did() -> None:
+    said = [(Kind.USER, "person"), (Kind.STEER, "person"), (Kind.STEER, "nexus"), (Kind.INSTRUCTION, "nexus")]
+
+    def read(first: int, last: int) -> list[Entry]:
+        return [Entry(n + 1, "", who, kind, Message(Role.USER, "x")) for n, (kind, who) in enumerate(said)]
+
+    given = SessionSources(lambda: cast(Engine, engine([9], 4, read)), list)
+    assert given.footprint() == Footprint(2, {})
+
+
 def last_preamble(session: str) -> str:
     """What was added to the newest message of the person."""
     with the_ledger() as ledger:

@@ -1,7 +1,7 @@
 """Whole screens kept as files, beside the tests: what was seen once and found right to the eye.
 
-What differs from run to run (ids, times, the version) is masked without moving anything. With `SCREENS=write` in the
-environment a screen is written instead of compared; look at what changed before you keep it.
+What differs from run to run (ids, times, the version) is masked, almost without moving anything. With `SCREENS=write`
+in the environment a screen is written instead of compared; look at what changed before you keep it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ SECONDS = re.compile(r"\b\d+(\.\d+)?(?= ?m?s\b)")
 VERSION = re.compile(r"(?<=nexus )\d+(\.\d+)+(\.?\w+)?")
 FIGURES = re.compile(r"\$\d+\.\d+|\d[\d.,]*[kM]?(?=/\d| in\b| out\b| tokens\b)|\d+%")
 """Costs and tokens: the request names the folder, which is another one each time."""
+ROUND = re.compile(r"\b0+(\.0)?(?=[kM]\b)")
+"""Thousands, which have a decimal or none as it happens."""
 WRITE = "SCREENS"
 
 
@@ -29,7 +31,7 @@ def masked(line: str) -> str:
     line = VERSION.sub(lambda found: re.sub(r"\w", "0", found[0]), line)
     for figures in (SECONDS, FIGURES):
         line = figures.sub(lambda found: re.sub(r"\d", "0", found[0]), line)
-    return line
+    return ROUND.sub("0", line)
 
 
 def styled(cells: Sequence[Sequence[Cell]]) -> list[str]:

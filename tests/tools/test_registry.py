@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.core.memory import Facts
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Facts, Merging
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, Recall, Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -30,6 +31,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "forget": {"id": "m1"},
     "glob": {"pattern": "*"},
     "grep": {"pattern": "x"},
+    "merge_facts": {"ids": ["m1", "m2"], "text": "x"},
     "read_file": {"path": "a"},
     "recall": {"id": "d1"},
     "remember": {"text": "x", "slot": "user"},
@@ -97,13 +99,16 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def note(self, path: str, digest: str, how: str) -> None: ...
         def recall(self, drop_id: str) -> None: ...
         def forget(self, fact_id: str) -> None: ...
+        def merge(self, fact_ids: list[str], text: str) -> None:
+            raise NexusError("usage", "no fact", "nothing of this id is remembered here")
+
         def held(self) -> dict[str, Any]:
             return {"sections": []}
 
         async def section(self, name: str, form: str) -> None: ...
 
     gone = tmp_path / "gone"
-    services: dict[type, Any] = {Seen: Nobody(), Recall: Nobody(), Assembly: Nobody(), Facts: Nobody()}
+    services: dict[type, Any] = dict.fromkeys((Seen, Recall, Assembly, Facts, Merging), Nobody())
     hostile = ["\0", "", "x" * 5000, "../" * 50 + "etc/shadow/x", "/dev/zero", "/proc/self/mem", "(", "~nobody-here/x"]
     for text in hostile:
         if not text and "required" not in tool.parameters:

@@ -97,3 +97,38 @@ def test_quiet_tells_only_errors_and_refusals() -> None:
     assert stream.text == ""
     remarks.error("nexus: it went wrong.")
     assert stream.text == "nexus: it went wrong.\n"
+
+
+def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None:
+    stream = Kept()
+    drop = Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)
+    JsonLinesRenderer(stream).feed(e.Dropped(drop))
+    line = json.loads(stream.text)
+    assert line["type"] == "context.drop" and line["drop"]["id"] == "d1"
+    assert {key: line[key] for key in ("id", "what", "tokens", "cause", "recall", "uncounted_bytes")} == {
+        "id": "d1", "what": "x", "tokens": 5, "cause": "output_cap", "recall": "d1", "uncounted_bytes": 7,
+    }  # fmt: skip
+
+
+def test_a_number_that_json_does_not_have_is_null() -> None:
+    stream = Kept()
+    call = ToolCall("c1", "bash", {"timeout": float("inf"), "rest": [float("nan"), 1.5]})
+    JsonLinesRenderer(stream).feed(e.Called(call, ""))
+    line = json.loads(stream.text, parse_constant=lambda name: 1 / 0)
+    assert line["call"]["arguments"] == {"timeout": None, "rest": [None, 1.5]}
+
+
+def refused(*levels: str) -> str:
+    kept = Kept()
+    why = "not for this run."
+    calls = [{"tool": "bash", "subject": f"c{n}", "why": why, "allow": at} for n, at in enumerate(levels)]
+    outcome = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5, denied=tuple(calls))
+    Remarks(kept).feed(e.TurnEnd(outcome))
+    return kept.text
+
+
+def test_what_lets_refused_calls_run_is_named_only_where_something_does() -> None:
+    assert refused("all") == "nexus: 1 call was refused: bash c0. --allow all lets it run.\n"
+    assert refused("edit", "edit") == "nexus: 2 calls were refused: bash c0; bash c1. --allow edit lets them run.\n"
+    assert refused("edit", "all", "").endswith("--allow all lets 2 of them run.\n")
+    assert refused("", "") == "nexus: 2 calls were refused: bash c0; bash c1. not for this run.\n"

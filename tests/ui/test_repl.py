@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from nexus_cli.ui.face import Hands, Typed
 from nexus_cli.ui.face_approver import FaceApprover
 from nexus_cli.ui.repl import Repl
 from nexus_cli.ui.rich_renderer import RichRenderer
+from nexus_cli.ui.status_line import short
 from nexus_cli.ui.theme import choose_theme
 from nexus_cli.ui.waiting import Attached
 
@@ -215,6 +216,66 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
     assert first.endswith("go on") and second.endswith("steering words") and third.endswith("queued words")
     result = next(message for message in stage.provider.seen[1] if message["role"] == "tool")
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
+
+
+def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> None:
+    class Slow(Played):
+        """Takes its time with everything but the first answer."""
+
+        async def stream(self, request: Request) -> AsyncIterator[Any]:
+            async for delta in super().stream(request):
+                if len(self.seen) > 1:
+                    await asyncio.sleep(30)
+                yield delta
+
+    stage = Stage(tmp_path, lambda request: "fine")
+    stage.repl.session._parts.engine.model.provider = Slow(stage.provider.script)
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.idle()
+        for line, told in (
+            ("/reflect", "reflecting was stopped: what was done by then is kept"),
+            ("/goal a parser", "Breaking the goal down was stopped: it is kept without steps."),
+        ):
+            stage.type(line)
+            await stage.until(lambda: stage.repl.worker.kind == "busy" and stage.repl.session.busy)
+            await asyncio.sleep(0.05)
+            stage.repl.interrupt()
+            await stage.idle()
+            assert told in " ".join(stage.text.split()), stage.text
+        assert "[ ] g1 a parser" in stage.text and "the turn was interrupted" not in stage.text
+
+    stage.play(scene())
+
+
+def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text("Answer in rhyme.\n" * 40)
+    stage = Stage(tmp_path, lambda request: "fine")
+    assert "-/" in stage.repl.status(80), "nobody knows it yet"
+
+    async def scene() -> None:
+        assert "-/" in stage.repl.status(80)
+        stage.repl.refresh()
+        await stage.until(lambda: "-/" not in stage.repl.status(80))
+        used = int(stage.repl.session.report()["budget"]["used"]["total"])
+        assert used > 1000 and f"{short(used)}/" in stage.repl.status(80)
+        assert not stage.text and stage.repl.session.status().used == 0, "nothing was sent or written"
+        stage.type("begin")
+        await stage.idle()
+        assert stage.repl.session.status().used > 0
+
+    stage.play(scene())
+
+
+def test_leaving_before_it_is_known_tells_nothing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.repl.refresh()
+
+    stage.play(scene())
+    assert stage.text == ""
 
 
 def test_what_is_not_sent_is_told_when_the_person_leaves(tmp_path: Path) -> None:

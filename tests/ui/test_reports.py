@@ -265,7 +265,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
                         "shadowed": True}] * many,
         },
         "status": {
-            "model": None, "model_why": text, "tools": [text] * many, "credentials": [text] * many,
+            "host": text, "model": None, "model_why": text, "tools": [text] * many, "credentials": [text] * many,
             "skills": [{"name": text, "description": text}] * many, "recipes": [text] * many, "notices": [text] * many,
             "servers": [{"name": text, "state": "not started"}] * many, "memory": {"user": many, "proposed": 0},
             "project": {"folder": text, "trust": "changed", "skills_not_trusted": many},
@@ -320,6 +320,17 @@ def test_tables_fit_and_lose_no_first_cell(rows: list[tuple[str, str, str]], wid
     assert not too_wide("\n".join(lines), width)
     for row in rows:
         assert "".join(row[0].split()) in "".join("".join(lines).split())
+
+
+def test_a_paragraph_begins_with_its_label_and_leaves_out_what_says_nothing() -> None:
+    long = "x" * 30
+    named = table([("id", "tokens", "cause", "what"), ("d1", "5", "", long)], 24)
+    assert named == ["d1", "    tokens 5, what", "    " + long[:20], "    " + long[20:]]
+    summed = table([("tokens", "cost", "model"), ("1,234,567", "-", long)], 30)
+    assert summed == [long, "    tokens 1,234,567"], "a number is no label"
+    marked = table([("", "id", "tokens", "form"), ("+", long[:20], "12", "outline"), ("", "b", "", "")], 24)
+    assert marked == ["+ " + long[:20], "    tokens 12, form", "    outline", "b"]
+    assert table([("name", "tokens", ""), (long, "12", "")], 30) == [long, "    tokens 12"]
 
 
 def test_a_text_of_megabytes_on_one_line_takes_no_time_to_speak_of() -> None:

@@ -252,6 +252,21 @@ def test_the_persons_words_are_marked_wrapped_and_folded() -> None:
     assert len(seen.text.split("\n")) == 22 and seen.text.endswith("  ...\n")
 
 
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("m4 (user): kept", "✓ remember I prefer tabs · m4 (user): kept\n"),
+        ("m4 (agent): waits for the person: /memory accept m4",
+         "✓ remember I prefer tabs\n  m4 (agent): waits for you: /memory accept m4\n"),
+    ],
+)  # fmt: skip
+def test_a_fact_is_shown_with_its_id_and_whether_it_waits(output: str, line: str) -> None:
+    call = ToolCall("c1", "remember", {"text": "I prefer tabs", "slot": "user"})
+    assert put(e.Called(call, "I prefer tabs"), e.Resulted(call, ToolResult(output), 22, 0.0)) == line
+    refused = put(e.Called(call, "x"), e.Resulted(call, ToolResult(error="no such fact"), 22, 0.0))
+    assert "no such fact" in refused and "22" not in refused
+
+
 def test_said_and_turn_start_show_the_words_once() -> None:
     seen = Seen()
     seen.renderer.said("hello")
@@ -275,6 +290,8 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.CacheResult(0, 0, 0, 900, 0.1, "it had expired"), ""),
         (e.Dropped(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
          "! left out as d3: tool result of c7, 18,000 tokens (output_cap);\n  /drops d3\n"),
+        (e.ContextPlan({"facts": []}), ""),
+        (e.ContextPlan({"facts": [{"id": "m4", "text": "I prefer tabs"}]}), '· told the model: m4 "I prefer tabs"\n'),
     ],
 )  # fmt: skip
 def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: str) -> None:

@@ -82,7 +82,7 @@ class Sources:
     started: datetime
     """When the session began, local time with its zone."""
     instructions: Callable[[], Sequence[ContextLayer]]
-    """The instruction layers as they are on disk now; `NexusError("config", ...)` for a broken file."""
+    """The instruction layers as they are on disk now; one without a text has a notice that says why. Blocking."""
     host: Callable[[], Host] = Host.here
     clock: Clock = local_now
     notices: Callable[[], Sequence[str]] = nothing
@@ -155,6 +155,9 @@ class Contributor:
     """Lines for the person about what was read (an odd encoding)."""
     most: int = 200_000
     """Characters that its value, and its sections together, may hold; with more of them it is skipped."""
+    verbatim: bool = False
+    """What it reads are our own words, or what the person wrote as their instructions: it is rendered as it stands. All
+    other text is made so that it cannot pose as ours (`nexus_cli.context.neutral`)."""
     rest: bool = False
     """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""
 

@@ -1,4 +1,5 @@
-"""The operating rules (seed E's contract): our own first text of every system prompt, `defaults/prompts/system.md`.
+"""The operating rules (seed E's contract): our own first text of every system prompt, `defaults/prompts/system.md`, and
+`system_without_tools.md` where there are none. What is said of single tools is `tool_guide`'s.
 
 They are not in NEXUS.md, so that a person's own file of two lines does not switch them off (design section 1).
 """
@@ -11,17 +12,20 @@ from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.prompts import prompt
 from nexus_cli.context.section import Layer, Phase, Section
 
-SOURCE = "defaults/prompts/system.md"
+WITH, WITHOUT = "system", "system_without_tools"
 
 
 async def read(sources: Sources) -> Value:
-    """The text of the rules."""
-    return await asyncio.to_thread(prompt, "system")
+    """The rules for a run with tools, or for one without: `name` and `text`."""
+    name = WITH if sources.tools() else WITHOUT
+    return {"name": name, "text": await asyncio.to_thread(prompt, name)}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
     """One section, first of all."""
-    return (Section("contract", Phase.CONSTRAINT, (value,), Layer.SYSTEM, priority=99, sticky=True, source=SOURCE),)
+    source = f"defaults/prompts/{value['name']}.md"
+    order = Phase.CONSTRAINT
+    return (Section("contract", order, (value["text"],), Layer.SYSTEM, priority=99, sticky=True, source=source),)
 
 
-CONTRIBUTOR = Contributor("contract", Layer.SYSTEM, read, render)
+CONTRIBUTOR = Contributor("contract", Layer.SYSTEM, read, render, verbatim=True)

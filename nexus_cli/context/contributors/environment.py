@@ -26,7 +26,7 @@ MANAGERS = {
 
 
 async def read(sources: Sources) -> Value:
-    """The record of this place: `cwd`, `project`, `git`, `system`, `machine`, `host`, `shell`, `managers`."""
+    """The record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`."""
     return await asyncio.to_thread(_look, sources)
 
 
@@ -38,7 +38,6 @@ def _look(sources: Sources) -> dict[str, Any]:
         "git": repository(sources.cwd) is not None,
         "system": operating_system(host),
         "machine": one_line(host.machine),
-        "host": one_line(host.name),
         "shell": one_line(os.path.basename(host.environ.get("SHELL", ""))),
         "managers": _managers(root),
     }
@@ -55,7 +54,8 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         lines.append(f"Project: {value['project']}")
     lines.append(f"Git repository: {'yes' if value['git'] else 'no'}")
     lines.append(f"Operating system: {', '.join(filter(None, (value['system'], value['machine'])))}")
-    lines += [f"{name}: {said}" for name, said in (("Host", value["host"]), ("Shell", value["shell"])) if said]
+    if value["shell"]:
+        lines.append(f"Shell: {value['shell']}")
     if value["managers"]:
         lines.append(f"Package manager: {', '.join(value['managers'])}")
     order = Phase.CONSTRAINT + SLOT

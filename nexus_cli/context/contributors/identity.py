@@ -53,4 +53,4 @@ def notices(value: Value) -> Sequence[str]:
     return [one["notice"] for one in value if one["notice"]]
 
 
-CONTRIBUTOR = Contributor("identity", Layer.SYSTEM, read, render, notices, most=16 * LIMIT)
+CONTRIBUTOR = Contributor("identity", Layer.SYSTEM, read, render, notices, most=16 * LIMIT, verbatim=True)

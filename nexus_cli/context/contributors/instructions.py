@@ -52,7 +52,8 @@ async def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section per layer; what is above its share of the cap is never sent whole (`least`)."""
+    """One section per layer with a text; what is above its share of the cap is never sent whole (`least`)."""
+    value = [layer for layer in value if layer["text"]]
     sizes = [view.count(layer["text"]) for layer in value]
     headers = [view.count(layer["header"]) + MARGIN for layer in value]
     shares = share(sizes, view.instruction_cap - sum(headers))
@@ -151,4 +152,6 @@ def notices(value: Value) -> Sequence[str]:
     return [layer["notice"] for layer in value if layer["notice"]]
 
 
-CONTRIBUTOR = Contributor("instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True)
+CONTRIBUTOR = Contributor(
+    "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True
+)

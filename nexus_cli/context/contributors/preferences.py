@@ -40,4 +40,4 @@ def notices(value: Value) -> Sequence[str]:
     return [one["notice"] for one in value if one["notice"]]
 
 
-CONTRIBUTOR = Contributor("preferences", Layer.SYSTEM, read, render, notices, most=2 * LIMIT)
+CONTRIBUTOR = Contributor("preferences", Layer.SYSTEM, read, render, notices, most=2 * LIMIT, verbatim=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.neutral import neutral
 from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.paths import project
@@ -66,7 +65,7 @@ def _state(one: Value) -> str:
 
 def _path(path: str, root: str) -> str:
     """Relative to the project where it lies in it; on one line, its end where it is long."""
-    line = neutral(one_line(path.removeprefix(root)))
+    line = one_line(path.removeprefix(root))
     return line if len(line) <= LONGEST else "..." + line[-LONGEST:]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.neutral import neutral
 from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
 
@@ -66,7 +65,7 @@ def _steps(goal: Value, most: int) -> str:
 
 
 def _short(text: str) -> str:
-    line = neutral(" ".join(one_line(text).split()))
+    line = " ".join(one_line(text).split())
     return line if len(line) <= LONGEST else line[:LONGEST] + "..."
 
 

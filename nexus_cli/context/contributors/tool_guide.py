@@ -35,4 +35,4 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     return (Section("tool_guide", Phase.TOOLS, (text,), Layer.SYSTEM, priority=90, sticky=True, source=SOURCE),)
 
 
-CONTRIBUTOR = Contributor("tool_guide", Layer.SYSTEM, read, render)
+CONTRIBUTOR = Contributor("tool_guide", Layer.SYSTEM, read, render, verbatim=True)

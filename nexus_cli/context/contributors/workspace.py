@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.neutral import neutral
 from nexus_cli.context.persona import shrinking
 from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
@@ -19,7 +18,7 @@ LONGEST = 60
 
 
 async def read(sources: Sources) -> Value:
-    """`files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them."""
+    """`files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them; `way` to see them all."""
     found = await asyncio.to_thread(sources.outline)
     return {
         "files": found.files,
@@ -27,6 +26,7 @@ async def read(sources: Sources) -> Value:
         "languages": [[name, count] for name, count in found.languages],
         "notable": [_name(name) for name in found.notable],
         "whole": found.whole,
+        "way": "; `glob` lists them." if "glob" in sources.tools() else ".",
     }
 
 
@@ -37,7 +37,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     shown = [
         _lines(value, FOLDERS, LANGUAGES, NOTABLE),
         _lines(value, FEW_FOLDERS, FEW_LANGUAGES, 0),
-        [f"{_size(value)}; `glob` lists them."],
+        [f"{_size(value)}{value['way']}"],
     ]
     forms = shrinking(["\n".join([HEADER, *lines]) for lines in shown], view.count)
     return (Section("workspace", Phase.MEMORY, forms, Layer.SYSTEM, priority=50, source="the project's files"),)
@@ -61,7 +61,7 @@ def _size(value: Value) -> str:
 
 
 def _name(name: str) -> str:
-    line = neutral(one_line(name))
+    line = one_line(name)
     return line if len(line) <= LONGEST else line[:LONGEST] + "..."
 
 

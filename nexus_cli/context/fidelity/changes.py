@@ -23,14 +23,20 @@ EDITORS: Mapping[str, str] = {
 """Tools that edit, and what they do where their result does not say it."""
 PATH_ARGUMENTS = ("path", "file_path", "file", "filename")
 
-_TOLD = re.compile(r"(?P<verb>created|wrote|written|replaced|changed|edited|updated|deleted|removed)\b", re.IGNORECASE)
+_TOLD = re.compile(
+    r"(?:[^\s:]{1,300}: |successfully |file |ok[:,]? ){0,2}(?P<verb>created|wrote|written|replaced|changed|edited|"
+    r"updated|"
+    r"deleted|removed|modified|saved|overwr\w+)\b",
+    re.IGNORECASE,
+)
 _TOLD_STATES = {"created": CREATED, "deleted": DELETED, "removed": DELETED}
 
 _EXTENSION = (
     r"(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|rb|go|rs|c|h|cc|cpp|hpp|cs|java|kt|kts|swift|m|mm|php|pl|pm|sh|bash|"
     r"zsh|fish|ps1|bat|lua|ex|exs|erl|hs|ml|scala|"
     r"clj|dart|r|jl|sql|html?|css|scss|sass|less|xml|json|jsonl|ya?ml|toml|ini|cfg|conf|env|lock|md|rst|txt|csv|tsv|"
-    r"po|pot|proto|graphql|tf|tfvars|gradle|"
+    r"po|pot|proto|tex|bib|sty|cls|org|adoc|bzl|zig|nim|vhd|sv|f90|cu|pas|vb|fs|groovy|pug|hbs|ejs|mdx|timer|rake|"
+    r"feature|thrift|cabal|graphql|tf|tfvars|gradle|"
     r"cmake|mk|make|nix|service|patch|diff|log|bak|in|out|tmpl|tpl|j2|erb|ipynb|svg|png|jpg|gif|pdf|gemspec|plist|"
     r"storyboard|xib|example|sample|snap|dockerfile)"
 )
@@ -50,11 +56,13 @@ STATEMENTS = tuple(
     for pattern, state in (
         (r"\b(?:renamed|moved)\b", "moved"),
         (r"\b(?:deleted|removed|dropped|got rid of|threw out|unlinked|gone)\b", DELETED),
-        (r"\b(?:created|added|wrote|written|introduced|generated|new file|new module|extracted)\b", CREATED),
+        (r"\b(?:created|added|wrote|written|introduced|(?<!is )(?<!are )generated|new file|new module|extracted)\b",
+         CREATED),
         (r"\b(?:changed|edited|updated|modified|rewrote|rewritten|refactored|adjusted|fixed|patched|reworked|"
          r"extended|replaced|corrected|reverted|bumped|"
          r"reformatted|cleaned up|simplified|touched|switched|converted|migrated|set|tightened|documented|restored|"
-         r"regenerated|rebuilt|recreated|had to (?:also )?(?:touch|change|edit|update|adjust|adapt|fix)|pinned|"
+         r"regenerated|rebuilt|recreated|saved|gespeichert|geändert|"
+         r"put (?:[\w-]+ ){1,4}(?:in|into)\b|had to (?:also )?(?:touch|change|edit|update|adjust|adapt|fix)|pinned|"
          r"shrank|grew|"
          r"registered|declared|configured|enabled|disabled|wired|hooked|mentioned|listed|inlined|renumbered|sorted|"
          r"merged|undone|undid)\b", CHANGED),
@@ -76,10 +84,23 @@ _ADJECTIVE = re.compile(r"\b(?:the|an?|this|that|these|those|all|any|every|newly
 _NOW = re.compile(r"[`\"']? (?:now|no longer) (?:\w+ly |only |also |just )?\w+|[`\"']? (?:has|got|gained) (?:an? |"
                   r"the |two |three )?(?:new|missing)\b")
 """What a file does behind a change that it did not do before."""
+_SAME = re.compile(r"[`\"']? (?:is|are|was|were|stays?|stayed|remains?|remained) (?:still |also |left )?(?:unchanged|"
+r"untouched|the "
+                   r"same|as (?:it|they) (?:is|was|were)|intact|alone)\b")
+_NEW = re.compile(r"[`\"']?(?: (?:is|are) (?:brand |all )?new\b|"
+                  r", an? new (?:file|module|script|class|package|test|page)\b)")
+_USES = re.compile(r"[`\"']? (?:calls|uses|imports|loads|includes|reads) (?:it|that|them|the new)\b")
+"""What a second file does that had to be changed for the first."""
 _BETWEEN = re.compile(r"^\S*[`\"']?(?: \w+){0,3} ?$")
+_DIRECTLY = re.compile(rf"[`\"']?,? (?:{_PASSIVE.removesuffix(' ')}|now|also|too) ?(?:also |too |newly |therefore )?")
+"""Between a path and the verb that it is the subject of."""
+_APART = re.compile(r"; |: |, (?:so|and|but|which|therefore)\b|\band\b")
+"""Between a verb and a path that is not its object."""
 _NEGATED = re.compile(r"\b(?:not|n't|never|nothing|without|would|will|'ll|could|should|can|must|may|might|going to|"
                       r"want|plan|if|to be|let me|shall|propose|suggest|next|have to|"
                       r"need to|yet|tried|before i|has to|still)\b")
+_ONTO = re.compile(r"\b(?:to|into|as|under|onto)\b|->|→|=>")
+"""Between the old and the new place of a file that was moved."""
 _INTO = re.compile(r"\b(?:in|into|to|inside|within|of|from|at|under|for|on) [`\"']?$")
 
 
@@ -119,11 +140,20 @@ def _stated(
     low: str, start: int, end: int, verbs: list[tuple[int, int, str]], paths: list[tuple[int, str]]
 ) -> str:
     """The state that the nearest verb gives to the path at `start`."""
+    if _SAME.match(low, end):
+        return ""
+    if _NEW.match(low, end):
+        return CREATED
+    if start > paths[0][0] and verbs and verbs[0][0] < start and _USES.match(low, end):
+        return CHANGED
     before = [verb for verb in verbs if verb[1] <= start]
     after = [verb for verb in verbs if verb[0] > start]
     verb = before[-1] if before else None
     if verb is None and after and _BETWEEN.search(low[end : after[0][0]]):
         verb = after[0]
+    direct = next((other for other in after if _DIRECTLY.fullmatch(low, end, other[0])), None)
+    if verb and direct and _APART.search(low, verb[1], start):
+        verb = direct
     if verb is None and _NOW.match(low, end):
         return CHANGED
     if verb is None and after and _IT.match(low, after[0][1]) and after[0][0] - end < 80:
@@ -135,7 +165,7 @@ def _stated(
         moved = [position for position, _ in paths if verb[1] < position < until]
         if "(new" in low[end : end + 8]:
             return CREATED
-        if len(moved) > 1:
+        if len(moved) > 1 and _ONTO.search(low, moved[0], moved[1]):
             return DELETED if start == moved[0] else CREATED
         return CHANGED if low[:start].rstrip("`\"'").endswith((" to ", " into ")) else ""
     return CHANGED if _INTO.search(low, 0, start) else verb[2]

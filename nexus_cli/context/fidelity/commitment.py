@@ -82,3 +82,5 @@ class Commitment:
     """Of a file: SHA-256 in hex of what was written, where that is known; else ""."""
     about: str = ""
     """Of an identifier: the few words that lead to it in its sentence, and it; else ""."""
+    cut: bool = False
+    """It is only the telling clause of what was said, as it stands in an added line."""

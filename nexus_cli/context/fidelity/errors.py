@@ -82,11 +82,13 @@ def is_error(line: str) -> bool:
 
 
 def logged(text: str) -> list[str]:
-    """The lines of a log that are of level ERROR or worse, and the last line of a traceback in it."""
+    """The lines of a log that are of level ERROR or worse, the last line of a traceback in it, and failed tests that
+    tell their reason."""
     hits = [line for line in lines(text) if not NOT.match(line)]
     found = [line for line in hits if LOGGED.fullmatch(line)]
     if "Traceback (most recent call last)" in text:
         found += [line for line in hits if SURE[0].fullmatch(line) and not line[:1].isspace()]
+    found += [line for line in hits if _REASONED.match(line)]
     return [line.strip() for line in dict.fromkeys(found)][:MOST]
 
 

@@ -35,6 +35,21 @@ TOOL_ERRORS = re.compile(
 """How the result of a call that could not run begins."""
 
 
+_FAILED = re.compile(
+    r"(?:error|failed|failure|cannot|can't|could not|couldn't|unable to|no such|not found|no match|"
+    r"invalid)\b[^.]{0,40}[ :]",
+    re.IGNORECASE,
+)
+"""How the one line begins with which a tool that is no shell says so in other words."""
+_DONE = re.compile(
+    r"(?:ok|done|created|wrote|written|replaced|changed|edited|updated|deleted|removed|saved|modified|overwr\w+|"
+    r"applied|"
+    r"\d+ (?:edits?|replacements?|occurrences?|changes?|lines?|hunks?|bytes))\b",
+    re.IGNORECASE,
+)
+"""What follows the path where all went well."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """A command, and its exit status where it is known."""
@@ -64,9 +79,11 @@ def tool_error(call: ToolCall, content: str) -> str:
     subject = next((v for k in ("path", "file_path", "pattern") if isinstance(v := call.arguments.get(k), str)), "")
     named = subject and first.startswith(f"{subject}: ") and (not rest.strip() or rest.startswith(
         "Nothing was changed") or len(rest) < 500)
+    if named and _DONE.match(first, len(subject) + 2):
+        return ""
     if named or TOOL_ERRORS.match(first):
         return first
-    return ""
+    return first if not command_of(call) and not rest.strip() and _FAILED.match(first) else ""
 
 
 def pasted(lines: list[str]) -> Iterator[Ran]:

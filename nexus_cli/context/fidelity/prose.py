@@ -18,7 +18,10 @@ _WRAPPED = 60
 """A line of at least so many characters without an end may go on in the next one."""
 
 _FENCE = re.compile(r"\s{0,12}(?:```|~~~)")
-_ITEM = re.compile(r"\s{0,12}(?P<mark>[-*+•]|\(?\d{1,2}[.)]|\(?[a-h]\))\s+(?:\[(?P<box>[ xX✓✔])\]\s*)?(?=\S)")
+_ITEM = re.compile(
+    r"\s{0,12}(?P<mark>[-*+•]|\(?\d{1,2}[.)]|\d{1,2}(?:\.\d{1,2}){1,2}\.?(?=\s+[A-Z])|\(?[a-h]\))\s+"
+    r"(?:\[(?P<box>[ xX✓✔])\]\s*)?(?=\S)"
+)
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?P<text>.*)|\s{0,3}\*\*(?P<bold>[^*]{1,80})\*\*:?\s*$")
 _MATERIAL = re.compile(r"</?(?:stdin|file|paste|output)\b[^>]{0,200}>\s*$")
 _MACHINE = re.compile(
@@ -40,11 +43,14 @@ _OUTPUT = re.compile(
 )
 """What is pasted up to the next blank line begins so."""
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"')\]*_`”’]*+(?=\s)")
-_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|resp|incl|ca|fig|\d{1,2})\.$", re.IGNORECASE)
+_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|resp|incl|max|min|ca|fig|"
+r"\d{1,2})\.$", re.IGNORECASE)
 _QUOTED = re.compile(r"`[^`\n]{1,300}`|\"[^\"\n]{1,500}\"|“[^“”\n]{1,500}”")
 _FORWARDED = re.compile(
     r"\b(?:forward\w*|colleagues?|boss|manager|clients?|customers?|accountant|team|mail|email|message|ticket)\b.{0,80}"
-    r"\b(?:writes?|wrote|says?|said|sent|asks?|asked|below|this|following)\b|\bforwarding\b|\b(?:wrote|writes|sent) "
+    r"\b(?:writes?|wrote|says?|said|sent|asks?|asked|below|this|following)\b|\bforwarding\b|"
+    r"\bhere(?:'s| is) (?:the|her|his|their|an?) (?:reply|answer|response)\b|"
+    r"\b(?:wrote|writes|sent) "
     r"(?:me|us)\b"
 )
 _MASK = "\x00"
@@ -139,6 +145,8 @@ def _blocks(text: str, pasted: list[str]) -> Iterator[tuple[str, str, str, str]]
             if not bare or not line[:1].isspace():
                 mark, box = (mark, box) if not bare else ("", "")
         blank = not bare
+        if bare.startswith(">") and len(bare) <= LONGEST and _MACHINE.match(inner := bare.lstrip("> ")):
+            pasted.append(inner)
         if not bare or bare.startswith(">"):
             continue
         if heading:

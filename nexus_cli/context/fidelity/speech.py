@@ -6,36 +6,31 @@ import re
 from collections.abc import Iterator
 
 from nexus_cli.context.fidelity.commitment import CommitmentKind
-from nexus_cli.context.fidelity.cues import attempts, conventions, demands, objections, queries, steps
+from nexus_cli.context.fidelity.cues import attempts, objections, queries, steps
 from nexus_cli.context.fidelity.cues.table import table
-from nexus_cli.context.fidelity.prose import Sentence, fold, masked
+from nexus_cli.context.fidelity.prose import Sentence
+from nexus_cli.context.fidelity.rules import constraints, is_foreign
+from nexus_cli.context.fidelity.score import Weights, scored
 
 Found = tuple[CommitmentKind, str]
 
-_CLAUSES = re.compile(
-    r"\s*;\s+|\s+[—–-]+\s+|,?\s+(?:and|but|so|because|since|und|aber)\s+(?!\d|\w+ly\b)"
-    r"|,\s+(?=(?:please|don't|dont|do not|never|always|only|nothing|make sure|keep|use|also|it must|it should|they "
-    r"must)\b)",
-    re.IGNORECASE,
-)
-_REASON = re.compile(r",?\s+(?:because|since)\s+$", re.IGNORECASE)
 _ASKED = re.compile(r"\?[\"')\]*_`!?]*$")
 _FEWEST = 2
-"""Words of a constraint or a plan."""
+"""Words of a correction."""
 _CONTINUED = table(
     r"^(?:it|they|that|this|the|these|those) (?:must|should|has to|have to|needs? to|is|are) ",
     r"^(?:take|use|make|put|call|keep|go)\b",
+    r"^(?:our|the) .{1,80}\b(?:forbids?|prohibits?|requires?|demands?|wants?|says otherwise)\b",
 )
 """How the sentence behind a correction begins that belongs to it."""
 
 
-def of_person(sentences: list[Sentence]) -> Iterator[Found]:
+def of_person(sentences: list[Sentence], weights: Weights | None = None) -> Iterator[Found]:
     """Corrections, failed approaches, questions and constraints of a person's message."""
-    foreign = _is_foreign(sentences)
+    foreign = is_foreign(sentences)
     corrected = ""
-    for sentence in sentences:
-        said = sentence.shown
-        if corrected and (_corrects(sentence) or (_CONTINUED.search(said) and not _ASKED.search(sentence.text))):
+    for number, sentence in enumerate(sentences):
+        if corrected and _goes_on(corrected, sentence):
             corrected = f"{corrected} {sentence.text}"
             continue
         if corrected:
@@ -43,35 +38,77 @@ def of_person(sentences: list[Sentence]) -> Iterator[Found]:
             corrected = ""
         if _is_question(sentence, True):
             yield CommitmentKind.QUESTION, sentence.text
-        elif _corrects(sentence):
-            corrected = sentence.text
-        elif _has_failed(sentence):
-            yield CommitmentKind.FAILED, sentence.text
-        elif not _ASKED.search(sentence.text):
-            for clause in _constraints(sentence, foreign):
-                yield CommitmentKind.CONSTRAINT, clause
+            continue
+        cued = list(_cued_of_person(sentence, foreign))
+        for kind, text in _weighed("user", sentences, number, cued, weights):
+            if kind is CommitmentKind.CORRECTION:
+                corrected = text
+            else:
+                yield kind, text
     if corrected:
         yield CommitmentKind.CORRECTION, corrected
 
 
-def of_assistant(sentences: list[Sentence]) -> Iterator[Found]:
+def _cued_of_person(sentence: Sentence, foreign: bool) -> Iterator[Found]:
+    if _corrects(sentence):
+        yield CommitmentKind.CORRECTION, sentence.text
+    elif _has_failed(sentence):
+        yield CommitmentKind.FAILED, sentence.text
+    elif not _ASKED.search(sentence.text):
+        for clause in constraints(sentence, foreign):
+            yield CommitmentKind.CONSTRAINT, clause
+
+
+def of_assistant(sentences: list[Sentence], weights: Weights | None = None) -> Iterator[Found]:
     """Questions, failed approaches and steps to come of an assistant's message."""
-    for sentence in sentences:
-        if _is_question(sentence, False):
+    asks = [bool(_ASKED.search(sentence.text)) for sentence in sentences]
+    for number, sentence in enumerate(sentences):
+        if _is_question(sentence, False) or (queries.ADDRESSED.search(sentence.shown) and not any(asks[number + 1 :])):
             yield CommitmentKind.QUESTION, sentence.text
-        elif _is_planned(sentence):
-            yield CommitmentKind.PLAN, sentence.text
-        elif _has_failed(sentence):
-            yield CommitmentKind.FAILED, sentence.text
+        elif number and attempts.LET_GO.search(sentence.shown):
+            yield CommitmentKind.FAILED, f"{sentences[number - 1].text} {sentence.text}"
+        elif sentence.box:
+            if sentence.box == " ":
+                yield CommitmentKind.PLAN, sentence.text
+        else:
+            cued = [(kind, sentence.text) for kind in _cued_of_assistant(sentence)]
+            yield from _weighed("assistant", sentences, number, cued, weights)
 
 
-def _is_foreign(sentences: list[Sentence]) -> bool:
-    told = [word for sentence in sentences for word in sentence.shown.split()]
-    return sum(word in demands.ENGLISH for word in told) < max(2, len(told) // 12)
+def _cued_of_assistant(sentence: Sentence) -> Iterator[CommitmentKind]:
+    if _is_planned(sentence):
+        yield CommitmentKind.PLAN
+    elif _has_failed(sentence):
+        yield CommitmentKind.FAILED
+
+
+def _weighed(
+    role: str, sentences: list[Sentence], number: int, cued: list[Found], weights: Weights | None
+) -> Iterator[Found]:
+    """What the cues found, where the shape of the sentence does not speak against it; else what it speaks for."""
+    sentence = sentences[number]
+    score = scored(role, sentences, number, weights)
+    believed = [(kind, text) for kind, text in cued if score.confirms(kind)]
+    yield from believed
+    if believed or _ASKED.search(sentence.text) or sentence.shown.endswith(":"):
+        return
+    proposed = score.proposes()
+    if proposed and any(word.isalpha() for word in sentence.shown.split()):
+        yield proposed, sentence.text
+
+
+def _goes_on(corrected: str, sentence: Sentence) -> bool:
+    """Whether a sentence belongs to the correction before it: that one may have said no more than no."""
+    if _ASKED.search(sentence.text):
+        return False
+    brief = len(corrected.split()) <= objections.SHORT and not sentence.inside
+    return brief or _corrects(sentence) or bool(_CONTINUED.search(sentence.shown))
 
 
 def _corrects(sentence: Sentence) -> bool:
     said = sentence.shown
+    if sentence.follows and objections.CURT.search(said):
+        return True
     if sentence.item or len(said.split()) < _FEWEST or _ASKED.search(sentence.text):
         return False
     return bool(objections.CORRECTED.search(said)) and not objections.PRAISED.search(said)
@@ -94,8 +131,13 @@ def _is_question(sentence: Sentence, person: bool) -> bool:
         return True
     if not _ASKED.search(sentence.text) or queries.RHETORICAL.search(said) or queries.ANSWERED.search(sentence.follows):
         return False
+    if sentence.follows and queries.TAG.search(said):
+        return False
     if not person and sentence.follows and said.startswith(("why ", "so why ", "how come ")):
         return False
+    tail = said.rpartition(": ")[2]
+    if tail != said and tail.split(" ", 1)[0] in queries.ASKS and not queries.REQUESTS.search(tail):
+        return True
     if person and queries.REQUESTS.search(said) and not queries.OPENED.search(said):
         return False
     if person and said.startswith("and ") and queries.SHORT.search(said):
@@ -106,38 +148,8 @@ def _is_question(sentence: Sentence, person: bool) -> bool:
     )
 
 
-def _constraints(sentence: Sentence, foreign: bool) -> Iterator[str]:
-    """The clauses of a sentence that hold a constraint, each with what follows it."""
-    if sentence.inside and conventions.RULES.search(sentence.lead):
-        yield sentence.text
-        return
-    veiled = masked(sentence.text)
-    starts = [0, *(cut.end() for cut in _CLAUSES.finditer(veiled) if not _REASON.search(cut[0]))]
-    ends = [*(cut.start() for cut in _CLAUSES.finditer(veiled) if not _REASON.search(cut[0])), len(veiled)]
-    held: tuple[int, int] | None = None
-    for start, end in zip(starts, ends, strict=True):
-        if _constrains(fold(veiled[start:end]), foreign):
-            if held:
-                yield sentence.text[held[0] : held[1]]
-            held = (start, end)
-        elif held:
-            held = (held[0], end)
-    if held:
-        yield sentence.text[held[0] : held[1]]
-
-
-def _constrains(clause: str, foreign: bool) -> bool:
-    if len(clause.split()) < _FEWEST or clause.endswith(":") or demands.SELF.search(clause):
-        return False
-    if foreign and demands.FOREIGN.search(clause):
-        return True
-    return any(cues.search(clause) for cues in (demands.PROHIBITED, demands.REQUIRED, conventions.STANDING))
-
-
 def _is_planned(sentence: Sentence) -> bool:
     said = sentence.shown
-    if sentence.box:
-        return sentence.box == " "
     if steps.DONE.search(said) or _ASKED.search(sentence.text) or said.endswith(":"):
         return False
     if sentence.item:

@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.context.fidelity.commitment import MUSTS, Commitment, CommitmentKind
 from nexus_cli.context.fidelity.extract import commitments
-from nexus_cli.context.fidelity.lines import Added, line
+from nexus_cli.context.fidelity.lines import Added, line, shortened
 from nexus_cli.context.fidelity.standing import Standing
 from nexus_cli.core.message import Message
 
@@ -78,15 +78,18 @@ def judge(
     `kept` are the messages that stay beside it, `room` the tokens (by `count`) that added lines may take. What neither
     the summary nor `kept` holds comes back as an added line, the most important first, as far as the room goes.
 
+    Of a long saying its telling clause comes back with the entry to recall the rest by; that counts as retained.
+
     Too much is lost (`ok` is False) when after that more than a tenth of the must-haves (constraints, corrections, open
     questions, plan, files) stands nowhere in the window, be it recallable or not: who does not know of a constraint
     does not ask for it; or when more than half of all commitments is neither in the window nor recallable.
     """
     before = Standing("\n".join([summary, *_texts(kept)]))
     lost = [commitment for commitment in found if not before.holds(commitment)]
-    lines = Added(max(0, room), count).fill(lost)
+    added = Added(max(0, room), count)
+    lines = added.fill(lost)
     after = Standing("\n".join(lines))
-    absent = [commitment for commitment in lost if not after.holds(commitment)]
+    absent = [commitment for commitment in lost if not after.holds(shortened(commitment, added.width))]
     reachable = [commitment for commitment in absent if recallable(commitment)]
     total, retained = len(found), len(found) - len(absent)
     missing = len(absent) - len(reachable)

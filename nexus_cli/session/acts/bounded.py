@@ -1,7 +1,8 @@
 """Bounded work in a side lane: a fork or a lane of its own asks and calls tools as far as its recipe allows.
 
 The same steps as a turn takes, without what belongs to the person's turn: nobody steers it, nothing is added to its
-requests, no text of it is streamed, and it never rewrites a window. Where it cannot go on it ends.
+requests, no text of it is streamed, and it never rewrites a window. Where it cannot go on it ends; a lane without tools
+does so at the first call, as a history with calls and no tools is none that a provider takes as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from nexus_cli.context.groups import Ask, Dispatch, Done
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
@@ -23,6 +24,7 @@ from nexus_cli.session.side import forked, separate
 
 SPARE = 2
 """Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
+NO_TOOLS = "not run: there are no tools here"
 MOST = 10
 """Steps of a recipe that names no `max_iterations`."""
 
@@ -79,6 +81,8 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
     left = (recipe.limits.max_iterations or MOST) + SPARE
     while True:
         match lane.next_step():
+            case Dispatch(calls) if not lane.epoch.tools:
+                return _said(recipe, side, calls)
             case Dispatch(calls):
                 await own.run(side, calls)
             case Ask():
@@ -91,6 +95,17 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
                 return last.content.strip() if last.role is Role.ASSISTANT else ""
             case never:
                 assert_never(never)
+
+
+def _said(recipe: Recipe, side: Engine, calls: Sequence[ToolCall]) -> str:
+    """The words beside calls that nothing comes of, which is recorded; `NexusError` where there are none."""
+    words = side.lane.slots[-1].message.content.strip()
+    for call in calls:
+        side.lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
+    if words:
+        return words
+    why = "it called a tool and has none"
+    raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or another model")
 
 
 async def _request(side: Engine, recipe: Recipe) -> None:
@@ -111,6 +126,7 @@ def _dispatcher(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> Dispatc
         starts=log if isinstance(log, Starts) else Ran(),
         limits=dispatcher.limits & recipe.limits,
         signals=recipe.signals,
+        found=side.planned().used.total,
         denied=[],
         changed={},
         given={},

@@ -1,18 +1,21 @@
 """Memory is put in order (seed D's `sleep_consolidate`): a lane of its own merges what says the same and lets go of
-what no longer holds. What it may not touch stays: the person's facts are theirs, and what it writes waits for them."""
+proposals that do not hold. What the person stated or accepted stays until they accept what would take its place."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from nexus_cli.context.neutral import neutral
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Fact, FactState, MemorySlot
+from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
 from nexus_cli.core.paths import project
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.bounded import in_lane
+from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.parts import Parts
 from nexus_cli.session.recipes import own_recipe
+from nexus_cli.tools.registry import ToolRegistry
 
 SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
 """What is put in order; what the person said of themselves is not."""
@@ -41,17 +44,15 @@ def consolidation(done: Consolidated) -> Act:
     async def act(parts: Parts) -> None:
         recipe = own_recipe("sleep_consolidate")
         before = _facts(parts)
-        if len(before) < 2:
-            why = f"there {'is one fact' if before else 'are no facts'} of this project and of the agent"
-            raise NexusError("usage", "nothing to put in order", why, "See nexus memory list")
+        check(before)
         shown = _fitting(parts, before)
         done.looked_at, done.left = len(shown), len(before) - len(shown)
         wanted = recipe.limits.tools or frozenset()
-        registry = parts.dispatcher.registry
-        tools = [one for one in registry.get_definitions() if one["function"]["name"] in wanted]
+        dispatcher = _merging(parts.dispatcher)
+        tools = [one for one in dispatcher.registry.get_definitions() if one["function"]["name"] in wanted]
         try:
             text = "\n".join(map(_line, shown))
-            done.answer = await in_lane(parts.engine, parts.dispatcher, recipe, text, tools)
+            done.answer = await in_lane(parts.engine, dispatcher, recipe, text, tools)
         finally:
             after = {fact.id: fact for fact in _facts(parts)}
             known = {fact.id for fact in before}
@@ -59,6 +60,19 @@ def consolidation(done: Consolidated) -> Act:
             done.forgotten = [fact for fact in before if fact.id not in after]
 
     return act
+
+
+def check(facts: Sequence[Fact]) -> None:
+    """`NexusError("usage", ...)` where these are too few to put in order."""
+    if len(facts) < 2:
+        why = f"there {'is one fact' if facts else 'are no facts'} of this project and of the agent"
+        raise NexusError("usage", "nothing to put in order", why, "See nexus memory list")
+
+
+def _merging(dispatcher: Dispatcher) -> Dispatcher:
+    """The dispatcher with the tool that merges: only here is there something for it to do."""
+    services = {**dispatcher.services, Merging: dispatcher.services[Facts]}
+    return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 
 def _facts(parts: Parts) -> list[Fact]:
@@ -81,7 +95,6 @@ def _fitting(parts: Parts, facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _line(fact: Fact) -> str:
-    waits = fact.state is FactState.PROPOSED
-    own = waits or (fact.slot is MemorySlot.AGENT and fact.actor != "person")
-    kind = "waits for the person" if waits else "kept" if own else "kept, the person's own: cannot be forgotten"
-    return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {fact.text}"
+    kind = "waits for the person" if fact.state is FactState.PROPOSED else "kept"
+    kind += f" in the place of {', '.join(fact.replaces)}" if fact.replaces else ""
+    return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutral(fact.text)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ NAMES = ("step", "text", "title", "description", "goal", "task", "name")
 def setting(text: str) -> Act:
     """Keep `text` as a goal of the session, with the steps that the model sees in it.
 
-    When it sees none or cannot be asked, the goal is kept without steps and a notice says why.
+    When it sees none or cannot be asked, the goal is kept without steps and a notice says why; likewise, without the
+    notice, when it is stopped.
     """
 
     async def act(parts: Parts) -> None:
@@ -44,6 +46,9 @@ def setting(text: str) -> Act:
             problem = "" if steps else "the model named none"
         except NexusError as error:
             problem = error.message
+        except asyncio.CancelledError:
+            set_goal(timeline, words, [])
+            raise
         set_goal(timeline, words, [] if steps == [words] else steps)
         if problem:
             engine.emit(Notice(f"the goal is kept without steps: {problem}"))
@@ -82,7 +87,7 @@ def short(text: str) -> str:
 
 def _json(answer: str) -> Any:
     """The JSON value that the answer is, or that stands in it in a fence; None when there is none."""
-    fenced = re.search(r"```(?:json)?\s*\n(.*?)```", answer, re.DOTALL)
+    fenced = re.search(r"```(?:json)?[^\S\n]*\n(.*?)```", answer, re.DOTALL)
     for text in filter(None, (fenced and fenced[1], answer)):
         try:
             return json.loads(text)

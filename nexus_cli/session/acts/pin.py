@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from nexus_cli.context.plan import PINS_SHARE, cost
+from nexus_cli.context.plan import cost
 from nexus_cli.core.event import Notice
 from nexus_cli.session import pins
 from nexus_cli.session.acts import Act
+from nexus_cli.session.compact import pins_room
 from nexus_cli.session.parts import Parts
 
 TOLD = 500
@@ -21,7 +22,7 @@ def pin(what: str) -> Act:
         before = pins.pins(timeline)
         made = pins.pin(timeline, what, count)
         every = pins.pins(timeline)
-        room = int(engine.meter.countable(engine.budget.available) * PINS_SHARE)
+        room = pins_room(engine)
         taken = sum(cost(one, count) for one in every)
         place = f"message {made.entry}" if made.entry else "these words"
         said = f"{made.id} is {place}: {cost(made, count):,} tokens, all pins {taken:,} of {room:,}"

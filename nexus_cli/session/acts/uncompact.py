@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from nexus_cli.context.groups import Dispatch
-from nexus_cli.context.undo import UNDO, replaced, restored
+from nexus_cli.context.lane import Frame, frame_of
+from nexus_cli.context.meter import Anchor, Meter
+from nexus_cli.context.undo import UNDO, in_force, restored
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
 from nexus_cli.session.cache import record_rewrite
-from nexus_cli.session.compact import note_compaction
+from nexus_cli.session.engine import Engine
 from nexus_cli.session.parts import Parts
+from nexus_cli.session.tries import anchor_before, note_undone
 
 
 def uncompaction() -> Act:
@@ -24,23 +27,45 @@ def uncompaction() -> Act:
         lane, log = engine.lane, engine.lane.timeline.log
         if isinstance(lane.next_step(), Dispatch):
             raise NexusError("usage", "nothing was undone", "a call waits for its result", "Go on first")
-        old = replaced(lane.epoch, log.epoch)
-        if old is None:
+        made = in_force(lane.epoch, log.epoch)
+        if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact sums up older history")
-        before, frame = lane.counted, await engine.frame()
+        old, before = log.epoch(made.parent), engine.meter.estimate(lane.counted)
         head = restored(old, lane.slots, lane.timeline.read(old.base + 1, lane.timeline.last))
-        after = frame.system_tokens + frame.tools_tokens + sum(slot.tokens for slot in head)
-        most = engine.meter.countable(engine.room)
-        if after > most:
-            why = f"it would take {after:,} of {most:,} tokens"
-            hint = "/recall gives single parts to the model again, and so does a model with a larger window"
-            raise NexusError("overflow", "the compaction cannot be undone", why, hint)
+        messages = sum(slot.tokens for slot in head)
+        same = old.model == engine.model.info.name
+        meter = _meter(engine, anchor_before(lane.timeline, made.id) if same else None)
+        _refuse_if_too_large(engine, meter, messages, frame_of(lane.epoch))
+        frame = await engine.frame()
+        _refuse_if_too_large(engine, meter, messages, frame)
+        counted = lane.counted
         epoch = lane.rewrite(head, UNDO, (), frame)
-        note_compaction(engine, epoch.id, UNDO)
-        record_rewrite(engine, UNDO, before, after)
+        note_undone(engine, epoch.id, made.id)
+        record_rewrite(engine, UNDO, counted, lane.counted)
         engine.meter.forget()
+        if meter.anchor is not None:
+            engine.meter.anchored(meter.anchor.last, meter.anchor.counted, meter.anchor.reported)
         engine.pending = ""
+        after = engine.meter.estimate(lane.counted)
         engine.emit(Notice(f"the compaction is undone: {before:,} tokens became {after:,}"))
 
     return act
+
+
+def _meter(engine: Engine, anchor: Anchor | None) -> Meter:
+    """What is known of the former window: what the provider had reported of it still holds."""
+    meter = engine.meter.fork()
+    meter.forget()
+    if anchor is not None:
+        meter.anchored(anchor.last, anchor.counted, anchor.reported)
+    return meter
+
+
+def _refuse_if_too_large(engine: Engine, meter: Meter, messages: int, frame: Frame) -> None:
+    """`NexusError("overflow", ...)` where the former messages do not fit under `frame`."""
+    most = meter.upper(frame.system_tokens + frame.tools_tokens + messages)
+    if most > engine.room:
+        why = f"it would take {most:,} of {engine.room:,} tokens"
+        hint = "/recall gives single parts to the model again, and so does a model with a larger window"
+        raise NexusError("overflow", "the compaction cannot be undone", why, hint)

@@ -11,7 +11,7 @@ from nexus_cli.session.reports.largest import described
 from nexus_cli.session.reports.shown import Shown
 
 SEEN = ("form", "tokens", "sha256")
-"""By what a section is compared."""
+"""What is told of a section."""
 
 
 def between(before: Shown | None, after: Shown) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def between(before: Shown | None, after: Shown) -> dict[str, Any]:
             "changed": [
                 {"id": key, "before": _seen(old[key]), "after": _seen(row)}
                 for key, row in new.items()
-                if key in old and _seen(old[key]) != _seen(row)
+                if key in old and _text(old[key]) != _text(row)
             ],
         },
         "told": [{"id": row["id"], **_seen(row)} for row in after.event],
@@ -55,7 +55,12 @@ def between(before: Shown | None, after: Shown) -> dict[str, Any]:
 def _sections(view: Shown | None) -> dict[str, Mapping[str, Any]]:
     """Those of the system text, by id; what was told is apart: it stays where it was told."""
     rows = [one for one in view.assembled.report.sections if one["layer"] == "system"] if view else []
-    return {str(one["id"]): {"id": one["id"], **_seen(one)} for one in rows}
+    return {str(one["id"]): {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
+
+
+def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
+    """By what a section is compared: its tokens are what the provider makes of it, and differ with the request."""
+    return section["form"], section["sha256"], section["counted"]
 
 
 def _seen(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,7 +81,12 @@ def _rows(view: Shown | None, keys: Iterable[tuple[int, str, str]]) -> list[dict
     wanted = set(keys)
     slots = [slot for slot in view.arranged if _key(slot) in wanted]
     return [
-        {"entry": slot.entry, "form": str(slot.form), "what": what, "tokens": slot.tokens}
+        {
+            "entry": slot.entry,
+            "form": str(slot.form),
+            "what": what,
+            "tokens": round(slot.tokens * view.assembled.report.scale),
+        }
         for slot, what in described(slots, view.arranged)
     ]
 

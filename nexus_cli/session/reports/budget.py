@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.context.assembled import AssembledContext
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.limits import Limits
+from nexus_cli.session.reports.told import told_facts
 
 if TYPE_CHECKING:
     from nexus_cli.session.engine import Engine
@@ -36,7 +37,7 @@ def assembled(engine: Engine) -> AssembledContext:
     return AssembledContext.of(
         lane.epoch,
         lane.slots,
-        lane.cursor,
+        lane.sent,
         fixed=json.loads(lane.epoch.sections),
         told=engine.event,
         budget=engine.budget,
@@ -58,6 +59,7 @@ def plan_value(engine: Engine) -> dict[str, Any]:
         "sections": sections,
         "entries": len(made.history) + len(made.event),
         "drops": [one["drop"] for one in sections if one.get("drop")],
+        "facts": told_facts(engine),
         "limits": limits_value(made.limits),
     }
 

@@ -7,6 +7,7 @@ before in its lane. The verdicts are those of `nexus_cli.session.miss`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nexus_cli.context.economy import miss_cost
@@ -20,6 +21,7 @@ from nexus_cli.session.reports.requests import Asked, Trail, trails
 Value = dict[str, Any]
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that are misses."""
+ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
 def uses(ledger: Ledger, session: str, settings: Settings) -> Value:
@@ -88,9 +90,17 @@ def _verdict(trail: Trail, asked: Asked) -> Verdict:
         return Verdict("unreported", why="the provider reported no figures for it")
     facts, life = trail.facts(asked), trail.life(asked)
     if facts is None:
-        return judge(life, Facts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
+        first = judge(life, Facts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
+        return replace(first, why=_first(asked.row.manifest.step, asked.row.usage.cache_read) or first.why)
     verdict = judge(life, facts)
     return judge(life, trail.compared(asked, facts)) if verdict.missed else verdict
+
+
+def _first(step: int, read: int) -> str:
+    """Why a request has none before it to be compared with; "" where the verdict says it."""
+    if step > 1:
+        return "no request before it brought figures"
+    return ELSEWHERE if read else ""
 
 
 def _details(trail: Trail, asked: Asked) -> Value:
@@ -135,6 +145,7 @@ def _total(rows: Sequence[Value]) -> Value:
     total, read = sum(row["input"] for row in told), sum(row["read"] for row in told)
     return {
         "requests": len(rows),
+        "unanswered": sum(1 for row in rows if row["cause"] == "unanswered"),
         "input": total,
         "read": read,
         "written": sum(row["written"] for row in told),

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.plan import cost
+from nexus_cli.session.compact import pins_room
+from nexus_cli.session.pins import pins
+
+if TYPE_CHECKING:
+    from nexus_cli.session.parts import Parts
+
+
+def pinned(parts: Parts) -> dict[str, Any]:
+    """The pins of a session as it is now."""
+    engine = parts.engine
+    return listing(parts.session_id, pins(engine.lane.timeline), engine.context.counter.count, pins_room(engine))
 
 
 def listing(session: str, pins: Sequence[Pin], count: Callable[[str], int], room: int) -> dict[str, Any]:

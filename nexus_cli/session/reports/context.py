@@ -6,9 +6,13 @@ A session's own epoch is shown as it was sent; without a session the first reque
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from nexus_cli.context.apportion import apportion
+from nexus_cli.context.assembled import scaled
 from nexus_cli.context.planner import JOINT, section_budget
+from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.render import prefix_sha256
 from nexus_cli.core.entry import Form
 from nexus_cli.core.paths import places
@@ -19,8 +23,8 @@ from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.between import between
 from nexus_cli.session.reports.budget import budget_value
+from nexus_cli.session.reports.drops import back, listing
 from nexus_cli.session.reports.largest import largest
-from nexus_cli.session.reports.result import drop_value
 from nexus_cli.session.reports.shown import Shown, fresh, shown
 
 
@@ -38,32 +42,44 @@ def difference(options: Options, settings: Settings, session: str, step: int | N
     """What request `step` (default: the newest) has more or less than the one before it; errors as in `report`."""
     ledger = Ledger.open(places().ledger)
     try:
-        found = ledger.find_session(session)
-        number = step or max(1, SessionLogger(ledger=ledger, session=found.id).step())
-        before = shown(ledger, found, options, settings, number - 1) if number > 1 else None
-        return between(before, shown(ledger, found, options, settings, number))
+        return difference_in(ledger, session, options, settings, step)
     finally:
         ledger.close()
 
 
-def of_session(ledger: Ledger, session: str, options: Options, settings: Settings) -> dict[str, Any]:
-    """The report of what the next request of a session would hold, from a ledger that is open."""
+def difference_in(
+    ledger: Ledger, session: str, options: Options, settings: Settings, step: int | None = None
+) -> dict[str, Any]:
+    """The same from a ledger that is open."""
+    found = ledger.find_session(session)
+    number = step or max(1, SessionLogger(ledger=ledger, session=found.id).step())
+    before = shown(ledger, found, options, settings, number - 1) if number > 1 else None
+    return between(before, shown(ledger, found, options, settings, number))
+
+
+def of_request(ledger: Ledger, session: str, options: Options, settings: Settings, step: int) -> dict[str, Any]:
+    """The report of what request `step` of a session held, from a ledger that is open; errors as in `report`."""
+    return value(shown(ledger, ledger.find_session(session), options, settings, step))
+
+
+def of_session(
+    ledger: Ledger, session: str, options: Options, settings: Settings, recipe: Recipe
+) -> dict[str, Any]:
+    """The report of what the next request of a session would hold that goes on in `recipe`, from a ledger that is
+    open."""
     found = ledger.session(session)
     begun = SessionLogger(ledger=ledger, session=session).current_epoch() is not None
     if begun:
-        return value(shown(ledger, found, options, settings, None))
-    return value(fresh(Ledger.open(None), options, settings))
+        return value(shown(ledger, found, options, settings, None, recipe))
+    return value(fresh(Ledger.open(None), replace(options, recipe=recipe.name), settings))
 
 
 def value(view: Shown) -> dict[str, Any]:
     """What is shown, as JSON."""
     made, slots = view.assembled, view.arranged
-    tools = [
-        {"name": tool["function"]["name"], "tokens": view.counter.count(canonical(tool).decode())}
-        for tool in view.epoch.tools
-    ]
+    used, counted, scale = made.budget.used, made.report.counted, made.report.scale
+    tools = _tools(view, used.tools)
     sections = list(made.report.sections)
-    counted = made.report.counted
     layers = {"system": counted.system, "tools": counted.tools, "history": counted.history, "event": counted.event}
     return {
         "version": 1,
@@ -75,17 +91,17 @@ def value(view: Shown) -> dict[str, Any]:
         "basis": made.report.basis,
         "budget": budget_value(made.budget),
         "counted": {**layers, "total": counted.total},
-        "scale": round(made.report.scale, 4),
+        "scale": round(scale, 4),
         "section_budget": _section_budget(view, sections),
         "sections": sections,
-        "told": list(view.told),
+        "joins": {"system": used.system - sum(one["tokens"] for one in sections if one["layer"] == "system")},
+        "told": scaled(view.told, round(sum(one["tokens"] for one in view.told) * scale), scale),
         "history": _history(view),
         "tools": tools,
-        "largest": largest(sections, tools, slots),
+        "largest": largest(sections, tools, slots, scale),
         "cached": {"tokens": _cached(view)},
-        "drops": [drop_value(drop) for drop in view.drops],
-        "recalled": sum(1 for drop in view.drops if drop.recalls),
-        "limits": [bound.described() for bound in view.bounds],
+        **_left_out(view),
+        "limits": [dict(bound) for bound in view.bounds],
         "notices": list(view.notices),
         "pending": view.row is None,
         "prefix_sha256": prefix_sha256(view.epoch, slots),
@@ -93,9 +109,26 @@ def value(view: Shown) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _left_out(view: Shown) -> dict[str, Any]:
+    """The drops, those that are back in the window marked, and how many of the others were asked for again."""
+    listed = listing("", view.drops, back(view.drops, view.slots, view.undone))
+    return {key: listed[key] for key in ("drops", "left_out", "recalled")}
+
+
+def _tools(view: Shown, total: int) -> list[dict[str, Any]]:
+    """The schemas, which come to `total` tokens with what wraps them."""
+    named = [(tool["function"]["name"], view.counter.count(canonical(tool).decode())) for tool in view.epoch.tools]
+    parts = apportion(total, [counted for _, counted in named])
+    return [
+        {"name": name, "tokens": tokens, "counted": counted}
+        for (name, counted), tokens in zip(named, parts, strict=True)
+    ]
+
+
 def _section_budget(view: Shown, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the static sections may take, and take; above it stand the shortest forms of sticky ones alone."""
-    sent = [int(one["tokens"]) + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
+    """What the static sections may take, and take, by our own count, which plans them; above it stand the shortest
+    forms of sticky ones alone."""
+    sent = [int(one["counted"]) + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
     tokens = section_budget(view.assembled.budget.available, view.recipe.section_budget)
     return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens}
 
@@ -117,12 +150,14 @@ def _history(view: Shown) -> dict[str, Any]:
         by_kind[str(slot.message.role)] += slot.tokens
     entries = {slot.entry for slot in view.arranged if slot.form in (Form.FULL, Form.ELIDED)}
     last = view.row.manifest.last if view.row else view.total_entries
+    used = view.assembled.budget.used.history
+    said = _without(by_kind, sum(by_kind.values()) - view.assembled.report.counted.history)
     return {
         "entries": len(entries),
         "groups": len(view.groups),
-        "tokens": view.assembled.report.counted.history,
+        "tokens": used,
         "hidden_entries": max(0, last - len(entries)),
-        "by_kind": _without(by_kind, sum(by_kind.values()) - view.assembled.report.counted.history),
+        "by_kind": dict(zip(said, apportion(used, list(said.values())), strict=True)),
     }
 
 

@@ -21,16 +21,21 @@ KINDS = {"main": "conversation", "compact": "compaction"}
 def cost(ledger: Ledger, session: str) -> dict[str, Any]:
     """The sums of a session's own requests, those that a fork shares with its source left out.
 
-    A request that has not ended counts with nothing; an unknown price makes its sums unknown.
+    A request that has no answer, because it was killed or still runs, is counted and adds nothing; an unknown price
+    makes its sums unknown.
     """
     info = ledger.session(session)
     lanes = ledger.lanes(session)
-    rows = {lane: [row for row in ledger.manifests(lane) if row.usage is not None] for lane in lanes}
+    rows = {lane: ledger.manifests(lane) for lane in lanes}
     every = [row for lane in lanes for row in rows[lane]]
     return {
         "version": 1,
         "session": info.id,
-        "total": {**_sum(every), "estimated": sum(1 for row in every if not row.reported)},
+        "total": {
+            **_sum(every),
+            "estimated": sum(1 for row in every if row.usage is not None and not row.reported),
+            "unanswered": sum(1 for row in every if row.usage is None),
+        },
         "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
         "kinds": _by((_kind(ledger.agent(lane)), row) for lane in lanes for row in rows[lane]),
         "turns": _turns(ledger, info.main_lane, info.turns, every),

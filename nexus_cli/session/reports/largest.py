@@ -15,12 +15,13 @@ WORDS = 60
 
 
 def largest(
-    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], slots: Sequence[Slot]
+    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], slots: Sequence[Slot], scale: float
 ) -> list[dict[str, Any]]:
-    """The `MOST` largest of all, the largest first: `what`, `tokens`, and `entry` where it is one of history."""
+    """The `MOST` largest of all, the largest first: `what`, `tokens`, and `entry` where it is one of history. `scale`
+    is what a token of `slots` is in that of the others."""
     found: list[tuple[int, str, Slot | None]] = [(int(one["tokens"]), f"section {one['id']}", None) for one in sections]
     found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
-    found += [(slot.tokens, "", slot) for slot in slots]
+    found += [(round(slot.tokens * scale), "", slot) for slot in slots]
     chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
     named = {id(slot): what for slot, what in described([slot for _, _, slot in chosen if slot], slots)}
     return [

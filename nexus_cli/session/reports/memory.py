@@ -7,24 +7,65 @@ from dataclasses import asdict
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Fact, MemorySlot
+from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 
 HITS = 20
+NAME = 24
+"""Characters of a session's name."""
 
 
-def listing(ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = ()) -> dict[str, Any]:
-    """Everything that is remembered in `project` (None: in all of them), the newest first."""
-    return value(ledger.facts.listing(project, slots), project=project)
+def listing(
+    ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
+) -> dict[str, Any]:
+    """Everything that is remembered in `project` (None: in all of them), the newest first; `here` is the id of the
+    session that asks."""
+    return value(ledger, ledger.facts.listing(project, slots), here, project=project)
 
 
-def search(ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot] = ()) -> dict[str, Any]:
+def search(
+    ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
+) -> dict[str, Any]:
     """The kept facts that fit `text`, the best first, whole; `NexusError("usage", ...)` where it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
-    return value(ledger.facts.search(text, project, slots, HITS), project=project, text=text, whole=True)
+    found = ledger.facts.search(text, project, slots, HITS)
+    return value(ledger, found, here, project=project, text=text, whole=True)
 
 
-def value(facts: Sequence[Fact], **more: Any) -> dict[str, Any]:
-    """Facts as JSON."""
-    return {"version": 1, **more, "facts": [asdict(fact) | {"source": fact.source} for fact in facts]}
+def value(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> dict[str, Any]:
+    """Facts as JSON, each with the words for where it comes from: `source`, and `place` without the message.
+
+    What is forgotten also names the sessions in which it can still be read: `told_in`.
+    """
+    known: dict[str, str] = {}
+    rows = []
+    for fact in facts:
+        place = ""
+        if fact.entry and not fact.deleted:
+            place = known.setdefault(fact.session, _place(ledger, fact.session, here))
+        source = f"{place}, message {fact.entry}" if place else _typed(fact)
+        told = {"told_in": ledger.facts.told_in(fact)} if more.get("done") == "forgotten" else {}
+        rows.append(asdict(fact) | {"source": source, "place": place or source} | told)
+    return {"version": 1, **more, "facts": rows}
+
+
+def waiting(ledger: Ledger, project: str) -> list[str]:
+    """The ids of the facts that wait for the person, the oldest first."""
+    return [fact.id for fact in reversed(ledger.facts.listing(project, state=FactState.PROPOSED))]
+
+
+def _typed(fact: Fact) -> str:
+    return "typed by you" if not fact.entry and fact.actor == "person" else fact.source
+
+
+def _place(ledger: Ledger, session: str, here: str) -> str:
+    """The session in words: this one, by its name, else by its day and the end of its id."""
+    if session == here:
+        return "this session"
+    try:
+        info = ledger.session(session)
+    except NexusError:
+        return f"session ..{session[-6:]}"
+    named = f'"{info.name[:NAME]}"' if info.name else f"..{session[-6:]}"
+    return f"session {named} of {info.created[:10]}"

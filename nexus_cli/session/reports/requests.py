@@ -72,7 +72,17 @@ class Trail:
         last_use = datetime.fromisoformat(asked.used) if asked.used else None
         seconds = age(last_use, datetime.fromisoformat(asked.row.manifest.at))
         shared = before.usage.input if self._same(asked) else self._shared(asked, before, before.usage.input)
-        return Facts(before.usage.input, shared, usage.input, usage.cache_read, seconds, proven=self.proven)
+        fresh = 0 if self._same(asked) else round(usage.input * self._fresh(asked, before))
+        return Facts(
+            before.usage.input, shared, usage.input, usage.cache_read, seconds, proven=self.proven, fresh=fresh
+        )
+
+    def _fresh(self, asked: Asked, before: RequestRow) -> float:
+        """Share of a request under a new epoch that came after the request before it."""
+        epoch, tail = self._epoch(asked.row.manifest.epoch), self._tail(asked.row)
+        slots = [*epoch.head, *tail]
+        new = sum(slot.tokens for slot in slots if slot.entry > before.manifest.last)
+        return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(slot.tokens for slot in slots))
 
     def compared(self, asked: Asked, facts: Facts) -> Facts:
         """`facts` with what differed from the request before."""

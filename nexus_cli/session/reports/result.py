@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.event import Outcome
 from nexus_cli.core.usage import Usage
 
 if TYPE_CHECKING:
+    from nexus_cli.core.event import Outcome
     from nexus_cli.session.parts import Parts
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,22 +16,25 @@ from nexus_cli.context.meter import Meter
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.entry import Drop, Epoch, Slot
+from nexus_cli.core.entry import Drop, Epoch, Memo, Slot
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Bound, Limits, compose
+from nexus_cli.core.limits import Limits, compose
 from nexus_cli.core.paths import places
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo
-from nexus_cli.session.frames import PLAN
-from nexus_cli.session.fresh import fresh_epoch
+from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.session.in_force import LIMITS, limits_of
 from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.opening import known_model
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.recipes import recipe_for
+from nexus_cli.session.recipes import recipe_of
+from nexus_cli.session.tries import UNDONE
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
+UNNOTED = "the limits that this request was sent under were not recorded at that time"
 Sections = Sequence[dict[str, Any]]
 
 
@@ -54,13 +57,16 @@ class Shown:
     meter: Meter
     drops: Sequence[Drop]
     limits: Limits
-    bounds: Sequence[Bound]
+    bounds: Sequence[Mapping[str, Any]]
+    """The limits in force, described; none for a request of before they were recorded."""
     counter: StoredCounter
     event: Sections = ()
     """What was told with this request; with the first one of a new session what would be."""
     told: Sections = ()
     """For the next request of a session: what was told last."""
     notices: tuple[str, ...] = ()
+    undone: Sequence[Memo] = ()
+    """The compactions that were undone by then."""
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -90,45 +96,92 @@ class Shown:
         )
 
 
-def shown(ledger: Ledger, found: SessionInfo, options: Options, settings: Settings, step: int | None) -> Shown:
-    """Request `step` of a session, or with None what it would send next.
+def shown(
+    ledger: Ledger,
+    found: SessionInfo,
+    options: Options,
+    settings: Settings,
+    step: int | None,
+    recipe: Recipe | None = None,
+) -> Shown:
+    """Request `step` of a session, or with None what it would send next, in `recipe` where that is at hand.
 
-    `NexusError("usage", ...)` when there is no such request, or nothing was sent yet.
+    `NexusError("usage", ...)` when there is no such request, or nothing was sent yet; where the session's recipe is
+    gone only what was sent can be shown.
     """
     log = SessionLogger(ledger=ledger, session=found.id)
-    rows = log.request_rows() if step is not None else []
-    row = log.last_request() if step is None else _row(rows, step)
-    name = str(row.manifest.arguments["model"]) if row and step is not None else options.model or found.model
-    info = known_model(ledger, name, settings)
-    epoch = log.epoch(row.manifest.epoch) if row and step is not None else log.current_epoch()
+    if step is None:
+        return _next(ledger, log, found, options, settings, recipe)
+    rows = log.request_rows()
+    row = _row(rows, step)
+    info = known_model(ledger, str(row.manifest.arguments["model"]), settings)
+    epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
+    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
+    noted = limits_of(log.memos(LIMITS), row.manifest)
+    kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
+    before = rows[step - 2] if step > 1 else None
+    return Shown(
+        found, info, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), epoch, slots, last,
+        log.last_id(), row, before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
+        _meter(log, info, epoch, slots, row), [drop for drop in ledger.drops(found.id) if drop.at <= row.manifest.at],
+        Limits(), tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log), _told(log, rows, row),
+        notices=() if noted else (UNNOTED,), undone=[m for m in log.memos(UNDONE) if m.at <= row.manifest.at],
+    )  # fmt: skip
+
+
+def _next(
+    ledger: Ledger, log: SessionLogger, found: SessionInfo, options: Options, settings: Settings, recipe: Recipe | None
+) -> Shown:
+    """What a session would send next; under a new epoch where the model or the effort is another one by then."""
+    recipe = recipe or recipe_of(found, replace(options, front=""))[0]
+    row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
         raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
-    last = row.manifest.last if row and step is not None else log.last_id()
-    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
-    recipe, _ = recipe_for(found.recipe, options.cwd)
+    info = known_model(ledger, options.model or found.model, settings)
     limits, bounds = compose(limit_layers(settings, recipe, options, True))
-    drops = [drop for drop in ledger.drops(found.id) if step is None or row is None or drop.at <= row.manifest.at]
-    told = _told(log, rows, row) if row else ()
+    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))]
+    sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
+    drops, notices = ledger.drops(found.id), []
+    effort = "" if effort_notice(info.name, options.effort) else options.effort
+    if (epoch.model, epoch.effort) != (info.name, effort or epoch.effort):
+        from nexus_cli.session.switched import switched  # noqa: PLC0415  (contributors, for few reports)
+
+        notices.append(_change(epoch, info.name, effort or epoch.effort))
+        epoch, left = switched(
+            log, options, info, recipe, settings, before=epoch, head=flatten(arrange(slots)),
+            effort=effort or epoch.effort, failed=notices.append,
+        )  # fmt: skip
+        slots, sent, drops = list(epoch.head), -1, [*drops, *left]
     return Shown(
-        found, info, recipe, epoch, slots, row.manifest.last if row and step is not None else log.cursor(),
-        log.last_id(), row if step is not None else None, _sent(rows, row, epoch, info, options, step),
-        _meter(log, info, epoch, slots, row), drops, limits, bounds, StoredCounter(TiktokenCounter(info.encoding), log),
-        () if step is None else told, told if step is None else (),
+        found, info, recipe, epoch, slots, log.cursor(), log.last_id(), None, sent,
+        _meter(log, info, epoch, slots, row), drops, limits, [bound.described() for bound in bounds],
+        StoredCounter(TiktokenCounter(info.encoding), log), (), _told(log, [], row) if row else (), tuple(notices),
+        log.memos(UNDONE),
     )  # fmt: skip
+
+
+def _change(epoch: Epoch, model: str, effort: str) -> str:
+    """What a person is told who looks at a request that begins with other words than the one before."""
+    if epoch.model != model:
+        return f"a switch of model begins a new epoch; this shows what {model} would be sent, after {epoch.model}"
+    return f"a switch of effort begins a new epoch; this shows what would be sent with {effort!r}"
 
 
 def fresh(ledger: Ledger, options: Options, settings: Settings) -> Shown:
     """The first request of a new session."""
+    from nexus_cli.session.fresh import fresh_epoch  # noqa: PLC0415  (contributors; not for a session that is there)
+
     if options.model:
         ledger.calibrate(options.model, _learned(options.model))
     info = known_model(ledger, options.model, settings) if options.model else MODELLESS
-    recipe, _ = recipe_for(options.recipe, options.cwd)
+    recipe, _ = recipe_of(None, options)
     limits, bounds = compose(limit_layers(settings, recipe, options, False))
     notices = [] if info.known else [f"the window of {info.name or 'the model'} is unknown: {info.window} are assumed"]
     epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe, settings, notices.append)
     return Shown(
         None, info, recipe, epoch, (), 0, 0, None, -1, Meter(log.calibration(info.name)),
-        ledger.drops(log.session.id), limits, bounds, counter, event, (), tuple(notices),
+        ledger.drops(log.session.id), limits, [bound.described() for bound in bounds], counter, event, (),
+        tuple(notices),
     )  # fmt: skip
 
 
@@ -136,20 +189,6 @@ def _row(rows: Sequence[RequestRow], step: int) -> RequestRow:
     if step > len(rows):
         raise NexusError("usage", f"--step {step}", f"this session has sent {len(rows)} requests", "Name one of them")
     return rows[step - 1]
-
-
-def _sent(
-    rows: Sequence[RequestRow],
-    row: RequestRow | None,
-    epoch: Epoch,
-    info: ModelInfo,
-    options: Options,
-    step: int | None,
-) -> int:
-    """The last entry that an earlier request of the epoch held, -1 where there is none."""
-    before = row if step is None else rows[step - 2] if step > 1 else None
-    same = step is not None or (epoch.model, epoch.effort) == (info.name, options.effort or epoch.effort)
-    return before.manifest.last if before is not None and before.manifest.epoch == epoch.id and same else -1
 
 
 def _meter(log: SessionLogger, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:

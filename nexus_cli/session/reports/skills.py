@@ -14,7 +14,8 @@ from nexus_cli.core.errors import NexusError
 
 def listing(cwd: Path) -> dict[str, Any]:
     """Every skill with its one line and where it lies, and how many do not count because the project is not trusted."""
-    return {"version": 1, "skills": [asdict(skill) for skill in skills(cwd)], "untrusted": untrusted(cwd)}
+    shown = [{key: value for key, value in asdict(skill).items() if key != "source"} for skill in skills(cwd)]
+    return {"version": 1, "skills": shown, "untrusted": untrusted(cwd)}
 
 
 def use(name: str, cwd: Path) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.context.recipe import recipe_names
 from nexus_cli.context.skills import skills, untrusted
+from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import places, project
@@ -53,6 +54,7 @@ def status(
         "version": 1,
         **snapshot(cwd, settings, environ, model, tools),
         "model": model or None,
+        "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings, environ),
         "servers": [{"name": name, "state": "not started"} for name in servers],
         "recipes": sorted({*recipe_names(folders()), *(own.names() if own else ())}),

@@ -9,7 +9,7 @@ from nexus_cli.context import recipe_file
 from nexus_cli.context.decode import decode
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.project_settings import FILE, Said, read_project, tightened
+from nexus_cli.core.project_settings import FILE, Said, fitting, read_project, tightened
 from nexus_cli.core.settings import Loaded
 from nexus_cli.core.trust import FOLDER, Configuration, state
 
@@ -23,8 +23,8 @@ def preview(project: Path, found: Configuration, loaded: Loaded) -> dict[str, An
     said = Said({})
     if FILE in found.files:
         try:
-            said = read_project(found.files[FILE], f"{FOLDER}/{FILE}")
-            tightened(loaded, said, f"{FOLDER}/{FILE}")
+            said = fitting(loaded, read_project(found.files[FILE], f"{FOLDER}/{FILE}"))
+            problems += map(one_line, said.problems)
         except NexusError as error:
             problems.append(one_line(error.message))
     problems += _recipes(found)
@@ -45,10 +45,7 @@ def preview(project: Path, found: Configuration, loaded: Loaded) -> dict[str, An
 
 def _setting(key: str, value: Any, loaded: Loaded, said: Said) -> dict[str, Any]:
     mine = loaded.values.get(key)
-    try:
-        met = tightened(loaded, Said({key: said.values[key]}), "").values.get(key)
-    except NexusError:
-        met = mine  # it contradicts other settings by itself
+    met = tightened(loaded, said, "").values.get(key)
     if met == mine:
         effect = "no change" if mine == value else f"has no effect, yours is {mine}"
     else:

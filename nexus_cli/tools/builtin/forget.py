@@ -1,4 +1,4 @@
-"""`forget`: the model takes back what it proposed or noted for itself; what the person stated is theirs to forget."""
+"""`forget`: the model takes back what waits for the person; what they stated or accepted is theirs to forget."""
 
 from __future__ import annotations
 

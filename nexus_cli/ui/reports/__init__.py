@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from nexus_cli.ui.reports.between import between_text
 from nexus_cli.ui.reports.cache import cache_text, miss_text
-from nexus_cli.ui.reports.compaction import compaction_text, pins_text
+from nexus_cli.ui.reports.compaction import compaction_text
 from nexus_cli.ui.reports.context import context_text
 from nexus_cli.ui.reports.cost import cost_text
 from nexus_cli.ui.reports.diff import diff_text
@@ -23,6 +23,7 @@ from nexus_cli.ui.reports.last import last_text
 from nexus_cli.ui.reports.lines import Value
 from nexus_cli.ui.reports.memory import fact_text, memory_text
 from nexus_cli.ui.reports.models import model_text, models_text
+from nexus_cli.ui.reports.pins import pins_text
 from nexus_cli.ui.reports.replay import replay_text
 from nexus_cli.ui.reports.sessions import search_text, session_text, sessions_text
 from nexus_cli.ui.reports.skills import skills_text

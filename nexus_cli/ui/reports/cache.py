@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from nexus_cli.ui.reports.lines import Value, block, dollars, filled, number, plural, share, when
+from collections.abc import Sequence
+
+from nexus_cli.ui.reports.lines import Value, aligns, block, dollars, filled, number, plural, share, when
 
 HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
+LEAVES = ("written", "expected", "input")
+"""Columns that leave in this order where the width is too small."""
+FOR = {
+    "compact": "for summaries",
+    "pre_compaction": "for facts before a summary",
+    "reflection": "of looks back",
+    "goal_decompose": "for goals",
+}
+"""What lanes beside the conversation ask for, by their agent; others have the agent's name."""
 
 
 def cache_text(value: Value, width: int) -> str:
-    """A row per request, and what the misses cost."""
+    """A row per request of the conversation, a line for those beside it, and what the misses cost."""
     rows = value["requests"]
     if not rows:
         return "\n".join(filled("This session has sent no request yet.", width))
     lines = filled(_summed(value["total"]), width)
-    lines += block("requests", [HEADING, *map(_row, rows)], width)
+    lines += block("requests", _fitting([row for row in rows if row["lane"] == "main"], width - 2), width)
+    lines += _beside([row for row in rows if row["lane"] != "main"], width)
     rewrites = value.get("rewrites") or []
     if rewrites:
         heading = ("cold", "saved", "cost", "rewrite")
         lines += block("rewrites", [heading, *map(_rewrite, rewrites)], width)
     if value["total"]["misses"]:
-        lines += ["", *filled("`nexus cache why STEP` tells more of one; in a session /cache why STEP.", width)]
+        lines += ["", *filled("`nexus cache why N` tells all of request N; in a session /cache why N.", width)]
     return "\n".join(lines)
 
 
@@ -51,6 +63,8 @@ def _blame(value: Value) -> str:
 
 def _summed(total: Value) -> str:
     sent = plural(int(total["requests"]), "request")
+    if total.get("unanswered"):
+        sent += f" ({number(total['unanswered'])} without an answer)"
     if total["hit"] is None:
         return f"{sent}; the provider reported no figures."
     text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
@@ -62,13 +76,38 @@ def _summed(total: Value) -> str:
     return f"{text} {missed} {cost}ours: {total['ours']}, not ours: {total['not_ours']}{unknown})."
 
 
+def _fitting(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
+    """The table of some requests, without the columns for which `width` has no room; all of them where there is none
+    for a table."""
+    made = every = [HEADING, *map(_row, rows)]
+    for name in ("", *LEAVES):
+        place = made[0].index(name) if name else len(HEADING)
+        made = [(*row[:place], *row[place + 1 :]) for row in made]
+        if aligns(made, width):
+            return made
+    return [HEADING, *((f"request {row[0]}", *row[1:]) for row in every[1:])]
+
+
+def _beside(rows: Sequence[Value], width: int) -> list[str]:
+    """What was sent beside the conversation: one line for each purpose."""
+    lines: list[str] = []
+    for lane in dict.fromkeys(row["lane"] for row in rows):
+        these = [row for row in rows if row["lane"] == lane]
+        told = [row for row in these if row["read"] is not None]
+        total, read = sum(row["input"] for row in told), sum(row["read"] for row in told)
+        cached = f", {share(read, total)} of them cached" if total else ""
+        text = f"{plural(len(these), 'request')} {FOR.get(lane, f'of {lane}')}: {number(total)} tokens in{cached}"
+        missed = sum(row["missed"] for row in these)
+        lines += filled(text + (f", {number(missed)} missed" if missed else ""), width, "    ", "  ")
+    return ["", "beside them:", *lines] if lines else []
+
+
 def _row(row: Value) -> tuple[str, ...]:
-    name = str(row["step"]) if row["lane"] == "main" else f"{row['lane']} {row['step']}"
     cost = dollars(row["cost_usd"]) if row["missed"] else "-"
     missed = number(row["missed"]) if row["missed"] else "-"
     whose = "ours: " if row["ours"] else ""
     return (
-        name, number(row["input"]), number(row["expected"]), share(row["read"], row["input"]),
+        str(row["step"]), number(row["input"]), number(row["expected"]), share(row["read"], row["input"]),
         number(row["written"]), missed, cost, whose + str(row["why"]),
     )  # fmt: skip
 

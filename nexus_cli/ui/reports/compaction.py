@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.ui.reports.lines import Value, block, dollars, filled, number, one_line, plural
+from nexus_cli.ui.reports.lines import Value, block, dollars, filled, number, plural
 
 SOURCES = {
     "window": "the window itself",
     "transcript": "a transcript of the window",
     "originals": "the original messages, not the earlier summary",
 }
+FATES = {"whole": "word for word", "part": "in part", "no": "summed up only"}
+NAMED, SHOWN = 3, 12
+"""Messages that are named as staying in the midst of what goes, and of the person that are shown."""
 PLACES = {
     "window": "stays where it is",
     "summary": "below the summary",
@@ -21,12 +25,12 @@ PLACES = {
 
 
 def fidelity_text(fidelity: Mapping[str, Any] | None) -> str:
-    """`kept 41 of 43 commitments, 2 added`; "" where there were none."""
+    """`kept 41 of 43 things agreed on, 2 added`; "" where there were none."""
     if not fidelity or not fidelity.get("total"):
         return ""
     added = fidelity.get("added") or 0
     lines = added if isinstance(added, int) else len(added)
-    text = f"kept {fidelity.get('retained', 0):,} of {plural(int(fidelity['total']), 'commitment')}"
+    text = f"kept {fidelity.get('retained', 0):,} of {plural(int(fidelity['total']), 'thing')} agreed on"
     text += f", {lines:,} added" if lines else ""
     away = fidelity.get("recallable") or 0
     text += f", {away:,} to be recalled" if away else ""
@@ -37,7 +41,8 @@ def fidelity_text(fidelity: Mapping[str, Any] | None) -> str:
 def compacted(event: CompactionDone) -> str:
     """How a compaction ended: the figures, or why it was not accepted."""
     if not event.ok:
-        return f"not compacted: {event.why.rstrip('.')}. Nothing was changed"
+        after = "Older messages are cut off instead" if event.cut else "Nothing was changed"
+        return f"not compacted: {event.why.rstrip('.')}. {after}"
     kept = fidelity_text(event.fidelity)
     return f"compacted: {event.before:,} tokens became {event.after:,}" + (f"; {kept}" if kept else "")
 
@@ -57,13 +62,11 @@ def compaction_text(value: Value, width: int) -> str:
     rows += [_row("goes", goes), _row("stays", value["stays"])]
     rows.append(("summary", number(summary["most"]), "1", "0", "at most so much"))
     lines += block("what goes and stays", rows, width)
-    where = f"Messages {goes['first']} to {goes['last']} go, and can be recalled."
+    where = f"{_goes(goes)}, and can be {'recalled' if goes.get('recall', True) else 'read with /drops'}."
     how = f"{summary['model']} would sum up {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
-    words = value["own_words"]
-    said = f"Of your own words {plural(len(words), 'message')} would stand before the summary." if words else ""
-    for text in (where, how, said):
+    for text in (where, how):
         lines += ["", *filled(text, width)] if text else []
-    lines += block("your words that go", _said(goes["newest"]), width)
+    lines += _words(value["words"], width) if "words" in value else _said(goes["newest"], width)
     lines += _pins(value["pins"], width)
     return "\n".join([*lines, *_cost(value["cost"], width)])
 
@@ -82,8 +85,27 @@ def _row(name: str, part: Value) -> tuple[str, ...]:
     return name, number(part["tokens"]), number(part["messages"]), number(part["turns"]), kinds
 
 
-def _said(rows: Sequence[Value]) -> list[tuple[str, ...]]:
-    return [("message", "text"), *((number(one["entry"]), str(one["text"])) for one in rows)]
+def _goes(goes: Value) -> str:
+    """Which messages go, by number."""
+    named = f"Messages {goes['first']} to {goes['last']} go"
+    inside = [str(entry) for entry in goes.get("without", ())]
+    if not inside:
+        return named
+    more = f" and {len(inside) - NAMED} more" if len(inside) > NAMED else ""
+    return f"{named}, but {', '.join(inside[:NAMED])}{more}, your current request"
+
+
+def _words(rows: Sequence[Value], width: int) -> list[str]:
+    """What the person said in the part that goes, with what becomes of it."""
+    newest = rows[-SHOWN:]
+    title = "your words that go" + (f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else "")
+    table = [(number(one["entry"]), FATES.get(one["kept"], ""), str(one["text"])) for one in newest]
+    return block(title, [("message", "stands", "text"), *table], width)
+
+
+def _said(rows: Sequence[Value], width: int) -> list[str]:
+    table = [("message", "text"), *((number(one["entry"]), str(one["text"])) for one in rows)]
+    return block("your words that go", table, width)
 
 
 def _pins(rows: Sequence[Value], width: int) -> list[str]:
@@ -106,6 +128,21 @@ def _cost(cost: Value, width: int) -> list[str]:
         what = "next request" if one["requests"] == 1 else f"next {one['requests']}"
         for name in ("without", "with"):
             rows.append((f"{what} {name} it", dollars(one[name]["warm"]), dollars(one[name]["cold"])))
-    state = "The cache is warm now" if cost["warm_now"] else "The cache is cold now, or not known to be warm"
-    why = one_line(f"{state}. {cost['rewrite']['why']}.", 10 * width)
-    return [*block("cost", rows, width), "", *filled(why, width)]
+    return [*block("cost", rows, width), "", *filled(_sum(cost), width)]
+
+
+def _sum(cost: Value) -> str:
+    """What it costs as the cache is now and when that is earned, in one sentence."""
+    state, at = ("warm", "warm") if cost["warm_now"] else ("cold, or not known to be warm", "cold")
+    (one, several), price = cost["next"][:2], cost["now"][at]
+    parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]
+    if None in parts:
+        return f"The cache is {state} now; a price is unknown, so what it costs is too."
+    first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
+    more = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
+    text = f"The cache is {state} now: the summary costs {dollars(price)}, the next request {more}"
+    text += f", each later one {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
+    if later <= 0:
+        return f"{text}; that is not earned back."
+    number_of = max(1, 1 + math.ceil((price + first) / later))
+    return f"{text}; that is earned back after {plural(number_of, 'request')}."

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from nexus_cli.ui.reports.lines import Value, block, cells, filled, number, one_line, paragraphs, share
-from nexus_cli.ui.reports.sections import joining as _joining
+from nexus_cli.ui.reports.drops import what
+from nexus_cli.ui.reports.lines import Value, block, cells, filled, limit, number, one_line, paragraphs, share
 from nexus_cli.ui.reports.sections import section_rows
 
 LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
@@ -31,16 +29,16 @@ def context_text(value: Value, width: int) -> str:
     largest = value.get("largest", [])
     rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
     lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
-    lines += section_rows(value, width) + _scaled(value, width)
+    lines += section_rows(value, width)
     tools = [(str(tool["name"]), number(tool["tokens"]), "") for tool in value.get("tools", [])]
-    rest = _joining(value, "tools", sum(int(tool["tokens"]) for tool in value.get("tools", [])))
-    lines += block("tools", [("name", "tokens", ""), *tools, *((*row, "") for row in rest)], width)
+    lines += block("tools", [("name", "tokens", ""), *tools], width)
     drops = value.get("drops", [])
-    left = [(str(d["id"]), number(d["tokens"]), str(d["cause"]), str(d["what"])) for d in drops]
+    left = [(str(d["id"]), number(d["tokens"]), str(d["cause"]), what(d)) for d in drops]
     lines += block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
-        lines += filled(f"{number(value.get('recalled', 0))} of {number(len(drops))} asked for again", width, "  ")
-    bounds = [(str(b["name"]), _bound(b["value"]), str(b["bound_by"])) for b in value.get("limits", [])]
+        out = number(value.get("left_out", len(drops)))
+        lines += filled(f"{number(value.get('recalled', 0))} of {out} asked for again", width, "  ")
+    bounds = [(str(b["name"]), limit(b["value"]), str(b["bound_by"])) for b in value.get("limits", [])]
     lines += block("limits", [("name", "value", "set by"), *bounds], width)
     return "\n".join([*lines, *_history(value, width), *_notices(value, width)])
 
@@ -93,21 +91,8 @@ def _cached(value: Value, width: int) -> list[str]:
     return ["", *filled(text, width, "  ", "")]
 
 
-def _scaled(value: Value, width: int) -> list[str]:
-    """How the rows, which are our own count, go with the layers, which are the provider's as far as it has reported."""
-    scale = float(value.get("scale") or 1.0)
-    if scale == 1.0:
-        return []
-    text = f"tokens of rows are our count; the layers above are {scale:.3f} times that, as the provider counts"
-    return filled(text, width, "  ")
-
-
 def _place(item: Value) -> str:
     return "-" if item.get("entry") is None else str(item["entry"])
-
-
-def _bound(value: Any) -> str:
-    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def _history(value: Value, width: int) -> list[str]:

@@ -15,6 +15,8 @@ def cost_text(value: Value, width: int) -> str:
     if not total["requests"]:
         return "\n".join(filled("This session has sent no request yet.", width))
     sent = plural(int(total["requests"]), "request")
+    if total.get("unanswered"):
+        sent += f" ({number(total['unanswered'])} without an answer)"
     text = (
         f"{dollars(total['cost_usd'])} for {sent}: {number(total['input'])} tokens in "
         f"({share(total['cache_read'], total['input'])} of them from the cache), {number(total['output'])} out"

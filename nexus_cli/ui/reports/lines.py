@@ -24,6 +24,15 @@ def number(value: Any) -> str:
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
+def limit(value: Any) -> str:
+    """The value of a limit in words: `yes`, `no`, names after each other, a number."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
 def dollars(value: Any) -> str:
     """An amount of US dollars, `?` when it is unknown."""
     if value is None:
@@ -154,7 +163,8 @@ def shortened(lines: Sequence[str], most: int, width: int, *, tail: bool = False
 def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = ()) -> list[str]:
     """`rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`.
 
-    Where too little is left for it each row becomes a paragraph instead: its first cell, then the others by name.
+    Where too little is left for it each row becomes a paragraph instead: its label (the first cell, or the last where
+    the first is a number), then the others by name, without those that say nothing.
     """
     rows = [[" ".join(cell.split()) for cell in row] for row in rows]
     if not rows:
@@ -162,7 +172,7 @@ def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (
     columns = list(zip(*rows, strict=True))
     sizes = [max(map(cells, column)) for column in columns[:-1]]
     room = width - sum(sizes) - 2 * len(sizes)
-    if room < min(ENOUGH, max(map(cells, columns[-1]))):
+    if not _roomy(columns[-1], room):
         return [line for row in rows[1:] for line in _paragraph(rows[0], row, width)]
     lines = []
     for row in rows:
@@ -174,11 +184,25 @@ def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (
     return lines
 
 
+def aligns(rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether `table` makes aligned lines of `rows` at this width, not paragraphs."""
+    columns = list(zip(*rows, strict=True))
+    return _roomy(columns[-1], width - sum(max(map(cells, column)) + 2 for column in columns[:-1]))
+
+
+def _roomy(last: Sequence[str], room: int) -> bool:
+    return room >= min(ENOUGH, max(map(cells, last)))
+
+
 def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    named = [f"{name} {one_line(cell, 2 * width)}".strip() for name, cell in zip(names, row, strict=True)]
-    first = 0 if names[0] else 1
-    head = " ".join(filter(None, row[: first + 1]))
-    return [*filled(head, width, "    ", ""), *filled(", ".join(filter(None, named[first + 1 :])), width, "    ")]
+    """A row below its label; a column without a name (a mark) stands before the label, or without a name."""
+    label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
+    head = " ".join(filter(None, row[: label + 1])) if label <= 1 else one_line(row[label], 2 * width)
+    rest = [place for place in range(0 if label > 1 else label + 1, len(names)) if place != label]
+    said = [
+        f"{names[place]} {one_line(row[place], 2 * width)}".strip() for place in rest if row[place] not in ("", "-")
+    ]
+    return [*filled(head, width, "    ", ""), *filled(", ".join(said), width, "    ")]
 
 
 def block(title: str, rows: Sequence[Sequence[str]], width: int) -> list[str]:
@@ -189,7 +213,10 @@ def block(title: str, rows: Sequence[Sequence[str]], width: int) -> list[str]:
     return ["", f"{title}:", *("  " + line for line in table(rows, width - 2, right=right))]
 
 
-NUMBERS = frozenset({"tokens", "value", "requests", "input", "output", "cached", "cost", "turns", "window"})
+NUMBERS = frozenset(
+    {"tokens", "value", "requests", "input", "output", "cached", "cost", "turns", "window", "cold", "saved", "missed",
+     "expected", "written"}
+)  # fmt: skip
 """Headings of columns that stand on the right."""
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from nexus_cli.ui.reports.lines import Value, filled, plural, table, when
+from nexus_cli.ui.reports.lines import Value, filled, table, when
+
+HELD = 10
+"""Sessions that are named where a fact still stands in them."""
 
 
 def memory_text(value: Value, width: int) -> str:
@@ -15,38 +18,57 @@ def memory_text(value: Value, width: int) -> str:
         return "\n".join(filled(text, width))
     lines: list[str] = []
     if waiting:
-        text = f"{plural(len(waiting), 'proposal')} of the model; they count once you accept them (/memory accept ID):"
-        lines += [*filled(text, width), *_whole(waiting, width), ""]
+        lines += [*filled(_waits(waiting), width), *_whole(waiting, width), ""]
     if value.get("whole"):
         lines += _whole(kept, width)
     elif kept:
         rows = [("id", "slot", "since (UTC)", "from", "text")]
-        rows += [(f["id"], f["slot"], when(f["at"])[:10], _from(f, 6), f["text"]) for f in kept]
+        rows += [(f["id"], f["slot"], when(f["at"])[:10], str(f.get("place") or f["source"]), f["text"]) for f in kept]
         lines += table(rows, width)
     return "\n".join(lines).rstrip("\n")
 
 
 def fact_text(value: Value, width: int) -> str:
-    """What was just done with facts, and they."""
-    facts = value.get("facts", [])
+    """What was just done with facts, and they; what was forgotten is gone, so that this is its last line."""
+    facts, done = value.get("facts", []), str(value.get("done", "kept"))
     if not facts:
         return "\n".join(filled("There was nothing to do.", width))
-    return "\n".join([*filled(f"{str(value.get('done', 'kept')).capitalize()}:", width), *_whole(facts, width)])
+    if done == "forgotten":
+        return "\n".join(line for fact in facts for line in _forgotten(fact, width))
+    return "\n".join([*filled(f"{done.capitalize()}:", width), *_whole(facts, width)])
+
+
+def facts_told(plan: Value) -> str:
+    """The remembered facts that a request tells anew, on one line; "" for none."""
+    named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
+    return f"told the model: {', '.join(named)}" if named else ""
+
+
+def _forgotten(fact: Value, width: int) -> list[str]:
+    """The fact, and the sessions in which it stays readable until they are deleted."""
+    lines = filled(f"Forgotten for good: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
+    if held := fact.get("told_in"):
+        which = "the session that has" if len(held) == 1 else f"the {len(held):,} sessions that have"
+        lines += filled(f"It still stands in {which} it, until you delete what you do not need:", width, "    ", "")
+        lines += [f"    nexus sessions delete {session}" for session in held[:HELD]]
+        lines += [f"    and {len(held) - HELD:,} more: --json names all"] if len(held) > HELD else []
+    return lines
+
+
+def _waits(waiting: list[Value]) -> str:
+    if len(waiting) == 1:
+        return f"1 proposal of the model waits; it counts once you accept it (/memory accept {waiting[0]['id']}):"
+    count = f"{len(waiting):,} proposals of the model wait"
+    return f"{count}; they count once you accept them (/memory accept ID, or all):"
 
 
 def _whole(facts: list[Value], width: int) -> list[str]:
     lines = []
     for fact in facts:
-        head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {_from(fact, 26)}"
+        head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         lines += [*filled(head, width, "    ", ""), *filled(str(fact["text"]), width, "    ")]
         if fact["state"] == "proposed" and fact.get("quote"):
             lines += filled(f'rests on {fact["actor"]}: "{fact["quote"]}"', width, "    ")
+        if fact["state"] == "proposed" and fact.get("replaces"):
+            lines += filled(f"takes the place of {', '.join(fact['replaces'])}", width, "    ")
     return lines
-
-
-def _from(fact: Value, most: int) -> str:
-    """The source, with at most the last so many characters of a session's id."""
-    session = str(fact.get("session") or "")
-    if not fact.get("entry") or fact.get("deleted"):
-        return str(fact["source"])
-    return f"{session[-most:]} [{fact['entry']}]"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from nexus_cli.ui.reports.lines import Value, number, share
+from nexus_cli.ui.reports.lines import Value, limit, number, share
 
 LAYERS = ("system", "tools", "history", "event")
 
@@ -17,7 +17,7 @@ def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
     left = [f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({d['cause']})" for d in drops]
     lines += left or ["left out: nothing"]
     limits = plan.get("limits") or {}
-    named = ", ".join(f"{name} {_value(value)}" for name, value in limits.items())
+    named = "; ".join(f"{name} {limit(value)}" for name, value in limits.items())
     return [*lines, f"limits: {named or 'none'}"]
 
 
@@ -40,9 +40,3 @@ def told_lines(plan: Value) -> list[str]:
 def _section(one: Value) -> str:
     drop = f" (the whole is {one['drop']})" if one.get("drop") else ""
     return f"{one['layer']} {one['id']}: {one.get('reason') or one['form']}{drop}"
-
-
-def _value(value: object) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "(" + ", ".join(map(str, value)) + ")"
-    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -12,7 +12,8 @@ FEW = 5
 
 
 def replay_text(value: Value, width: int = ONE_LINE) -> str:
-    """One sentence; on the command line on one line, for `grep`."""
+    """One sentence, and for each thing that `--wire` found one more; on the command line each on a line of its own, for
+    `grep`."""
     session, count = value["session"], int(value["requests"])
     if not value["ok"]:
         text = f"Session {session} differs from what was sent: {value['first_difference']}"
@@ -20,12 +21,11 @@ def replay_text(value: Value, width: int = ONE_LINE) -> str:
         text = f"Session {session} has sent no request: there is nothing to compare."
     else:
         text = f"{plural(count, 'request')} of session {session} rebuilt: every line is as it was sent."
-    if "wire" in value:
-        text += " " + _wire(value["wire"])
-    return "\n".join(filled(text, width))
+    told = [text, *(_wire(value["wire"]) if "wire" in value else ())]
+    return "\n".join(line for sentence in told for line in filled(sentence, width))
 
 
-def _wire(value: Value) -> str:
+def _wire(value: Value) -> list[str]:
     """What `--wire` found, in one or a few sentences."""
     compared = int(value["equal"]) + len(value["differ"])
     if not compared:
@@ -34,8 +34,8 @@ def _wire(value: Value) -> str:
         parts = [f"{value['equal']} of {compared} bodies, made by {value['library']}, equal what was sent."]
     if value["differ"]:
         parts.append(f"Different: {_steps(value['differ'])}.")
-    parts.extend(f"Not compared: {_steps(steps)}: {why}." for why, steps in value["skipped"].items())
-    return " ".join(parts)
+    parts.extend(f"Not compared: {_steps(steps)}, because {why}." for why, steps in value["skipped"].items())
+    return parts
 
 
 def _steps(steps: Sequence[int]) -> str:

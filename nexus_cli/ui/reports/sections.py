@@ -12,26 +12,21 @@ LETTERS = {"system": "S", "history": "H", "event": "E"}
 
 
 def section_rows(value: Value, width: int) -> list[str]:
-    """Every section, what joins them to their layer, what was told last where nothing is pending, and the reasons."""
+    """Every section, what of the layer is in none, what was told last where nothing is pending, and the reasons."""
     sections, told = value.get("sections", []), value.get("told", [])
     fixed = [one for one in sections if one["layer"] == "system"]
     rows = [_row(one, _layer(value, one), width) for one in fixed]
-    rows += [_blank(*row, width) for row in joining(value, "system", sum(int(one["tokens"]) for one in fixed))]
+    if rest := int(value.get("joins", {}).get("system", 0)):
+        rows.append(_blank("(no section)", number(rest), width))
     rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
     lines = block("sections", [_heading(width), *rows], width)
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for the shortest forms of sticky ones" if plan.get("raised") else ""
-        text = f"{number(plan['used'])} of {number(plan['tokens'])} tokens of the section budget{raised}"
+        part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
+        text = f"{part} of the section budget by our own count{raised}"
         lines += filled(text, width, "  ")
     last = [_row(one, sum(int(each["tokens"]) for each in told), width) for one in told]
     return lines + block("told last", [_heading(width), *last], width) + _reasons([*sections, *told], width)
-
-
-def joining(value: Value, layer: str, named: int) -> list[tuple[str, str]]:
-    """A row for what the rows of a layer do not name, so that they add up to it."""
-    counted = value.get("counted")
-    rest = int(counted[layer]) - named if counted else 0
-    return [("(what joins them)", number(rest))] if rest else []
 
 
 def _reasons(sections: list[Value], width: int) -> list[str]:
@@ -56,9 +51,8 @@ def _blank(name: str, tokens: str, width: int) -> tuple[str, ...]:
 
 
 def _layer(value: Value, section: Value) -> int:
-    """Tokens of the section's layer by our count."""
-    counted = value.get("counted") or value["budget"]["used"]
-    return int(counted.get(str(section["layer"]), 0))
+    """Tokens of the section's layer."""
+    return int(value["budget"]["used"].get(str(section["layer"]), 0))
 
 
 def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ def sessions_text(value: Value, width: int) -> str:
         return "\n".join(filled(text, width))
     rows = [("id", "updated (UTC)", "turns", "what")]
     for s in sessions:
-        what = s.get("name") or title_of(s.get("first_text"))
+        what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
         rows.append((str(s["id"]), when(s.get("updated")), number(s.get("turns")), what))
     return "\n".join(table(rows, width, right=(2,)))
 

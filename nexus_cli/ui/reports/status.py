@@ -32,6 +32,7 @@ def _line(name: str, said: str, width: int) -> list[str]:
 
 def _said(value: Value) -> Iterator[tuple[str, str]]:
     yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what helps"
+    yield "host", value["host"]
     yield "tools", _names(value["tools"])
     servers = [f"{one['name']} ({one['state']})" for one in value["servers"]]
     yield "MCP servers", _names(servers)

@@ -20,8 +20,8 @@ def why_text(value: Value, width: int) -> str:
     signals = value["signals"]
     state = f"Pressure is {signals['token_pressure']}, {signals['recent_errors']} calls in a row could not run"
     state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
-    bind = "this binds" if signals["bind"] else "this binds nothing"
-    return "\n".join([*lines, "", *filled(f"{state}; in the recipe {value['recipe']} {bind}.", width)])
+    bind = "tightens its limits by this" if signals["bind"] else "changes no limit for this, it is only reported"
+    return "\n".join([*lines, "", *filled(f"{state}. The recipe {value['recipe']} {bind}.", width)])
 
 
 def _value(value: Any) -> str:

@@ -163,4 +163,4 @@ def evaluate(
 
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) > 1 else "development"
-    print("\n".join(evaluate(read(CORPUS / f"{name}.jsonl")).report(details=name == "development")))
+    print("\n".join(evaluate(read(CORPUS / f"{name}.jsonl")).report(details=name.startswith("development"))))

@@ -228,6 +228,12 @@ def test_a_megabyte_of_anything_is_read_in_one_go(text: str) -> None:
         assert all(len(c.text) <= len(text) for c in found)
 
 
+@pytest.mark.parametrize("cues", ["neither it nor ", "customers say but, ", "if you do, not the ones, ", "a, "])
+def test_sentences_that_are_nothing_but_cues_are_read_to_the_end(cues: str) -> None:
+    text = (cues * (900 // len(cues)) + ".\n\n") * 50 + "Don't touch the API."
+    assert "Don't touch the API." in texts(of_message(1, Message(Role.USER, text)), Kind.CONSTRAINT)
+
+
 @given(
     st.sampled_from([Role.USER, Role.ASSISTANT, Role.TOOL]),
     st.lists(

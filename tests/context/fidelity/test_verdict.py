@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.fidelity import Commitment, CommitmentKind, Verdict, added_room, commitments, judge
 from nexus_cli.context.fidelity.keys import commitment
+from nexus_cli.context.fidelity.lines import shortened
 from nexus_cli.context.fidelity.standing import Standing
 from nexus_cli.context.plan import SUMMARY_SHARE
 from nexus_cli.context.tokens import SimpleTokenCounter
@@ -76,12 +77,57 @@ def test_the_most_important_comes_back_first() -> None:
     ]
     lines = verdict(found, "", 1000).added
     assert lines == (
-        '- constraint (entry 4): "Don\'t touch the API."',
+        "- constraint (entry 4): Don't touch the API.",
         "- changed: src/a.py",
         "- ran: pytest -q -> exit 1",
         "- exact values: on port 8081",
     )
     assert verdict(found, "", COUNT(lines[0]) + 4).added == lines[:1]
+
+
+LONG = {
+    Kind.CONSTRAINT: (
+        "Please leave the column order of the nightly export exactly alone, because the macros of the accountants "
+        "count the columns from the left, and nobody there has known for years how these macros are to be changed or "
+        "where they are kept.",
+        "Please leave the column order of the nightly export exactly alone",
+    ),
+    Kind.QUESTION: (
+        "With a limit per key a tenant simply gets around the limit by making more keys, and with a limit per tenant "
+        "the two largest of them would run into it every morning at nine, so where should the limit live?",
+        "where should the limit live?",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_saying_comes_back_as_its_telling_clause_with_the_entry_to_recall_the_rest_by(kind: Kind) -> None:
+    text, telling = LONG[kind]
+    result = verdict([commitment(kind, text, 7)], "", 60)
+    (line,) = result.added
+    assert line.startswith(f"- {kind} (entry 7): ") and telling in line and "…" in line
+    assert COUNT(line) <= 60
+    assert (result.retained, result.restored) == (1, 1)
+    assert verdict([commitment(kind, text, 7)], text, 0).retained == 1
+    assert verdict([commitment(kind, text, 7)], telling, 0).retained == 0
+
+
+@given(st.sampled_from(sorted(Kind)), st.text(min_size=1, max_size=600), st.integers(20, 200))
+def test_what_is_cut_is_a_span_of_what_was_said_and_no_longer_than_asked(kind: Kind, text: str, width: int) -> None:
+    found = commitment(kind, text, 1)
+    short = shortened(found, width)
+    if short.cut:
+        assert short.text in " ".join(text.split()) and 0 < len(short.text) <= width
+    else:
+        assert short == found
+
+
+def test_sayings_are_cut_shorter_where_not_all_of_them_fit() -> None:
+    text = LONG[Kind.CONSTRAINT][0]
+    names = enumerate(("import", "mail"), 1)
+    found = [commitment(Kind.CONSTRAINT, text.replace("export", name), number) for number, name in names]
+    wide = verdict(found[:1], "", 1000).added[0]
+    assert verdict(found, "", COUNT(wide) * 2 - 6).retained == 2
 
 
 def test_several_files_and_commands_share_a_line() -> None:

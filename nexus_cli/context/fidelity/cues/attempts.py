@@ -5,9 +5,10 @@ from __future__ import annotations
 from nexus_cli.context.fidelity.cues.table import table
 
 FAILS = table(
-    r"\b(?:fails?|failed|failing|failure|broke|breaks?|crash(?:es|ed)?|deadlocks?|hangs?|hung|segfaults?|errors? out|"
+    r"\b(?:fails?|failed|failing|failure|broke|breaks?|crash(?:es|ed)?|deadlock(?:s|ed)?|hangs?|hung|segfaults?|"
+    r"errors? out|"
     r"timed out|"
-    r"times out|blows up|blew up|explodes|stalls|leaks)\b",
+    r"times out|blows up|blew up|explodes|stall(?:s|ed)|leak(?:s|ed)|chokes?|choked)\b",
     r"\b(?:did not|didn't|does not|doesn't|do not|don't|would not|wouldn't|will not|won't|could not|couldn't|cannot|"
     r"can't|no longer|"
     r"never|not) (?:\w+ )?(?:work|help|compile|build|solve|fix|scale|fit|apply|reach|verify|catch|find|detect|"
@@ -21,7 +22,10 @@ FAILS = table(
     r"made (?:it|things) worse|even worse|out of the question|not an option|non-starter|ruled out|rules out|gave up|"
     r"given up|"
     r"too (?:slow|large|big|high|many|expensive|risky|late|heavy|much|invasive|fragile|long)|out of order|"
-    r"only (?:hid|hides|moved|moves|masks|masked|helped|delayed|shifted)|still (?:the same|fails|failing|there|"
+    r"(?:only|merely|just|simply) (?:hid|hides?|moved|moves|masks?|masked|helped|delay\w*|shift\w*|postpone\w*|"
+    r"papers)|still nothing|(?:always|exactly|just) the same|the same every time|(?:ran|runs|run) into (?:the same|"
+    r"a wall|trouble)|hit (?:the same|a wall)|"
+    r"still (?:the same|fails|failing|there|"
     r"broken|happens|"
     r"crashes|red|hangs|wrong|stays|get|see|same|slow|flaky|leaks)|the conflict stays|stays red|→ same|-> same|far too|"
     r"loses|lost|dropped|corrupts?|conflicts? with|incompatible|not compatible|rejected|refused|refuses|rejects|"
@@ -35,15 +39,18 @@ FAILS = table(
 TRIED = table(
     r"\b(?:i|we|i've|we've|i have|they|he|she|already|first|also|have|someone|colleague) (?:\w+ly |first |already |"
     r"even |also |"
-    r"have |had )*(?:tried|attempted|experimented|tested|looked into|evaluated|investigated|gave .{1,30} a try|"
+    r"have |had )*(?:tried|attempted|experimented|tested|looked (?:into|at)|evaluated|investigated|reverted|undid|"
+    r"backed out|rolled back|gave .{1,30} a try|"
     r"played with|considered|thought)\b",
     r"^(?:tried|attempted|attempts?|trying|experimented|considered)\b|\b(?:my|our|the) (?:first|second|third|other|"
     r"next|initial|"
     r"last|previous|obvious|naive) (?:thought|idea|attempt|try|approach|guess|version|solution|fix|shot)\b",
     r"\b(?:this|that|first|second|same|other|such an?) (?:approach|attempt|workaround|idea|trick|route|hack|"
     r"variant|"
-    r"patch|fix)\b",
-    r"^[\w\x00`]*\w{2,}ing\b(?! (?:is|to|at|it (?:is|now))\b)",
+    r"patch|fix)\b|^(?:but |and |so )?(?:the|an?) [\w\x00`-]+ (?:approach|attempt|workaround|idea|trick|route|hack|"
+    r"variant|solution)\b",
+    r"^(?!(?:no|some|every|any)thing\b|during\b|string\b|being\b|according\b)[\w\x00`]*\w{2,}ing\b(?! (?:is|to|at|"
+    r"it (?:is|now))\b)",
     r"\btried\b.*\b(?:but|however|yet|unfortunately|though)\b",
     r"^(?:just |simply |only |even |also |but |and |so |then |first,? )*(?!during|nothing|something|everything|"
     r"anything)\w{3,}ing (?:the|a|an|it|that|this|"
@@ -66,9 +73,39 @@ EFFECTLESS = table(
 """And it was for nothing."""
 
 OUTRIGHT = table(
+    r"\b(?:i|we)(?:'ve| have)? (?:\w+ ){0,2}?tried\b.*\b(?:still|both times|each time|every time|all of them|none of|"
+    r"nothing|"
+    r"in every case|either way|each of them|every one)\b",
+    r"\b(?:is|are) out(?::| because| as\b| here\b| for us\b| too\b|; | — | - )",
+    r"(?<!, )\b(?:isn't|is not|wasn't|was not|aren't|weren't) (?:it|that|them|the (?:reason|cause|culprit|problem|"
+    r"bottleneck|one|answer|way))(?: either|,? (?:because|since|as)\b|: |; )",
+    r"\b(?:won't|will not|would not|wouldn't) (?:do|fly|cut it|hold|scale|suffice)(?:[,:;.!]| because| here| as|"
+    r" since| either)",
+    r"^(?:already |also |even )*tried\b.*\bstill\b",
+    r"\b(?:made|makes|making) (?:[\w'-]+ ){0,4}?(?:worse|slower|bigger|harder|flakier|larger|longer)\b|"
+    r"ing .{1,60} is (?:impossible|pointless|hopeless|unsafe)\b|(?<!\byou )\b(?:can't|cannot|can not) (?:do|handle|"
+    r"express|"
+    r"support|represent|"
+    r"provide|deliver|give us|offer)\b.{1,60}\b(?:as|because|since)\b",
+    r"\b(?:i|we)(?:'ve| have)? (?:\w+ )?(?:experimented|played|toyed|flirted) with\b.*\b(?:below|less|no|hardly|only|"
+    r"barely|little|"
+    r"negligible|not|\w+n't|but)\b",
+    r"\b(?:give|gave|giving|given) up on\b|\b(?:i|we|i'll|i've|we've) (?:abandon(?:ed)?|discard(?:ed)?|reject(?:ed)?|"
+    r"scrapp?(?:ed)?|rul(?:e|ed) out|dropp?(?:ed)? the idea|decided against|had to give up|backed out)\b",
+    r"(?:^|, |\b(?:and|but|i|we|one|so) )(?:could not|couldn't|cannot|can't|was not able to|wasn't able to|"
+    r"were not able to) "
+    r"(?:get|go|find|make|bring|narrow|do|see|reach|reproduce|build|run)\b.{1,80}\b(?:because|bc|cuz|cause|since|"
+    r"due to)\b",
     r"\b(?:is|are)(?:n't| not) (?:possible|feasible|viable|workable|an option|practical)\b|\bhad (?:no|little|hardly "
     r"any) effect\b"
-    r"|\bneither\b.*\b(?:effect|helps?|helped|works?|worked|difference|change)\b|\b(?:we|i|they) (?:did|had|used) "
+    r"|^(?:[\w,'-]+ ){0,6}?neither\b.{1,200}?\bnor\b.{1,200}?\b(?:\w{2,}ed|made|did|had|got|brought|gave|works?|"
+    r"helps?|helped)\b|"
+    r"\boff my list\b",
+    r"\b(?:it|that|this|they) (?:still |also |even )*(?:crash|fail|break|hang|happen|occur|leak|freeze|appear|"
+    r"come)(?:es|s)? "
+    r"(?:also|still|even|too|anyway|all the same)(?: (?:with|without|when|if|after|on)\b|[.,!])",
+    r"\b(?:is|are|was)(?: not|n't) the (?:solution|answer|fix|way|culprit|cause)\b",
+    r"\bneither\b.*\b(?:effect|helps?|helped|works?|worked|difference|change)\b|\b(?:we|i|they) (?:did|had|used) "
     r"(?:that|this|it) (?:once|before|already|last)\b",
     r"\bi(?:'d|'ve| had| have)? (?:first |initially |originally |also |even )?(?:tried|suspected|assumed|hoped|"
     r"experimented|considered|attempted)\b.*\b(?:but|however|yet|unfortunately)\b",
@@ -97,6 +134,17 @@ OUTRIGHT = table(
     r"worse|didn't help|error)\b",
 )
 """Ruled out in so many words."""
+
+LET_GO = table(
+    r"^(?:and |so )?(?:that|this|which)(?:'s| is| was) (?:also )?(?:why|the reason(?: why)?) (?:i|we)(?:'ve|"
+    r" have)? (?:let|"
+    r"dropped|abandoned|decided against|gave|did not|didn't|rejected|discarded|ruled|left|went back|reverted|"
+    r"kept away)\b"
+    r"|^(?:so|hence|therefore),? (?:i|we) (?:dropped|abandoned|decided against|let|gave|rejected|discarded|"
+    r"ruled) (?:it|"
+    r"that|this|up|the idea)\b"
+)
+"""The sentence before tells why an approach was given up."""
 
 FAILED_LEAD = table(
     r"\b(?:tried|attempts?|attempted|did(?:n't| not) work|does(?:n't| not) work|ruled out|dead ends?|failed|"

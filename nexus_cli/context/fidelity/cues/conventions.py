@@ -5,6 +5,28 @@ from __future__ import annotations
 from nexus_cli.context.fidelity.cues.table import NUMBER, table
 
 STANDING = table(
+    r"\b(?:that's|that is|it's|it is|this is|they're) (?:a |an |our |part of |in |what |how |"
+    r"all )*(?:the )?(?:promise|contract\w*|"
+    r"sla|law|legal requirement|the deal|deal|policy|guaranteed|obligation|agreement|agreed|written in|"
+    r"in the (?:contract|spec)|"
+    r"standard|convention|house rule|our style|must|rule)\b(?! (?:wrong|not))",
+    r"\b(?:we|we'll|we will|we'd|let's|let us|project|team|company)(?: \w+ly| all)? (?:stay|remain|stick|live|"
+    r"work) (?:on|with|at|"
+    r"to|in|within|by)\b(?! (?:it|a project|this problem|that)\b)",
+    r"\b(?:i|we)(?:'d| would) (?:hate|rather not|not want|not like|dislike|be sad)\b|^(?:the |our |all |"
+    r"and )*\w{2,}s are (?:always|"
+    r"never|only)\b|^(?:everything|anything|whoever|whatever) (?:that|which|who|you) .{1,60}\b(?:goes|belongs|needs|"
+    r"gets|lives|runs) "
+    r"(?:through|in|into|via|on|under|to|by|behind|with|an?|its)\b|^(?:tabs|spaces|" + NUMBER + r"[\w-]* \w+),? "
+    r"(?:please|pls|plz)[.!]*$",
+    r"^(?:and |also |please |but )*(?:mind|remember|keep in mind|bear in mind|don't forget|take into account|"
+    r"think of) (?:that (?:we|it|"
+    r"our|the|they|this|there|\w+ is|\w+ are)|the \w+ (?:with|who|on|without))\b",
+    r"(?:^|, |\b(?:and|but|please) )mind the \w+|\b(?:do|make do|live|get by) without\b|^[\w ]{1,20} first, then\b|"
+    r"\b(?:anything|everything|all|whatever) (?:but|except|apart from)\b"
+    r"|\b(?:is|are) (?:stored|kept|rounded|expressed|counted|quoted|billed|saved) (?:in|as|to|by)\b",
+    r"\b(?:please|kindly|pls|plz) (?:to )?(?:not|avoid|refrain|only|always|keep|use|leave|preserve|respect|follow|"
+    r"mind|observe)\b",
     r"\bwe(?:'re| are) (?:on|stuck (?:on|with|at)|bound (?:to|by)|limited to|tied to|locked (?:to|into)) (?!it\b|"
     r"this\b|that\b|holiday|vacation|call)"
     r"|\bso .{1,40} (?:is|are)(?:n't| not) (?:available|an option|possible|allowed|supported)\b|^for (?:each|every|"
@@ -41,7 +63,8 @@ STANDING = table(
     r"\bas (?:few|little|small|simple|short|fast|close|minimal|late|early|lean) .{0,40}as possible\b|\bat all "
     r"costs?\b|\bpreferabl[ey]\b"
     r"|\b(?:is|are) preferred\b|\b(?:separate|single|one) (?:commits?|prs?|branch(?:es)?|migrations?|pull requests?|"
-    r"patch(?:es)?)\b",
+    r"patch(?:es)?|transactions?|files?|quer(?:y|ies)|requests?|pass(?:es)?|releases?|modules?)\b(?! (?:fail|is|was|"
+    r"broke|left))",
     r"\bask (?:me |us |first )?before\b|\b(?:check|talk|clear (?:it|that)) with (?:me|us)\b|\btell me (?:first|"
     r"before)\b|\bwait (?:for my|until i|for me)\b"
     r"|\btry not to\b|\bplease not\b|\bstart with a failing test\b",
@@ -60,7 +83,8 @@ STANDING = table(
     r"|exactly|valid|stable|supported|green|where|what|working|small|short|readable|private|public|english|there|put|"
     r"pinned)\b",
     r"\b(?:at most|at least|no more than|not more than|no longer than|no later than|up to|under|below|within|less than|"
-    r"fewer than|max(?:imum)?(?: of| is)?|min(?:imum)?(?: of| is)?|limit(?:ed)? (?:is|to|of)|in batches of|exactly) ~?"
+    r"fewer than|max(?:imum)?\.?(?: of| is)?|min(?:imum|\.)?(?: of| is)?|limit(?:ed)? (?:is|to|of)|in batches of|"
+    r"exactly) ~?"
     + NUMBER + r"(?!.{0,12}\bago\b)",
     r"\b(?:is|are) (?:the )?(?:max(?:imum)?|min(?:imum)?|limit|upper bound|hard limit|ceiling)\b",
     r"\b(?:backwards?|forwards?)[- ]compatib|\b(?:byte[- ]for[- ]byte|bit[- ]for[- ]bit)\b|\bmust-have\b",
@@ -79,15 +103,23 @@ STANDING = table(
     r"\b(?:our|the|house|company|team|project) (?:convention|policy|rule|style guide|style|standard|guideline|rules|"
     r"conventions)"
     r" (?:is|are|says?|for|require|wants?|demands?)\b",
-    r", (?:and |but )?not (?!sure|yet|to mention|only|just|that|because|really|bad)[\w\x00`\"'./-]+",
+    r", (?:and |but |just |only |please )?not (?!sure|yet|to mention|only|just|that|because|really|"
+    r"bad)[\w\x00`\"'./-]+",
     r"\b(?:like|as) (?:in|for|with) (?:the |our )?[\w\x00`./-]+(?: \w+)?[.!]*$",
-    r"\b(?:throughout|everywhere|as usual|as elsewhere|like everywhere|as everywhere)\b|\bas in the (?:old|existing|"
+    r"\bas usual\b|\bas in the (?:old|existing|"
     r"rest|other)",
     r"\b\w+ only[.!,)]*$|^only (?!one\b|thing|problem|question|the\b|issue|then\b|now\b)[\w\x00\"`]|\bonly\b(?=[.!]*$)",
     r"\bi (?:don't|do not|dont) (?:want|need you to)\b(?! to (?:be|go|have|lose|wait|know|sound|wake))|\bi want "
     r"(?:no|only|small|every|all|each|the same)\b",
     r"\b(?:i|we|they) (?:want|need|would like) (?!you\b|us\b|to\b|him\b|her\b).{1,60}\bto (?:be|stay|work|have|run|"
     r"look|keep|remain|go)\b|^(?!me\b|you\b|ladies\b)[\w-]+ first[.!]*$",
+    r"\b(?:i(?:'d| would)|we(?:'d| would)|it(?:'d| would)|customers? would|they(?:'d| would)) (?:be|feel|sleep|"
+    r"make \w+) "
+    r"(?:\w+ ){0,3}?(?:happier|happy|glad|better|relieved|comfortable|safer|easier|nice|nicer|good|great|best|sad|"
+    r"unhappy|"
+    r"angry|upset|cross) if\b.*\b(?:stay\w*|kept|keep|remain\w*|never|no|only|always|not|didn't|doesn't|weren't|"
+    r"wouldn't|"
+    r"could still|still|every|all|each|without|under|at most|same|changed|broke|touched)\b",
     r"\bi(?:'d| would) (?:be grateful|appreciate|be glad|be happy) (?:if|it if)\b.*\b(?:no|not|never|only|keep|stay|"
     r"without)\b",
     r"\b(?:important|crucial|critical|essential|vital)(?: is| to me| for us)?(?: that|:)",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from nexus_cli.context.fidelity.cues.table import NUMBER, START, table, words
 
 PROHIBITED = table(
+    r"^(?:no[,.!]+ )?(?:never|not ever|under no circumstances)[,!]|\bnothing (?:that|which|with|requiring|needing|"
+    r"involving|"
+    r"beyond) (?!i\b|you\b|we\b|happened|changed|was\b)\w",
     START + r"(?:please )?(?:do not|don't|dont|do n't|never|not to|no longer|must not|cannot|avoid)\s+(?:ever )?"
     r"(?!worry|know|think|see|mind|care|understand|have to|need to|get it|get why|believe|like it)\w",
     r"\b(?:must not|mustn't|should not|shouldn't|shall not|may not|must never|should never|can never|is not to|are "
@@ -17,11 +20,14 @@ PROHIBITED = table(
     r"\bnothing \w+ please\b|\b(?:nothing|nobody|no one|none)\b.{0,40}\b(?:may|must|should|can|is to|are to|shall)\b",
     START + r"(?:with |there (?:are|is) to be |i want |we want |still )?no (?!idea|problem|rush|need|worries|worry|"
             r"luck|"
-    r"difference|change[,.]|wonder|way|matter|doubt|hurry|clue|longer|one|offen[cs]e|thanks|errors?\b|it |that |i |"
+    r"difference|change[,.]|wonder|way|matter|doubt|hurry|clue|longer|one|to (?:the|that|this|it|all|both)\b|"
+    r"offen[cs]e|thanks|errors?\b|it |that |i |"
     r"we |you |the )"
     r"[\w\x00`\"'#.@/-]+",
     r"\bwith no (?:new|extra|additional|external|third|other|more|change|behaviou?r)\b",
-    r"\bgot? no new\b|\bgets? no \w+",
+    r"\brefrain from\b|\b(?:we|you|it|they) (?:can't|cannot|can not|can never) (?:break|lose|afford|change|drop|risk|"
+    r"ship|expose|store|"
+    r"raise|touch|require|depend|rename|delete|leave|publish|share)\b|\bgot? no new\b|\bgets? no \w+",
     r"\bwithout (?!it\b|success|luck|any luck|problems?)(?:\w+ing|a|any|the|new|extra)\b",
     r"\b(?:leave|keep) (?:.{1,60} )?(?:alone|untouched|unchanged|intact|as[- ]is|as (?:it|they) (?:is|are|was|were)|"
     r"where)\b",
@@ -39,7 +45,8 @@ PROHIBITED = table(
 
 REQUIRED = table(
     r"\bmust\b(?! be (?:nice|hard|great|fun|an? |some|something|missing|wrong|there))(?! have)",
-    r"(?<!\bi )(?<!\bwe )(?<!\byou )(?<!\bi'd )(?<!\bthey )\b(?:has|have|needs|need|ought) to (?!do with|go now|"
+    r"(?<!\bi )(?<!\bwe )(?<!\byou )(?<!\bi'd )(?<!\bthey )(?<!n't )(?<!not )\b(?:has|have|needs|need|"
+    r"ought) to (?!do with|go now|"
     r"admit|say|be honest|know)\w+",
     r"\bwe (?:have|need) to (?:be|stay|keep|remain|match|support|use|follow|respect|comply|stick|avoid|live)\b",
     r"\b(?:should|shall) (?!have\b|i\b|we\b|you\b|know\b|see\b)\w+",
@@ -76,10 +83,15 @@ REQUIRED = table(
     r"\b(?:write|name|use|keep|put|start|prefix|format|no|all|every|our)\b.{0,30}\b(?:commit messages?|branch names?|"
     r"variable names?|function names?|test names?|class names?|"
     r"docstrings|code comments|log messages|error messages|file names?|identifiers)\b",
+    START + r"(?:please )?(?:comment|document|explain|test|log|name|type|format|check|validate|quote|escape|cite|"
+    r"annotate|"
+            r"work|proceed|change|edit)\b.{0,20}\b(?:generously|sparingly|thoroughly|carefully|heavily|liberally|"
+            r"minimally|in "
+            r"detail|consistently|properly|verbosely|conservatively|strictly|defensively|step by step|as you go)\b",
     START + r"(?:throttle|limit|cap|restrict|clamp|round|truncate|pad|indent)\b.{0,40}\b(?:to|at|by|with) ~?" + NUMBER,
     r"\bfrom now on\b|\bgoing forward\b|\bin (?:the )?future\b(?=.*\b(?:use|please|want|only|no)\b)|\bwhatever you "
     r"do\b",
-    r"\bevery (?:\w+ ){1,3}(?:needs|goes|gets|has|must|carries|should|is|takes|returns|ends|starts|comes|belongs|"
+    r"\bevery (?:\w+ ){1,5}?(?:needs|goes|gets|has|must|carries|should|is|takes|returns|ends|starts|comes|belongs|"
     r"stays)\b",
     r"\b(?:all|each|any) (?:new |public |of the |the |our )?\w+ (?:\w+ )?(?:needs?|goes|gets?|has|have|must|carry|"
     r"carries|"
@@ -88,7 +100,8 @@ REQUIRED = table(
 """What must be, and how the work is to be done."""
 
 FOREIGN = table(
-    r"\b(?:nicht|kein|keine|keinen|niemals|nie|immer|muss|müssen|darf|dürfen|soll|sollen|bitte nur|unverändert|"
+    r"\bbitte (?:alle\w*|nur|immer|auf|keine\w*|ohne|stets)\b|\b(?:nicht|kein|keine|keinen|niemals|nie|immer|muss|"
+    r"müssen|darf|dürfen|soll|sollen|bitte nur|unverändert|"
     r"ausschließlich|möchte|bleib\w*|sollte\w*|"
     r"auf keinen fall)\b",
     r"\b(?:ne|n')\s?\w+ (?:pas|jamais|plus|rien|aucun)|\b(?:jamais|toujours|doit|doivent|il faut|uniquement|sans)\b",

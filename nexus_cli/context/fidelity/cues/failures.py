@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 HINT = re.compile(
-    r"error|exception|fail|fatal|panic|denied|refused|not found|no such|cannot|can't|could not|couldn't|unable|"
+    r"error|exception|^! [A-Z]|fail|fatal|panic|denied|refused|not found|no such|cannot|can't|could not|couldn't|"
+    r"unable|"
     r"undefined|unresolved|conflict"
     r"|killed|segmentation|abort|timed out|timeout|invalid|interrupt|npm err|data race|not ok|missing|exists|✗|✘|×|✕|"
     r"●|unrecognized|critical|severe|violat|reject|expected|missing|: [A-Z]{1,4}\d{3,4} ",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 
 TYPE = r"(?:[A-Za-z_]\w{0,60}(?:\.|::|\\)){0,8}[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Fault|Failure|Exit|Violation)"
@@ -30,10 +31,15 @@ SURE = tuple(
         rf"\s*(?:E {{2,}})?(?:Uncaught |Unhandled |Caused by: |(?:\(node:\d+\) )?Exception in thread "
         rf"\"[^\"]{{0,60}}\" |\[?\w{{1,20}}\]? ?)?{TYPE}(?: ?\[\w+\])?(?:: .*|$)",
         r"E {3,}(?:assert |Failed: |fixture |\w).*",
-        r"(?:FAILED|ERROR) [\w./-]+(?:::.*|\.py\b.*| - .*)",
+        r"(?:FAILED|ERROR) [\w./-]+(?:::.*|\.py\b.*| - .*| > .*)",
         r"\s*(?:error|fatal(?: error)?|Error|Fatal(?: error)?|ERROR|FATAL|\[ERROR\]|\[error\]|\[FATAL\]|"
-        r"E:)(?:\[[\w-]+\]| [A-Z]+\d+)?:? \S.*",
-        r".{0,40}\b(?:ERROR|FATAL|CRITICAL): \S.*",
+        r"E:)(?:\[[\w-]+\](?::| )|:| [A-Z]+\d+:?| (?:in|at|while|when|on|during|from|response|creating|loading|reading|"
+        r"running|opening|building|parsing|connecting|installing|processing|executing|writing|fetching|"
+        r"starting)\b(?!.*[.]"
+        r" [A-Z])) ?\S.*|E: \S.*|\[(?:ERROR|error|FATAL)\] \S.*",
+        r".{0,40}\b(?:ERROR|FATAL|CRITICAL): {1,2}\S.*",
+        r"e: \S{1,200}:\d+:\d+:? .*",
+        r".{0,200}\"error\" ?: ?\"[^\"\n]{4,}.*",
         rf"{STAMP}\b{LEVEL}\b.*|level=(?:error|fatal) .*|.{{0,80}} level=(?:error|fatal)\b.*|{LEVEL}\s.{{0,80}}: .*",
         r"[^\s:][^:]{0,200}:\d+(?::\d+)?:? (?:[Ff]atal )?(?:error|Error|syntax error)\b.*",
         r"[\w./\\@-]{1,200}(?:\(\d+,\d+\)|:\d+:\d+)(?:: | - )error .*",
@@ -47,7 +53,7 @@ SURE = tuple(
         r"illegal|no such|not a|unexpected) .*",
         r"\s*[Aa]ssertion\b.*\b[Ff]ail\w*.*",
         r"\s*SQLSTATE\[.*|ORA-\d{5}: .*|MSB\d{4}: .*",
-        r"CONFLICT \(.*|! ?\[(?:remote )?rejected\].*",
+        r"PHP (?:Fatal|Parse) error: .*|! (?:[A-Z][\w-]+ ){1,3}.{2,200}|CONFLICT \(.*|! ?\[(?:remote )?rejected\].*",
         r"\s*(?:Segmentation fault|Killed|Aborted|Bus error|Out of memory|Illegal instruction|Floating point "
         r"exception|Out of Memory)\b.*",
         r".{0,200}undefined reference to .*|.{0,200}: undefined: \w+.*|.{0,80}: multiple definition of .*|Undefined "
@@ -92,13 +98,16 @@ FOLLOWS = re.compile(
     r"didn't|failed to push|subprocess-exited|command .* failed|script returned|"
     r"Command failed|job failed|Process completed|COMPILATION|BUILD|Compilation).*|\[ERROR\] (?:COMPILATION ERROR|"
     r"Failed to execute goal|-> |To see|Re-run|For more|After correcting|\[Help).*"
-    r"|.*exited with (?:code|status|exit code) \d+.*|npm (?:ERR!|error) (?:code|errno|syscall|path|cwd|command|Exit|"
+    r"|Error (?:message|code|details?|output|type)s?: .*|.*exited with (?:code|status|exit code) \d+.*|npm (?:ERR!|"
+    r"error) (?:code|errno|syscall|path|cwd|command|Exit|"
     r"exit|A complete|Fix the|this command|While resolving|Found:|node_modules|"
     r"not ok|lifecycle|Lifecycle|workspace|location|Failed at|This is probably|or (?:retry|run)|to (?:accept|"
     r"address)).*"
     r"|npm (?:ERR!|error)\s*$|make(?:\[\d+\])?: .*|collect2: .*|ninja: .*|FAIL(?:ED)?(?:$|\s.*)|test \S+ \.\.\. "
     r"FAILED|exit status \d+$|Could not apply .*|error: could not apply .*|Automatic merge failed.*|"
-    r"(?:==\d+==)?(?:ABORTING|SUMMARY: .*)|.*Traceback \(most recent.*|error Command failed.*|ERROR: (?:Job|Process|"
+    r"BUILD FAILED.*|(?:ERROR|FAIL): test\w* \(.*\)|"
+    r"(?:==\d+==)?(?:ABORTING|SUMMARY: .*)|.*Traceback \(most recent.*|"
+    r"error Command failed.*|ERROR: (?:Job|Process|"
     r"Command|script|subprocess).*|.*:$"
 )
 """Lines that count failures, repeat that there was one, or lead to the line that names it."""
@@ -106,6 +115,7 @@ FOLLOWS = re.compile(
 NOT_SURE = re.compile(
     r".*\b(?:DEBUG|INFO|TRACE|NOTICE)\b|.*\s(?:WARN(?:ING)?|warning)[: ]|\s*(?:warning|WARN)\b|.*\b(?:no|0) "
     r"(?:errors?|failures)\b|.*\berrors?\.(?:o|py|go|rs|js|ts|c|h)$"
+    r"|\s*(?:raise|throw|console\.\w+|log(?:ger|ging)?\.\w+|print\w*)\b ?\(?\w*\(?\w?[\"'].*"
 )
 """Lines of other levels, whatever form they have."""
 

@@ -5,17 +5,53 @@ from __future__ import annotations
 from nexus_cli.context.fidelity.cues.table import START, table
 
 CORRECTED = table(
+    r"^(?:no|nah|noo+|nono\w*)[ ,.!]+(?:no\b|the |it |this |that |these |those |only |other )|^(?:nono|noo+|nonono)\b",
+    r"^[\w\x00`.-]+ not [\w\x00`.-]+[.!]*$|\b(?:i|we) (?:mixed|confused|mistook|misread|got|muddled|swapped) (?:it|"
+    r"them|that|"
+    r"those|the two|things) (?:up|with|for|wrong)\b",
+    r"\byou(?:'ve| have) (?:put|used|added|changed|removed|deleted|moved|left|made|broken|reverted|turned|set|written|"
+    r"named|"
+    r"renamed|taken|forgotten|ignored|missed|swapped|mixed|reintroduced|overwritten|dropped|lost|edited|touched)\b"
+    r"(?!.*\b(?:great|nice|good|thanks|well|perfect|better)\b)(?!.*\?)(?<!what you've made)(?<!what you've written)",
+    r"^i (?:wanted|needed|asked|ordered|was hoping|was expecting) (?!to (?:thank|ask|know|say|tell|see|try|show)\b)\w|"
+    r"\bbut (?:it|they|"
+    r"that|this|we) (?:should|must|needs? to|has to|have to|ought to)(?: not|n't)?[.!]*$|^(?:that's|this is|these are|"
+    r"those are) "
+    r"[^,]{1,40}, (?:we|i|it|they) (?:need|want|should|must|asked|wanted|needed|are (?:on|at|in|using))\b|^(?:and |"
+    r"now |but |great,? )*(?:that|this|it|your \w+)"
+    r" (?:broke|breaks|killed|deleted|removed|lost|ruined|messed)\b|\bis(?: not|n't) the (?:one|right)\b|"
+    r"^your (?!welcome|turn|call|choice)[\w\x00`-]+ (?!is\b|was\b|looks?\b|works?\b|sounds?\b)\w{3,}(?<!s)s\b",
+    r"^s/[^/ ][^/]*/[^/]+/|\b(?:premise|assumption|conclusion|diagnosis|guess|reasoning|logic|theory|analysis|idea|"
+    r"interpretation|starting point) (?:is|was) (?:\w+ )?(?:off|flawed|false|backwards|mistaken|faulty)\b",
+    r"\b(?:is|was|are|were)(?: all| just| plain| simply| completely)? (?:a lie|nonsense|bogus|fiction|rubbish|garbage|"
+    r"outdated|obsolete|made up|a myth|a guess|lying|lies|bollocks|out of date)[,;:.—–-]+ .{0,120}\b(?:it's|it is|"
+    r"they're|"
+    r"they are|is|are|should|use|the real|really)\b|\b(?:i|we) told you (?:nonsense|rubbish|a lie|something wrong|"
+    r"wrong)\b",
+    r"^(?:and |but )?what you (?:call|called|named|took for|describe|described|labelled|think is|refer to as|treat as|"
+    r"have "
+    r"as)\b.*\b(?:is|are|was|were)\b|^(?:and |but |hm+,? )*yours\b",
+    r"^(?:ha+ha*,? |hm+,? |but |no,? )*(?:it|this|that|they|these|the \w+(?: \w+)?) (?:was|were) (?:supposed|meant|"
+    r"intended) "
+    r"to\b|^(?:and |but )?(?:rip|take|throw|get) (?:it|that|the [\w-]+(?: [\w-]+)?|all of (?:it|"
+    r"that)) (?:all )?(?:out|away|"
+    r"off) again\b",
+    r"\bnot (?:the|my|our|an?) [\w -]{1,40} (?:i|we) (?:reported|meant|asked|wanted|described|sent|mentioned|"
+    r"had in mind|need|"
+    r"gave|want|said|use|use[sd]?|ordered)\b|(?:,| as) you (?:wrote|said|put|made|did|used|set|had|took|assumed|"
+    r"called|counted|gave|have|typed|"
+    r"implemented)(?: it| them| that| only| just)*(?: \S+){0,3}[.!]*$",
     r"\b(?:left|leaves|leaving) out\b(?!.*\?)|\b(?:omitted|omits|missed the point)\b|\bi misspoke\b|\bi (?:gave|"
     r"told) you the wrong\b",
     r"^(?:no\b[ ,!.]*){2,}|^i (?:really )?(?:don't|do not|dont) (?:really )?like (?!to\b)|\b(?:that's|this is|that "
     r"is) (?:now )?the (?:second|third|fourth|\w+th) time\b",
     r"^your (?:first|previous|old|last|original|earlier|other) [\w-]+ (?:was|were|had|did)\b",
-    r"\bit(?:'s|s| is) (?:actually )?(?:spelled|called|named|pronounced|written)\b|^(?:small|one|tiny|quick|minor|"
+    r"\bit(?:'s|s| is) (?:actually )?(?:spelled|called|named|written)\b|^(?:small|one|tiny|quick|minor|"
     r"little) (?:correction|fix|mistake)\b",
     r"^(?:um+|uh+|er+m?|hm+|well|oh|ah|eh),? (?:no|nope|not)\b|\b(?:is|are) (?:flipped|mirrored)\b",
     r"^you (?:changed|edited|modified|formatted|reformatted|committed|pushed|set|switched|swapped|copied|guessed|"
     r"invented) (?!.*\b(?:great|nice|good|thanks|well|perfect)\b)",
-    r"\bthe other way (?:a)?round\b|^typo\b|\btypos?:|\bmy fault\b|\bstrike that\b|\bi (?:wanted|needed) .{1,60},? "
+    r"\bthe other way (?:a)?round\b|^typo\b|\btypos?:|\bmy fault[,:;]|\bstrike that\b|\bi (?:wanted|needed) .{1,60},? "
     r"(?:and )?not\b",
     r"^(?:no|nope|nah|non|nein|stop|wait|hold on|hang on|ugh|argh|hmm?|err|oops|sorry|wrong|incorrect|not quite|almost|"
     r"careful)[,.:;!…—–-]+(?: |$)",
@@ -45,7 +81,7 @@ CORRECTED = table(
     r"^(?:hm+,? |well,? |ah,? |oh,? |sorry,? |wait,? |ok(?:ay)?,? |no,? |and |but |hey,? )*actually\b(?!.*\?)",
     START + r"(?:scratch|undo|revert|abort|cancel|ignore|forget|drop) (?:that|what i said|my last|the last|my "
             r"previous)\b",
-    r"\b(?:on second thoughts?|i changed my mind|change of plans?|i take that back|my mistake|my bad|i was wrong|"
+    r"\b(?:on second thoughts?|i changed my mind|change of plans?|i take that back|my (?:mistake|bad)[,:;]|i was wrong|"
     r"correction:|to be (?:clear|precise)[,:])",
     r"\b(?:should|must|ought to|supposed to) (?:have been|be) .{1,60}(?:,| and) not\b|\bis (?:supposed|meant) to be\b",
     r"\b(?:is|are|was|it's|its|they're|that's|live|lives|sits|goes|runs|called|named|spelled|means|go with|want)"
@@ -97,12 +133,20 @@ CORRECTED = table(
 )
 """The person says that something is wrong, or should be otherwise."""
 
+CURT = table(r"^(?:wrong|incorrect|false|nope|nein|falsch|stop|almost|close|not quite)[.!]+$")
+"""A verdict of a word: a correction where something follows."""
+SHORT = 5
+"""Words of a verdict that leaves it to the next sentence to say what is right."""
+
 PRAISED = table(
     r"^(?:no|nope|nah)[,.!]? (?:problem|worries|rush|hurry|need|thanks|thank|idea|offen[cs]e|big deal|that's (?:fine|"
     r"ok|all|great)|"
     r"it's (?:fine|ok)|go ahead|all good)",
     r"\bwhat i (?:meant|wanted)[.!]*$|\bthat's (?:the \w+|exactly what|what) i meant\b|^(?:yes|yep|exactly|right|"
     r"correct)[,.!]",
-    r"\bnot (?:bad|sure|too|yet|so|only|much|that|really)\b",
+    r"\bnot (?:bad|sure|too|yet|so|only|much|really|that (?:bad|much|many|i|it|"
+    r"important|hard|difficult|great|good|easy|sure|long|big|urgent))\b",
+    r"\bi (?:really |quite |actually |rather |do |kind of )*(?:like|love|enjoy|appreciate|admire|agree)\b(?!.*\b(?:but|"
+    r"instead|however|rather)\b)|\b(?:made me (?:laugh|smile)|well done|good (?:catch|job|work|point|call))\b",
 )
 """Words of a correction that are none."""

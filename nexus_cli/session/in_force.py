@@ -1,0 +1,54 @@
+"""The limits that requests were sent under, kept with them: a memo of the lane, once per change.
+
+A report on an old request reads them here: what settings and recipes say by then is of no account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.entry import Manifest, Memo
+from nexus_cli.core.limits import Bound
+
+T = TypeVar("T")
+LIMITS = "limits"
+"""Memo: `recipe`, its `section_budget`, and `limits` as in interface.md section 8. It holds for the requests that were
+sent from then on."""
+
+
+@dataclass
+class InForce:
+    """Notes the recipe and the limits of one session before its next request, if others were noted last."""
+
+    timeline: Callable[[], Timeline]
+    recipe: Recipe
+    bounds: Sequence[Bound]
+    _noted: bool = False
+
+    async def noted(self, work: Awaitable[T]) -> T:
+        """What `work`, a part of the next request, gives, with them recorded."""
+        if not self._noted:
+            self._note()
+        return await work
+
+    def _note(self) -> None:
+        now = {
+            "recipe": self.recipe.name,
+            "section_budget": self.recipe.section_budget,
+            "limits": [bound.described() for bound in self.bounds],
+        }
+        timeline = self.timeline()
+        last = [memo.value for memo in timeline.memos(LIMITS)][-1:]
+        if last != [now]:
+            timeline.memo(LIMITS, now)
+        self._noted = True
+
+
+def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
+    """What was noted for a request that was sent; None for one of before such notes were taken."""
+    held = [memo.value for memo in memos if memo.entry <= sent.last and memo.at <= sent.at]
+    return dict(held[-1]) if held else None

@@ -1,0 +1,33 @@
+"""Which schemas a frame has: a recipe that lets few tools run does not pay for the others in a session that begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nexus_cli.context.recipe import Recipe
+from nexus_cli.core.entry import Epoch
+from nexus_cli.tools.registry import ToolRegistry
+
+Schemas = Sequence[dict[str, Any]]
+
+
+def offered(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
+    """The schemas of the tools that `recipe` lets run; all of them in a session that was offered others so far.
+
+    `now` is the epoch that a session goes on from: what it was told of is not taken away from it again.
+    """
+    tools, categories = recipe.limits.tools, recipe.limits.categories
+    names = {
+        tool.name
+        for tool in registry.tools()
+        if (tools is None or tool.name in tools) and (categories is None or str(tool.effect) in categories)
+    }
+    before = {str(tool["function"]["name"]) for tool in now.tools} if now else set()
+    every = registry.get_definitions()
+    return [one for one in every if one["function"]["name"] in names] if before <= names else every
+
+
+def names_of(schemas: Schemas) -> tuple[str, ...]:
+    """The tools' names, sorted as they are sent."""
+    return tuple(str(one["function"]["name"]) for one in schemas)

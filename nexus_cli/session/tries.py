@@ -1,0 +1,81 @@
+"""The compactions of a lane: made, failed and undone, as memos that outlive the process.
+
+They say when the next one may be paid for, what the provider had reported of the window that one replaced, and which
+drops an undo brought back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.context.meter import Anchor
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.entry import Memo
+
+if TYPE_CHECKING:
+    from nexus_cli.session.engine import Engine
+
+TRIED = "compaction"
+"""The kind of memo that says at which step a compaction was made, failed or was undone, and the epoch that it began
+(None: it failed); `paid` whether a failed one had asked for a summary, `drops` what one left out, `anchor` what had
+been reported of the window that it replaced."""
+UNDONE = "undone"
+"""The kind of memo that says which epoch of a compaction was undone, and which drops are back in the window by it."""
+AGAIN_AFTER = 10
+"""Steps after a compaction, one that failed and one that was undone included, before the next one, unless the window
+overflows; after one that was paid for and refused also then."""
+
+
+def note_made(engine: Engine, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> None:
+    """Epoch `epoch` began with a summary; `anchor` is of the epoch before it."""
+    told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
+    _note(engine, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
+
+
+def note_failed(engine: Engine, why: str, *, paid: bool) -> None:
+    """A compaction came to nothing."""
+    _note(engine, {"epoch": None, "why": why, "paid": paid})
+
+
+def note_undone(engine: Engine, epoch: int, undone: int) -> None:
+    """Epoch `epoch` took back the compaction that had begun epoch `undone`."""
+    drops = made(engine.lane.timeline, undone).get("drops", [])
+    _note(engine, {"epoch": epoch, "why": "undo"})
+    engine.lane.timeline.memo(UNDONE, {"epoch": undone, "drops": drops})
+
+
+def _note(engine: Engine, value: Mapping[str, Any]) -> None:
+    engine.last_compaction = engine.step
+    engine.lane.timeline.memo(TRIED, {"step": engine.step, **value})
+
+
+def made(timeline: Timeline, epoch: int) -> Mapping[str, Any]:
+    """What was noted of the compaction that began `epoch`; empty where nothing was."""
+    return next((memo.value for memo in reversed(timeline.memos(TRIED)) if memo.value["epoch"] == epoch), {})
+
+
+def anchor_before(timeline: Timeline, epoch: int) -> Anchor | None:
+    """What had been reported of the window that the compaction of `epoch` replaced."""
+    told = made(timeline, epoch).get("anchor")
+    return Anchor(*map(int, told)) if told else None
+
+
+def may_compact(engine: Engine, *, fits: bool) -> bool:
+    """Whether a summary may be asked for now, `fits` saying that the next request fits without; also over a restart."""
+    if engine.last_compaction is None:
+        steps = (int(memo.value["step"]) for memo in engine.lane.timeline.memos(TRIED))
+        engine.last_compaction = max(steps, default=-1000)
+    if not _lately(engine, engine.last_compaction):
+        return True
+    refused = (int(memo.value["step"]) for memo in engine.lane.timeline.memos(TRIED) if memo.value.get("paid"))
+    return not fits and not any(_lately(engine, step) for step in refused)
+
+
+def _lately(engine: Engine, step: int) -> bool:
+    return 0 <= engine.step - step < AGAIN_AFTER
+
+
+def undone(memos: Iterable[Memo]) -> frozenset[str]:
+    """The drops that are back in the window because their compaction was undone, from the memos `UNDONE`."""
+    return frozenset(str(name) for memo in memos for name in memo.value["drops"])

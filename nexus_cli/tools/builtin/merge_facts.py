@@ -1,0 +1,41 @@
+"""`merge_facts`: one fact is proposed in the place of several. At hand only in a run that puts memory in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Merging
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.threads import finish
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """One line: the proposal's id and slot, and what stays until the person accepts it."""
+    facts: Merging = context.services[Merging]
+    try:
+        fact = await finish(lambda stop: facts.merge(arguments["ids"], arguments["text"]))
+    except (ValueError, NexusError) as error:
+        return ToolResult(error=str(error))
+    stays = f"; until then {', '.join(fact.replaces)} stay" if fact.replaces else ""
+    return ToolResult(f"{fact.id} ({fact.slot}): waits for the person{stays}")
+
+
+TOOL = Tool(
+    name="merge_facts",
+    parameters={
+        "type": "object",
+        "properties": {
+            "ids": {"type": "array", "items": {"type": "string"}},
+            "text": {"type": "string"},
+        },
+        "required": ["ids", "text"],
+        "additionalProperties": False,
+    },
+    run=run,
+    effect=Effect.NONE,
+    subject="text",
+    needs=(Merging,),
+)

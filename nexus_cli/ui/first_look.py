@@ -1,0 +1,55 @@
+"""What the first request of a new session would hold, for its status line: looked up once, beside everything else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.session import Session
+from nexus_cli.session.status import Status
+
+LATER = 0.4
+"""Seconds until it is looked up: first the prompt stands."""
+
+
+class FirstLook:
+    """Fills in the figure that a session knows only once something was asked."""
+
+    def __init__(self, beside: Callable[[Coroutine[Any, Any, None]], None], found: Callable[[], None]) -> None:
+        """`beside` lets work run on the loop; `found` is called when a figure has come."""
+        self._beside = beside
+        self._found = found
+        self._tokens: dict[tuple[str, str], int] = {}
+
+    def of(self, session: Session) -> Status:
+        """The status of `session`; of a new one with what system text, tools and the like will take, once known."""
+        status = session.status()
+        if status.used:
+            return status
+        key = (status.session, status.model)
+        if key not in self._tokens and _looping():
+            self._tokens[key] = 0
+            self._beside(self._look(session, key))
+        return replace(status, used=self._tokens.get(key, 0))
+
+    async def _look(self, session: Session, key: tuple[str, str]) -> None:
+        try:
+            await asyncio.sleep(LATER)
+            if session.busy or session.status().used:
+                return
+            value = await asyncio.to_thread(session.report)
+        except (NexusError, asyncio.CancelledError):  # /context says why; the end of the REPL is no news
+            return
+        self._tokens[key] = int(value["budget"]["used"]["total"]) if value else 0
+        self._found()
+
+
+def _looping() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

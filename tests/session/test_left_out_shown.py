@@ -1,0 +1,128 @@
+"""What is left out is told once, in words that name it; what an undo brought back is left out no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from session.played import MODEL, Played, opened, say, the_ledger
+from session.summed import Summariser, done, ended, living
+
+from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
+from nexus_cli.core.event import Dropped, Event, SessionStart
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.options import Options
+from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.drops import back, listing, of_session
+from nexus_cli.ui.reports import context_text, drops_text
+
+RULES = "Never do this before that.\n" * 6000
+TURNS = tuple(f"TURN{number} make a list" for number in range(5))
+
+
+def dropped(events: Sequence[Event]) -> list[Drop]:
+    return [event.drop for event in events if isinstance(event, Dropped)]
+
+
+def test_instructions_that_do_not_fit_are_told_once_in_a_session(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text(RULES)
+    session = opened(Played(lambda request: "well"), tmp_path)
+
+    async def live() -> tuple[list[Event], list[Event]]:
+        try:
+            first = [event async for event in session.run("one")]
+            session.reload()
+            return first, [event async for event in session.run("two")]
+        finally:
+            await session.aclose()
+
+    first, second = asyncio.run(live())
+    assert isinstance(first[0], SessionStart), "before it nothing can be told"
+    (drop,) = dropped(first)
+    assert drop.cause is Cause.INSTRUCTION_CAP and drop.tokens > 20_000 and drop.text is None
+    assert "NEXUS.md" in drop.what
+    assert not dropped(second), "the same text again is the same drop"
+    again, outcome = say(opened(Played(lambda request: "well"), tmp_path, session.id), "three")
+    assert outcome.ok and not dropped(again)
+    with the_ledger() as ledger:
+        assert [one.id for one in ledger.drops(session.id)] == [drop.id]
+
+
+def test_a_result_that_was_cut_is_named_by_its_call_and_what_it_was_about(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("some line of a file\n" * 9000)
+
+    def script(request: Any) -> Any:
+        over = any(message["role"] == "tool" for message in request.messages)
+        return "done" if over else [("read_file", {"path": "long.txt"}), ("bash", {"command": "seq 1 60000 # " * 20})]
+
+    events, _ = say(opened(Played(script), tmp_path), "look at it")
+    assert [drop.what for drop in dropped(events)] == ["result of read_file long.txt", f"result of bash {BASH}"]
+
+
+BASH = ("seq 1 60000 # " * 20)[:80].rstrip()
+
+
+def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS) as session:
+            assert ended(await session.compact()).ok
+            assert session.status().drops == len(session._parts.drops()) == 1
+            await done(session, uncompaction())
+            assert session.status().drops == 0
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        value = of_session(ledger, session)
+        ledger.recalled(session, "d1")
+    assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
+    assert "back in the window: messages" in drops_text(value, 120)
+    assert "0 of 0 asked for again, 1 back in the window." in drops_text(value, 120)
+    shown = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
+    assert [one["back"] for one in shown["drops"]] == [True] and (shown["left_out"], shown["recalled"]) == (0, 0)
+    assert "back in the window: messages" in context_text(shown, 120) and "0 of 0 asked for" in context_text(shown, 120)
+
+
+def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS, window=40_000) as session:
+            assert ended(await session.compact()).ok
+            for number in range(4):
+                _ = [event async for event in session.run(f"MORE{number} make a list")]
+            assert ended(await session.compact()).ok
+            await done(session, uncompaction())
+            assert session.status().drops == 1
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        assert [(one["id"], one["back"]) for one in of_session(ledger, session)["drops"]] == [
+            ("d1", False), ("d2", True),
+        ]  # fmt: skip
+
+
+def drop(name: str, span: tuple[int, int] | None) -> Drop:
+    return Drop(name, "x", 1, Cause.TRUNCATION, "", span)
+
+
+@given(st.sets(st.integers(1, 12)), st.integers(1, 12), st.integers(0, 5))
+def test_a_range_is_back_when_every_message_of_it_stands_whole(whole: set[int], first: int, more: int) -> None:
+    slots = [
+        Slot(entry, Form.FULL if entry in whole else Form.ELIDED, Message(Role.USER, "x")) for entry in range(1, 13)
+    ]
+    last = min(12, first + more)
+    found = back([drop("d1", (first, last)), drop("d2", None)], slots, ())
+    assert found == ({"d1"} if set(range(first, last + 1)) <= whole else set())
+    assert back([drop("d2", None)], (), [Memo("undone", "", 1, {"epoch": 1, "drops": ["d2"]})]) == {"d2"}
+
+
+def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:
+    drops = [Drop("d1", "x", 1, Cause.COMPACTION, "", (1, 2), recalls=1), Drop("d2", "y", 1, Cause.OUTPUT_CAP, "")]
+    value = listing("s", drops, {"d1"})
+    assert (value["left_out"], value["recalled"]) == (1, 0)

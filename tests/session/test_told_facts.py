@@ -1,0 +1,94 @@
+"""The facts that a request tells are in its plan, once, and a person sees them in two lines at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from session.played import Played, opened, say
+
+from nexus_cli.core.event import ContextPlan, Event
+from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.core.paths import places
+from nexus_cli.ledger import Ledger
+from nexus_cli.ui.remarks import Remarks
+from nexus_cli.ui.rich_cells import cells
+from nexus_cli.ui.rich_remarks import told
+
+
+def keep(folder: Path, slot: MemorySlot, text: str) -> None:
+    ledger = Ledger.open(places().ledger)
+    ledger.facts.add(
+        slot, text, state=FactState.KEPT, at="2026-01-13T14:30:00.000Z", actor="person", project=str(folder)
+    )
+    ledger.close()
+
+
+def plans(events: Sequence[Event]) -> list[list[dict[str, Any]]]:
+    return [list(event.plan["facts"]) for event in events if isinstance(event, ContextPlan)]
+
+
+class Written:
+    """A stream that keeps what it is given."""
+
+    terminal, colour, width = False, False, 100
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+def test_a_fact_stands_in_the_plan_of_the_request_that_tells_it(tmp_path: Path) -> None:
+    keep(tmp_path, MemorySlot.PROJECT, "Deploys run (remembered by nobody) with fly deploy --now")
+    keep(tmp_path, MemorySlot.USER, "Likes answers in short sentences")
+    keep(tmp_path, MemorySlot.AGENT, "x" * 50 + " deploy " + "and more " * 30)
+    (tmp_path / "a.txt").write_text("x")
+
+    def script(request: Any) -> Any:
+        over = any(message["role"] == "tool" for message in request.messages)
+        return "done" if over else [("read_file", {"path": "a.txt"})]
+
+    events, outcome = say(opened(Played(script), tmp_path), "how do I deploy this?")
+    assert outcome.ok
+    first, second = plans(events)
+    found = {one["id"]: (one["slot"], one["text"]) for one in first}
+    assert found["m1"] == ("project", "Deploys run (remembered by nobody) with fly deploy --now")
+    assert found["m2"] == ("user", "Likes answers in short sentences")
+    assert found["m3"][0] == "agent" and found["m3"][1].startswith("x" * 50) and second == []
+    loud, silent = Written(), Written()
+    for event in events:
+        Remarks(loud, verbose=True).feed(event)
+        Remarks(silent).feed(event)
+    assert loud.text.count("told the model: ") == 1 and "told the model" not in silent.text
+
+
+def test_a_fact_that_waits_is_a_notice_also_where_nobody_looks_at_progress(tmp_path: Path) -> None:
+    calls = [("remember", {"text": "Look before you leap", "slot": "agent"})]
+
+    def script(request: Any) -> Any:
+        return "done" if any(message["role"] == "tool" for message in request.messages) else calls
+
+    events, _ = say(opened(Played(script), tmp_path), "look around")
+    silent = Written()
+    for event in events:
+        Remarks(silent).feed(event)
+    assert silent.text.startswith("nexus: m1 (agent): waits for you") and "nexus memory accept m1" in silent.text
+
+
+def test_without_facts_nothing_is_told(tmp_path: Path) -> None:
+    events, _ = say(opened(Played(lambda request: "done"), tmp_path), "how do I deploy this?")
+    assert plans(events) == [[]] and told({"facts": []}, 80) == told({}, 80) == ""
+
+
+FACTS = st.lists(st.fixed_dictionaries({"id": st.just("m1"), "text": st.text(max_size=300)}), min_size=1, max_size=5)
+
+
+@given(FACTS, st.integers(10, 120))
+def test_what_is_told_takes_two_lines_at_most(facts: list[dict[str, str]], width: int) -> None:
+    lines = told({"facts": facts}, width).split("\n")
+    assert 1 <= len(lines) <= 2 and all(cells(line) <= width for line in lines)
