@@ -13,6 +13,13 @@ OURS = re.compile(
     r"\[(?=\s*(?:CONTEXT SUMMARY|nexus:|Left out here|Messages \d|Pinned|\.\.\.\s|Session started))", re.IGNORECASE
 )
 """The bracket that opens a line or a marker of ours."""
+HEADINGS = re.compile(
+    r"^(?=[ \t>#*-]*(?:Pinned (?:by the person|too)|What the person said|Not in the summary above|Files of that part|"
+    r"Goals:))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line that begins as what we put around and below a summary."""
+NOT_OURS = "as it was put there: "
 RULE = re.compile(r"^([ \t]*)-{3,}[ \t]*$", re.MULTILINE)
 """The line that parts our words from a summary."""
 RECALL = re.compile(r"recall\s*\(\s*([\"'`“]?)(d\d+)[^)\n]{0,40}\)?", re.IGNORECASE)
@@ -23,7 +30,7 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 def neutral(text: str, known: Collection[str] = ()) -> str:
     """`text` with our own forms taken out of it; ways back to the drops in `known` stay."""
     text = CONTROLS.sub("", text)
-    text = RULE.sub(r"\1- - -", OURS.sub("(", text))
+    text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
     return RECALL.sub(lambda found: found[0] if found[2] in known else f"recall of {found[2]}", text)
 
 
