@@ -1,14 +1,17 @@
 """Work of others in daemon threads, bounded in time: what hangs there keeps neither a turn nor the end of the process.
 
-Each piece has a thread, and for coroutines an event loop, of its own: one that blocks takes nobody else's time.
+Each piece has a thread, and for coroutines an event loop, to itself as long as it runs: one that blocks takes nobody
+else's time, and keeps its thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -16,6 +19,9 @@ T = TypeVar("T")
 TICK = 0.1
 """Seconds from one look at the clock to the next. Where the waiting loop itself was held up for longer, that counts as
 a tick: nobody pays for time in which nobody could run."""
+
+MOST_IDLE = 16
+"""Threads, and loops, that are kept for later."""
 
 
 class Aside(Generic[T]):
@@ -28,7 +34,7 @@ class Aside(Generic[T]):
         self._stop: Callable[[], None] | None = None
         self._stopped = False
         try:
-            threading.Thread(target=self._run, args=(work,), name="nexus-aside", daemon=True).start()
+            _begin(lambda: self._run(work))
         except RuntimeError as error:  # no more threads
             self._result.set_exception(error)
 
@@ -56,9 +62,8 @@ class Aside(Generic[T]):
 
     def drive(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What `work` gives, run in this thread; what it hands to threads is done here, too."""
-        loop = asyncio.new_event_loop()
+        loop = _loop()
         try:
-            loop.set_default_executor(_Here())
             task = loop.create_task(work)
             with self._lock:
                 self._stop = lambda: _tell(loop, task.cancel)
@@ -68,7 +73,7 @@ class Aside(Generic[T]):
         finally:
             with self._lock:
                 self._stop = None
-            loop.close()
+            _give_back(loop)
 
     def then(self, call: Callable[[], None]) -> None:
         """Call this, in whatever thread, when the work has ended."""
@@ -103,6 +108,64 @@ def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
         loop.call_soon_threadsafe(call)
     except RuntimeError:
         pass  # the loop has ended: nobody waits any more
+
+
+class _Worker:
+    """A daemon thread that does one thing after another, and waits between them."""
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._work, name="nexus-aside", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self.jobs.get()()
+            if len(_free) >= MOST_IDLE:
+                return
+            _free.append(self)
+
+
+_free: list[_Worker] = []
+"""Threads that wait for work: starting one, like making a loop, costs more than most reads."""
+_idle: list[asyncio.AbstractEventLoop] = []
+"""Loops that nobody runs."""
+_parents: list[asyncio.AbstractEventLoop] = []
+
+
+def _alone() -> None:
+    """A forked process has neither the threads of its parent nor the right to its loops: closing one here would take
+    it from the parent too."""
+    _free.clear()
+    _parents.extend(_idle)
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_alone)
+
+
+def _begin(job: Callable[[], None]) -> None:
+    try:
+        worker = _free.pop()
+    except IndexError:
+        worker = _Worker()
+    worker.jobs.put(job)
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    try:
+        return _idle.pop()
+    except IndexError:
+        loop = asyncio.new_event_loop()
+        loop.set_default_executor(_Here())
+        return loop
+
+
+def _give_back(loop: asyncio.AbstractEventLoop) -> None:
+    """Keep a loop for the next; one that something still waits in is closed."""
+    if asyncio.all_tasks(loop) or len(_idle) >= MOST_IDLE:
+        loop.close()
+    else:
+        _idle.append(loop)
 
 
 class _Here(ThreadPoolExecutor):

@@ -83,8 +83,8 @@ class Lived:
     outputs: list[int]
     failed: list[str] = field(default_factory=list)
     preambles: int = 0
-    prunes: int = 0
     turns: int = 0
+    prunes: int = 0
 
 
 @dataclass
