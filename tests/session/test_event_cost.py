@@ -25,8 +25,8 @@ from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
 
-SESSIONS = 22
-TURNS = 5
+SESSIONS = 20
+TURNS = 3
 MOST = 150
 """Tokens that we may add to a turn on average."""
 COUNT = TiktokenCounter("o200k_base").count
