@@ -13,11 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+PROCESSES = str(min(4, 2 * (os.cpu_count() or 1)))
 STEPS = (
     ("ruff", ("-m", "ruff", "check", "--quiet", ".")),
     ("types", ("-m", "mypy", "--strict", "--no-error-summary")),
     # Two processes per core, since many tests wait for a terminal; the tests of one file share what they set up.
-    ("suite", ("-m", "pytest", "-n", str(min(4, 2 * (os.cpu_count() or 1))), "--dist", "loadfile")),
+    # Their order is `tests/conftest.py`'s: what takes long begins first.
+    ("suite", ("-m", "pytest", "-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")),
 )
 
 

@@ -122,3 +122,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+FIRST = ("cli/test_tour", "terminal/", "laws/", "program/", "ui/test_outside", "ui/test_screen")
+"""Files that wait for terminals and processes, or are long: what begins last ends last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first, so that several processes end together."""
+    folder = Path(__file__).parent
+
+    def rank(item: pytest.Item) -> int:
+        name = item.path.relative_to(folder).as_posix() if item.path.is_relative_to(folder) else ""
+        return next((place for place, start in enumerate(FIRST) if name.startswith(start)), len(FIRST))
+
+    items.sort(key=rank)
