@@ -196,11 +196,11 @@ class _Wiring:
         context = self._context(log, budget, counter)
         own = OwnContext(lambda: engine, lambda: gathers, log)
         services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter, Assembly: own}
-        services[Facts] = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
+        services[Facts] = facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = offered(registry, self.recipe, context.lane.epoch if self.resumed else None)
         self.runs = approver is not None or limits.allow == "all"
-        gathers = self._gatherer(log, budget, counter, names_of(tools), lambda: engine)
+        gathers = self._gatherer(log, budget, counter, names_of(tools), facts, lambda: engine)
         rules = rules_for(info.provider, info.name).dumps()
         frames = Frames(
             gathers, model, rules, tools, context.system_cost, context.tools_cost
@@ -250,7 +250,7 @@ class _Wiring:
 
     def _gatherer(
         self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, tools: tuple[str, ...],
-        engine: Callable[[], Engine],
+        facts: SessionFacts, engine: Callable[[], Engine],
     ) -> Gatherer:  # fmt: skip
         return gatherer(
             self.options,
@@ -265,9 +265,8 @@ class _Wiring:
             dropped=lambda drop: engine().emit(event.Dropped(drop)),
             notices=lambda: engine().notices,
             about=lambda: engine().asked,
-            base=lambda: engine().lane.epoch.base,
             goals=lambda: goals(engine().lane.timeline),
-            **SessionFacts.of(self.ledger, self.made, self.options.cwd, self.clock).seams(),
+            **facts.seams(),
             settings=self.settings,
             tools=lambda: tools,
             runs=self.runs,

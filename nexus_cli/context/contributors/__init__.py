@@ -49,11 +49,6 @@ def nobody_spoke() -> str:
     return ""
 
 
-def from_the_start() -> int:
-    """The epoch shows everything."""
-    return 0
-
-
 def no_files() -> Sequence[SeenFile]:
     """No files were seen."""
     return ()
@@ -90,8 +85,6 @@ class Sources:
     were sent."""
     about: Callable[[], str] = nobody_spoke
     """What the person said last: what memory has to matter for."""
-    base: Callable[[], int] = from_the_start
-    """The last entry that the epoch's head accounts for: what happened up to it the model may not see any more."""
     facts: Facts | None = None
     """What is remembered; None where there is no memory."""
     episodes: Callable[[str], Sequence[Episode]] = no_episodes
