@@ -82,13 +82,14 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = engine.lane
     expected = engine.meter.estimate(lane.counted)
     sealed = lane.seal()
+    previous_end = sealed.previous_end or ahead.messages
     engine.step += 1
     engine.spending.steps += main
     manifest = Manifest(
         engine.step,
         lane.epoch.id,
         sealed.last,
-        arguments(engine, cap),
+        {**arguments(engine, cap), "previous_end": previous_end},
         sealed.wire.sha256,
         expected,
         stamp(engine.clock()),
@@ -106,7 +107,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         lane.epoch.effort,
         lane.epoch.tool_choice,
         engine.model.cache_key,
-        sealed.previous_end or ahead.messages,
+        previous_end,
         engine.model.stall_seconds,
     )
 

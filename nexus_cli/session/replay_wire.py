@@ -65,13 +65,13 @@ def _requests(ledger: Ledger, lane: int, step: int | None) -> Iterator[tuple[Req
     rows = ledger.manifests(lane)
     if step is not None and step > len(rows):
         raise NexusError("usage", f"--step {step}", f"{len(rows)} requests were sent", "Name one of them")
-    number, reached, previous = -1, 0, 0
+    number, reached = -1, 0
     wire: Wire | None = None
     for row in rows:
         manifest = row.manifest
         if wire is None or manifest.epoch != number:
             epoch = ledger.epoch(lane, manifest.epoch)
-            wire, number, reached, previous = Wire(epoch), epoch.id, epoch.base, 0
+            wire, number, reached = Wire(epoch), epoch.id, epoch.base
             wire.extend(flatten(arrange(epoch.head)))
         wire.extend(flatten(arrange(map(slot_of, ledger.read(lane, reached + 1, manifest.last)))))
         reached = manifest.last
@@ -82,7 +82,6 @@ def _requests(ledger: Ledger, lane: int, step: int | None) -> Iterator[tuple[Req
                 Request(
                     str(given["model"]), tuple(wire.messages), epoch.tools, int(given["max_output"]),
                     str(given.get("effort", "")), str(given.get("tool_choice", "auto")),
-                    str(given.get("cache_key", "")), previous,
+                    str(given.get("cache_key", "")), int(given.get("previous_end", 0)),
                 ),
             )  # fmt: skip
-        previous = len(wire.messages)

@@ -186,7 +186,7 @@ def test_the_static_layer_does_not_change_while_time_passes_and_a_session_goes_o
 ) -> None:
     later = full_sources(
         tmp_path, clock=lambda: START + timedelta(days=3), notices=lambda: ["other"], goals=list, files=list,
-        footprint=Footprint, trigger=lambda: "plan", about=lambda: "something else", base=lambda: 99,
+        footprint=Footprint, trigger=lambda: "plan", about=lambda: "something else",
     )  # fmt: skip
     same = made(contributor.id, full_sources(tmp_path)) == made(contributor.id, later)
     assert same or contributor.layer is Layer.EVENT

@@ -15,6 +15,7 @@ from laws.world import MODELS, World, outcome, say, the_ledger, world
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.replay_wire import check_wire
+from nexus_cli.session.room import truncate
 
 QUIET = Habits(calls=0.7, broken=0.0, retry=0.0, odd=0.0, repeat=0.0, lines=60)
 
@@ -73,3 +74,34 @@ def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
             "its body was not recorded": [3],
         }
         assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize("form", ["chat", "anthropic"])
+def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Path, form: str) -> None:
+    """Claude's cache marks say how much of a request was sent before: after a rewrite that is what both begin with."""
+    with world(place, Model(6, form, QUIET), form=form, steps=30) as around:
+
+        async def live() -> tuple[str, list[str]]:
+            opened = around.open()
+            for words in ("first words", "second words", "third words"):
+                assert outcome(await say(opened, words)).error is None
+            opened.reload()
+            (around.folder / "NEXUS.md").write_text("Be brief.\n")
+            assert outcome(await say(opened, "after a reload")).error is None
+            truncate(opened._parts.engine)
+            assert outcome(await say(opened, "after a cut")).error is None
+            await opened.aclose()
+            with the_ledger() as ledger:
+                fork = ledger.fork_session(opened.id, at="2026-01-13T10:00:00Z").id
+            again = around.open(fork)
+            assert outcome(await say(again, "in the fork")).error is None
+            await again.aclose()
+            return opened.id, [opened.id, fork]
+
+        first, both = asyncio.run(live())
+        with the_ledger() as ledger:
+            rows = ledger.manifests(ledger.session(first).main_lane)
+            assert len({row.manifest.epoch for row in rows}) >= 3
+        for session in both:
+            found = checked(session)
+            assert found["differ"] == [] and found["skipped"] == {} and found["equal"]
