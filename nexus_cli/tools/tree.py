@@ -66,13 +66,16 @@ def alive(processes: Iterable[Process]) -> set[Process]:
 
 
 def send(pid: int, processes: Iterable[Process], number: signal.Signals) -> None:
-    """A signal to the group that `pid` leads, at once, and to each of `processes`; who is gone is passed over."""
+    """A signal to the group that `pid` leads, at once, and to each of `processes`; who is gone is passed over.
+
+    The leader comes first: a shell that outlives its children for a moment would take their end for its own success.
+    """
     if group(pid):
         try:
             os.killpg(pid, number)
         except (ProcessLookupError, PermissionError):
             pass
-    for process in processes:
+    for process in sorted(processes, key=lambda each: each.pid != pid):
         try:
             os.kill(process.pid, number)
         except (ProcessLookupError, PermissionError):

@@ -13,7 +13,8 @@ KEPT = 64 * 1024 * 1024
 """Bytes of one input that are kept."""
 COUNTED = 1024 * 1024 * 1024
 """Bytes after which an input counts as endless and is not read on."""
-_CHUNK = 1024 * 1024
+_CHUNK = 64 * 1024
+"""Bytes asked for at once: what a pipe holds; more would be made and thrown away at every read."""
 
 
 @dataclass(frozen=True, slots=True)

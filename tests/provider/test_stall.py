@@ -24,10 +24,10 @@ def test_comments_on_the_line_are_no_silence(model: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        for _ in range(8):
+        for _ in range(10):
             writer.write(b": still working\n\n")
             await writer.drain()
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.2)
         writer.write(b"data: " + json.dumps(CHUNK).encode() + b"\n\ndata: [DONE]\n\n")
         await writer.drain()
         writer.close()
@@ -36,7 +36,7 @@ def test_comments_on_the_line_are_no_silence(model: str) -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
             base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-            heard = await hear(LitellmBackend(api_base=base, api_key="k"), request(model, stall_seconds=0.6))
+            heard = await hear(LitellmBackend(api_base=base, api_key="k"), request(model, stall_seconds=1.5))
         assert heard.error is None, heard.error
         return heard.reply.message.content
 
