@@ -53,9 +53,11 @@ def show_context(
     if recipe and (step is not None or diff):
         why = "a request that was sent has the recipe that it had"
         raise NexusError("usage", f"--recipe {recipe}", why, "Leave it away, or --step and --diff")
+    terminal = os.isatty(0)  # then plain `nexus` is a conversation, in which somebody can be asked
     options = Options(
-        cwd=folder, model=chosen, effort=settings.effort, recipe=recipe, resume=found or "", save=False
-    )
+        cwd=folder, model=chosen, effort=settings.effort, recipe=recipe, front="chat" if terminal else "ask",
+        resume=found or "", save=False, interactive=terminal,
+    )  # fmt: skip
     if diff and found is not None:
         value = reports.difference(options, settings, found, step)
         if json:

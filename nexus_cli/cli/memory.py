@@ -70,14 +70,14 @@ def accept(
     json: Json = False,
 ) -> int:
     """Let a proposal of the model count."""
-    ledger = open_ledger()
+    ledger = open_ledger(writes=True)
     return _done(ledger, memory.accept(ledger, key, _root(), _now()), "kept", json)
 
 
 @app.command("forget")
 def forget(key: Id, json: Json = False) -> int:
     """Remove a fact, and its text from the ledger. This cannot be undone."""
-    ledger = open_ledger()
+    ledger = open_ledger(writes=True)
     return _done(ledger, [memory.forget(ledger, key, _now())], "forgotten", json)
 
 

@@ -83,11 +83,12 @@ def export(
         raise NexusError("usage", f"wrong value for --format: '{form}'", "it is md or jsonl", "Give one of them")
     ledger = open_ledger()
     found = ledger.find_session(key)
-    pieces = exported(SessionLogger(ledger=ledger, session=found.id), found, form)
-    if output and output != "-":
+    stream, to_file = Stream(1), bool(output) and output != "-"
+    escaped = stream.terminal and not to_file
+    pieces = exported(SessionLogger(ledger=ledger, session=found.id), found, form, escaped=escaped)
+    if to_file:
         tell(f"nexus: written to {save(pieces, Path(output).absolute(), beside=False)}.")
         return 0
-    stream = Stream(1)
     for piece in pieces:
         stream.write(through(piece) if stream.terminal else piece)
     return 0
@@ -96,7 +97,7 @@ def export(
 @app.command("fork")
 def fork(key: Key, name: Annotated[str, typer.Option("--name", help="Name of the new session.")] = "") -> int:
     """Make a new session that begins as ID is now, and print its id."""
-    ledger = open_ledger()
+    ledger = open_ledger(writes=True)
     made = ledger.fork_session(ledger.find_session(key).id, name=name, at=stamp(local_now()))
     ledger.close()
     show(made.id)
@@ -106,7 +107,7 @@ def fork(key: Key, name: Annotated[str, typer.Option("--name", help="Name of the
 @app.command("rename")
 def rename(key: Key, name: Annotated[str, typer.Argument(help="The new name.")]) -> int:
     """Give a session a name, under which --resume finds it."""
-    ledger = open_ledger()
+    ledger = open_ledger(writes=True)
     ledger.rename_session(ledger.find_session(key).id, name)
     ledger.close()
     return 0
@@ -117,7 +118,7 @@ def delete(
     key: Key, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask in a terminal.")] = False
 ) -> int:
     """Delete a session and everything that no other session uses. This cannot be undone."""
-    ledger = open_ledger()
+    ledger = open_ledger(writes=True)
     info = ledger.find_session(key)
     if not yes and os.isatty(0) and os.isatty(2) and not _sure(info):
         tell("nexus: nothing was deleted.")

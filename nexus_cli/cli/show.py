@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nexus_cli.core.json_text import json_text
 from nexus_cli.ui.door import through
-from nexus_cli.ui.json_text import json_text
 from nexus_cli.ui.stream import Stream
 
 

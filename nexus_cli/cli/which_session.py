@@ -9,10 +9,13 @@ from nexus_cli.core.paths import places
 from nexus_cli.ledger import Ledger
 
 
-def open_ledger() -> Ledger:
-    """The person's ledger; an empty one in memory where none was written yet, so that looking creates nothing."""
+def open_ledger(*, writes: bool = False) -> Ledger:
+    """The person's ledger, which has to be writable where the command `writes`; an empty one in memory where none was
+    written yet, so that looking creates nothing."""
     path = places().ledger
-    ledger = Ledger.open(path if path.exists() else None)
+    if not path.exists():
+        return Ledger.open(None)
+    ledger = Ledger.open(path) if writes else Ledger.look(path)
     for notice in ledger.notices:
         tell(f"nexus: {notice}")
     return ledger

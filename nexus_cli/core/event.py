@@ -205,7 +205,7 @@ class Outcome:
     usage: Usage
     seconds: float
     denied: tuple[Mapping[str, str], ...] = ()
-    """One per refused call: `id`, `tool`, `subject`, `why`."""
+    """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.refused`."""
     changed: tuple[str, ...] = ()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 LONGEST = 20_000
 """Characters of a text that are looked at."""
@@ -22,11 +23,10 @@ _TAG = 64
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Scripts that put no space between words: here pairs of characters count as words."""
-_PARTS = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]")
+_ASCII_PARTS = re.compile("[a-z0-9]+")
 _JOINED_NOT = re.compile(r"n't\b")
 _ENDING = re.compile(r"'(s|re|ve|m|ll|d)\b")
-_VOWEL = re.compile(r"[aeiouy]")
+_VOWELS = frozenset("aeiouy")
 
 _STOP_WORDS = (
     "a an the this that these those some any all each both i me my mine we us our ours you your yours he him his she "
@@ -80,11 +80,20 @@ def spoken(text: str) -> Iterator[str]:
     """The words of `text` in their order, in small letters; `don't` is two of them."""
     plain = unicodedata.normalize("NFKC", text[:LONGEST]).casefold().replace("\u2019", "'")
     plain = _ENDING.sub(" ", _JOINED_NOT.sub(" not", plain))
-    for part in _PARTS.findall(plain):
-        if len(part) < 3 or not _UNSPACED_RUN.match(part):
-            yield part
+    if plain.isascii():
+        yield from _ASCII_PARTS.findall(plain)
+        return
+    for run, spaced in _parts().findall(plain):
+        if len(run) < 3:
+            yield run or spaced
         else:
-            yield from (part[place : place + 2] for place in range(len(part) - 1))
+            yield from (run[place : place + 2] for place in range(len(run) - 1))
+
+
+@cache
+def _parts() -> re.Pattern[str]:
+    """Made when it is first needed: its many letters take as long as all else in this module."""
+    return re.compile(f"([{_UNSPACED}]+)|([^\\W_{_UNSPACED}]+)")
 
 
 def stem(word: str) -> str:
@@ -99,21 +108,25 @@ def stem(word: str) -> str:
         word = word[:-1]
     for ending in ("ing", "ed", "ly"):
         rest = word.removesuffix(ending)
-        if rest != word and len(rest) > 1 and _VOWEL.search(rest) and not (ending == "ed" and rest.endswith("e")):
+        vowels = len(rest) > 1 and not _VOWELS.isdisjoint(rest)
+        if rest != word and vowels and not (ending == "ed" and rest.endswith("e")):
             word = rest
             break
     if len(word) > 2 and word.endswith("e"):
         word = word[:-1]
-    if len(word) > 2 and word[-1] == word[-2] and not _VOWEL.match(word[-1]):
+    if len(word) > 2 and word[-1] == word[-2] and word[-1] not in _VOWELS:
         word = word[:-1]
     return word
 
 
-_LIGHT = frozenset(map(stem, _COMMON.split()))
+@cache
+def _light() -> frozenset[str]:
+    """The common words as they are compared."""
+    return frozenset(map(stem, _COMMON.split()))
 
 
 def _weight(word: str) -> float:
-    return COMMON_WEIGHT if word in _LIGHT else 1.0
+    return COMMON_WEIGHT if word in _light() else 1.0
 
 
 class Topic:

@@ -1,26 +1,98 @@
-"""In which sessions a fact can still be read: a request that was sent stays as it was, whatever is forgotten later."""
+"""In which sessions a fact can still be read: a request that was sent stays as it was, whatever is forgotten later.
+
+Looks for the fact's number, so that it finds them after the text is gone; what somebody said again in their own words
+has none.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
+
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
+from nexus_cli.core.message import from_record
+from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
+
+TELLING = ("tool:search_memory", "tool:remember", "tool:merge_facts", "tool:context", "tool:recall", "nexus")
+"""Whose entries give facts by number: the tools of memory and those that read what was left out, and the list that is
+put in order."""
 
 
 def told_in(db: Database, fact: Fact) -> list[str]:
-    """Ids of the sessions that were told `fact`, of their forks, and of the one that it comes from; the oldest first.
+    """Ids of the sessions that were told `fact` or found it, of forks that show this, and of the one that it comes
+    from; the oldest first. Reads every preamble of the ledger, and every result of those tools."""
+    begun = dict[int, int]()
+    for lane, entry in (*_preambles(db, fact), *_results(db, fact)):
+        begun[lane] = min(entry, begun.get(lane, entry))
+    keys = {*_drops(db, fact)} | _epochs(db, fact, begun)
+    for lane, session, parent, entry in db.all("SELECT id, session, parent, parent_entry FROM lanes ORDER BY id"):
+        if parent in begun and entry >= begun[parent]:  # a fork shows what its parent held by then
+            begun[lane] = min(begun[parent], begun.get(lane, entry))
+        if lane in begun:
+            keys.add(session)
+    source = fact.session if fact.entry else ""
+    rows = db.all("SELECT id, key FROM sessions ORDER BY key")
+    return [str(name) for name, key in rows if key in keys or name == source]
 
-    Looks for the fact's number, so that it finds them after the text is gone. Reads every preamble of the ledger.
-    """
-    mark = f"%(remembered %, {fact.id})%"
+
+def _marked(fact: Fact) -> re.Pattern[str]:
+    """How requests and results show that a fact stands beside."""
+    return re.compile(rf"^{fact.id} \(|\(remembered [^()\n]*, {fact.id}[;)]", re.MULTILINE)
+
+
+def _preambles(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
+    """Lane and entry of every preamble that tells it."""
+    wanted, like = _marked(fact), f"%(remembered %, {fact.id}%"
+    for table, entry in (("entries", "id"), ("fixes", "entry")):
+        for lane, number, text in db.all(f"SELECT lane, {entry}, preamble FROM {table} WHERE preamble LIKE ?", like):
+            if wanted.search(text):
+                yield lane, number
+
+
+def _results(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
+    """Lane and entry of every result, and every list of facts, that holds it."""
+    wanted = _marked(fact)
+    places = ", ".join("?" * len(TELLING))
+    for lane, entry, blob in db.all(f"SELECT lane, id, blob FROM entries WHERE actor IN ({places})", *TELLING):
+        try:
+            message = from_record(json.loads(blobs.get(db, blob)))
+        except (NexusError, ValueError, LookupError):
+            continue  # damaged: nothing can be read there any more
+        if wanted.search(message.content):
+            yield lane, entry
+
+
+def _epochs(db: Database, fact: Fact, begun: dict[int, int]) -> set[int]:
+    """Keys of the sessions with an epoch whose head tells it; the lanes under one are put into `begun`."""
+    wanted = _marked(fact)
     rows = db.all(
-        """WITH RECURSIVE held (lane) AS (
-            SELECT lane FROM entries WHERE preamble LIKE ? UNION SELECT lane FROM fixes WHERE preamble LIKE ?
-            UNION SELECT id FROM lanes WHERE epoch IN (SELECT epoch FROM slots WHERE preamble LIKE ?)
-            UNION SELECT l.id FROM held JOIN lanes l ON l.parent = held.lane),
-        holding (session) AS (
-            SELECT l.session FROM held JOIN lanes l ON l.id = held.lane
-            UNION SELECT e.session FROM slots s JOIN epochs e ON e.key = s.epoch WHERE s.preamble LIKE ?)
-        SELECT id FROM sessions WHERE key IN (SELECT session FROM holding) OR id = ? ORDER BY key""",
-        mark, mark, mark, mark, fact.session if fact.entry else "",
+        "SELECT s.epoch, s.preamble, e.session FROM slots s JOIN epochs e ON e.key = s.epoch WHERE s.preamble LIKE ?",
+        f"%(remembered %, {fact.id}%",
     )  # fmt: skip
-    return [str(row[0]) for row in rows]
+    telling = {(epoch, session) for epoch, text, session in rows if wanted.search(text)}
+    for epoch, _ in telling:
+        begun.update((row[0], 0) for row in db.all("SELECT id FROM lanes WHERE epoch = ?", epoch))
+    return {session for _, session in telling}
+
+
+def _drops(db: Database, fact: Fact) -> Iterator[int]:
+    """Keys of the sessions with a drop that holds it: its section, or a part of what a search had found."""
+    section = re.compile(rf"section \w+_memory\.{fact.id}\b")
+    rows = db.all(
+        "SELECT session, what, blob FROM drops WHERE what LIKE ? OR what LIKE 'result of search_memory%'",
+        f"%section %_memory.{fact.id}%",
+    )  # fmt: skip
+    wanted = _marked(fact)
+    for session, what, blob in rows:
+        if section.search(what):
+            yield session
+        elif blob is not None and what.startswith("result of"):
+            try:
+                found = wanted.search(blobs.get_text(db, blob))
+            except NexusError:
+                continue  # damaged, as above
+            if found:
+                yield session

@@ -7,6 +7,7 @@ several threads, and one file by several processes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.episodes import recent
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.holds import Hold
-from nexus_cli.ledger.opening import lock_folder, memory, on_disk
+from nexus_cli.ledger.opening import lock_folder, memory, on_disk, to_read
+from nexus_cli.ledger.reading import unwritable
 from nexus_cli.ledger.requests import RequestRow
 from nexus_cli.ledger.said import said
 from nexus_cli.ledger.search import Found
@@ -52,6 +54,16 @@ class Ledger:
         notices: list[str] = []
         connection = memory() if path is None else on_disk(path, notices)
         return cls(Database(connection), path, notices)
+
+    @classmethod
+    def look(cls, path: Path) -> Ledger:
+        """The ledger at `path` for who only reads: as `open`, and as it is where its place cannot be written."""
+        try:
+            return cls.open(path)
+        except NexusError as error:
+            if not (unwritable(error) and os.path.isfile(path)):
+                raise
+        return cls(to_read(path), path, [])
 
     def close(self) -> None:
         """Write what waits, let go of held sessions, close. Safe to call twice."""

@@ -5,14 +5,13 @@ No lock file is made and no table brought forward; where that would be needed th
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
-from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
+from nexus_cli.ledger.reading import ReadDatabase
 
 
 def lent(path: Path, project: str) -> list[Fact]:
@@ -20,10 +19,8 @@ def lent(path: Path, project: str) -> list[Fact]:
     facts are, or cannot be read. Raises nothing."""
     if not path.is_file():
         return []
-    # With a log beside it another process may be writing, and its locks count; without one the file is all there is.
-    how = "readonly_shm=1" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&{how}", uri=True)) as connection:
-            return FactTable(Database(connection)).listing(project)
-    except (NexusError, sqlite3.Error, ValueError):
+        with closing(ReadDatabase(path)) as database:
+            return FactTable(database).listing(project)
+    except (NexusError, ValueError):
         return []

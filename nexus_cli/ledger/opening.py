@@ -16,6 +16,7 @@ from nexus_cli.core.paths import private_dir
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import PATIENCE, failure, patiently, primary_code
 from nexus_cli.ledger.holds import Hold
+from nexus_cli.ledger.reading import ReadDatabase, older
 
 _EVERY_CONNECTION = (
     "foreign_keys = ON",
@@ -57,6 +58,19 @@ def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
         raise NexusError("ledger", what, error.strerror or str(error), _WAYS_OUT) from error
     except sqlite3.DatabaseError as error:
         raise failure(error, what) from error
+
+
+def to_read(path: Path) -> ReadDatabase:
+    """The ledger at `path` as it is, where nothing can be written; `NexusError("ledger", ...)` where it cannot be read,
+    or would have to be brought forward first."""
+    database = ReadDatabase(path)
+    try:
+        if (found := _known(database.connection, path)) != len(schema.STEPS):
+            raise older(path, found, len(schema.STEPS))
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def lock_folder(path: Path) -> Path:

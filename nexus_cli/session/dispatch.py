@@ -22,7 +22,8 @@ from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.admit import fitted, kept
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.powers import CHANGES, Powers
+from nexus_cli.session.powers import CHANGES, Powers, Refusal
+from nexus_cli.session.refused import SAID_NO
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check
@@ -76,8 +77,8 @@ class Dispatcher:
     found: int = 0
     """Tokens that a side run found in its window when it began, see `Powers.of`."""
     denied: list[dict[str, str]] = field(default_factory=list)
-    """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, and `allow`,
-    the level at which the call would have run ("": at none)."""
+    """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
+    level at which the call would have run ("": at none), and `limit`, which refused it, see `session.refused`."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
@@ -91,7 +92,7 @@ class Dispatcher:
     _began: int = -1
     _confirm: bool = False
     """Whether the calls of this step are asked for although they are permitted."""
-    _refusals: Mapping[str, str] = field(default_factory=dict)
+    _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """Why calls of this step may not run, by id: what the limits say of them."""
 
     async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
@@ -185,11 +186,11 @@ class Dispatcher:
         checked, problems = check(call.arguments, tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
-        if why := self._refusals.get(call.id):
-            return self._refuse(call, tool, why)
-        refusal = await self._permission(engine, call, tool, checked)
-        if refusal is not None:
-            return refusal
+        if refusal := self._refusals.get(call.id):
+            return self._refuse(call, tool, refusal.why, refusal.limit)
+        refused = await self._permission(engine, call, tool, checked)
+        if refused is not None:
+            return refused
         self.starts.started(call.id, call.name)
         self.here[call.id] = time.monotonic()
         return await self._run(engine, call, tool, checked)
@@ -225,7 +226,9 @@ class Dispatcher:
             return None
         if self.approver is None:
             why = f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})"
-            return self._refuse(call, tool, why, "" if self._confirm else self._needed(tool, checked))
+            if self._confirm and tool.effect in CHANGES:
+                return self._refuse(call, tool, why, "confirm")
+            return self._refuse(call, tool, why, "allow", self._needed(tool, checked))
         what = f"{tool.name} {self._subject(tool, call)}"
         detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
         question = Question(call, what, verdict.why, detail, _covered(scope))
@@ -239,7 +242,7 @@ class Dispatcher:
                     self.always.add(scope)
                 return None
             case Deny(why):
-                return self._refuse(call, tool, f"the person said no{': ' + why if why else ''}")
+                return self._refuse(call, tool, f"the person said no{': ' + why if why else ''}", SAID_NO)
             case Defer():
                 raise Deferred
 
@@ -250,9 +253,9 @@ class Dispatcher:
         found = (level for level in reach if isinstance(decide(tool, checked, allow=level, **where), Granted))
         return next(found, "")
 
-    def _refuse(self, call: ToolCall, tool: Tool, why: str, allow: str = "") -> ToolResult:
-        subject = self._subject(tool, call)
-        self.denied.append({"id": call.id, "tool": call.name, "subject": subject, "why": why, "allow": allow})
+    def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
+        row = {"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why}
+        self.denied.append({**row, "allow": allow, "limit": limit})
         return ToolResult(error=why, denied=True, ran=False)
 
     async def _record(self, engine: Engine, call: ToolCall, result: ToolResult, seconds: float) -> None:

@@ -22,6 +22,7 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Recall, Seen, TokenCounter
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames
@@ -44,10 +45,13 @@ def fresh_epoch(
     recipe: Recipe,
     settings: Settings,
     failed: Callable[[str], None],
+    *,
+    runs: bool,
 ) -> tuple[Epoch, list[dict[str, Any]], SessionLogger, StoredCounter]:
     """The epoch, the event sections, and the log (in `ledger`, one in memory) that the drops stand in.
 
-    `failed` is told which contributor was skipped, and what is odd about a file that was read.
+    `failed` is told which contributor was skipped, and what is odd about a file that was read; `runs` says whether a
+    command may run in that session, or somebody can be asked.
     """
     moment = local_now()
     made = ledger.create_session(
@@ -64,11 +68,12 @@ def fresh_epoch(
     tools = offered(ToolRegistry(() if options.no_tools else None, services), recipe)
     gathers = gatherer(
         options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=moment,
-        failed=failed, settings=settings, tools=lambda: names_of(tools), facts=facts,
+        failed=failed, settings=settings, tools=lambda: names_of(tools), facts=facts, runs=runs,
     )  # fmt: skip
     rules = rules_for(info.provider, info.name).dumps()
+    effort = "" if effort_notice(info.name, options.effort) else options.effort
     frames = Frames(
-        gathers, Model(info, Nobody(), options.effort), rules, tools, context.system_cost, context.tools_cost
+        gathers, Model(info, Nobody(), effort), rules, tools, context.system_cost, context.tools_cost
     )  # fmt: skip
     with memory:
         frame, event = finished(_both(frames, gathers))

@@ -180,7 +180,7 @@ def looked_up(folder: Path) -> Iterator[SessionFacts]:
     """The facts that a session in `folder` would find, from the person's ledger; none where there is none to open."""
     path = places().ledger
     try:
-        ledger = Ledger.open(path if path.exists() else None)
+        ledger = Ledger.look(path) if path.exists() else Ledger.open(None)
     except NexusError:
         ledger = Ledger.open(None)
     try:

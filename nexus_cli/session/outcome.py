@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.message import Role
 from nexus_cli.session.parts import Parts
+from nexus_cli.session.refused import explained
 
 
 def outcome(parts: Parts, first: int, error: NexusError | None) -> Outcome:
@@ -27,6 +30,13 @@ def outcome(parts: Parts, first: int, error: NexusError | None) -> Outcome:
         steps=engine.spending.steps,
         usage=engine.spending.usage,
         seconds=round(engine.spending.seconds, 3),
-        denied=tuple(parts.dispatcher.denied),
+        denied=tuple(_denied(parts)),
         changed=tuple(parts.dispatcher.changed),
     )
+
+
+def _denied(parts: Parts) -> Iterator[dict[str, str]]:
+    """Every refused call of the turn, with what lets it run."""
+    for row in parts.dispatcher.denied:
+        tool = parts.dispatcher.registry.get(row["tool"])
+        yield explained(row, parts.bounds, parts.recipe, str(tool.effect) if tool else "")

@@ -1,4 +1,7 @@
-"""What the model may see of its own context: the `Assembly` of `nexus_cli.core.services` over a running session."""
+"""What the model may see of its own context: the `Assembly` of `nexus_cli.core.services` over a running session.
+
+Its figures, and what it names as left out, are those of the report on the same session (`reports.context`).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nexus_cli.context.assembled import scaled
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.frames import PLAN
 from nexus_cli.session.reports.budget import assembled, budget_value
-from nexus_cli.session.reports.result import drop_value
+from nexus_cli.session.reports.drops import back, listing
+from nexus_cli.session.tries import UNDONE
 
 
 class Kept(Protocol):
@@ -38,10 +43,13 @@ class OwnContext:
 
     def held(self) -> Mapping[str, Any]:
         """See `Assembly`."""
+        engine, drops = self.engine(), self.kept.drops()
+        lane, made = engine.lane, assembled(engine, ())
+        listed = listing("", drops, back(drops, lane.slots, lane.timeline.memos(UNDONE)))["drops"]
         return {
-            "budget": budget_value(assembled(self.engine()).budget),
-            "sections": self._sections(),
-            "drops": [drop_value(drop) for drop in self.kept.drops()],
+            "budget": budget_value(made.budget),
+            "sections": [*made.report.sections, *self._told(made.report.scale)],
+            "drops": [one for one in listed if not one["back"]],
         }
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
@@ -66,11 +74,18 @@ class OwnContext:
 
     def _sections(self) -> list[dict[str, Any]]:
         """The sections of the system text, and the event sections that the epoch told last."""
-        engine = self.engine()
-        sections: dict[str, dict[str, Any]] = {one["id"]: one for one in json.loads(engine.lane.epoch.sections)}
-        for memo in engine.lane.timeline.memos(PLAN):
-            if memo.value["epoch"] == engine.lane.epoch.id:
-                sections.update({one["id"]: one for one in memo.value["sections"]})
+        return [*json.loads(self.engine().lane.epoch.sections), *self._told(1.0)]
+
+    def _told(self, scale: float) -> list[dict[str, Any]]:
+        """What the epoch told last of each event section, with its tokens at `scale`: so many for each that we count.
+        Those that were told together come to a total of their own, as the report has it."""
+        lane = self.engine().lane
+        sections: dict[str, dict[str, Any]] = {}
+        for memo in lane.timeline.memos(PLAN):
+            if memo.value["epoch"] == lane.epoch.id:
+                rows = memo.value["sections"]
+                total = round(sum(int(one["tokens"]) for one in rows) * scale)
+                sections.update({one["id"]: one for one in scaled(rows, total, scale)})
         return list(sections.values())
 
 

@@ -15,6 +15,7 @@ from nexus_cli.core.limits import Bound, Limits, compose
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.refused import SIGNALS
 from nexus_cli.session.signals import Signals, event_class, reasons, restrictions
 
 ANSWER = "Answer now with what you have."
@@ -39,6 +40,16 @@ class Run:
         start = next((entry for entry in reversed(entries) if entry.kind in (Kind.USER, Kind.INSTRUCTION)), None)
         since = [entry for entry in entries if start is None or entry.id > start.id]
         return cls(start, tuple(e.message.tool_calls for e in since if e.message.tool_calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a call may not run."""
+
+    why: str
+    """For the model."""
+    limit: str
+    """The limit that says so; `SIGNALS` where the state of the run bound it, not what anybody set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,41 +93,42 @@ class Powers:
         effective, bounds = compose(layers)
         return cls(effective, bounds, run, now, find, started)
 
-    def refusals(self, calls: Sequence[ToolCall]) -> dict[str, str]:
+    def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
         """Why single ones of `calls`, the newest of the run, may not run: by call id."""
         refused = {}
         acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
         for call in calls:
-            why = self._filtered(self.find(call.name)) or self._over(acted)
-            if why:
-                refused[call.id] = why
+            refusal = self._filtered(self.find(call.name)) or self._over(acted)
+            if refusal:
+                refused[call.id] = refusal
         return refused
 
-    def _filtered(self, tool: Tool | None) -> str:
+    def _filtered(self, tool: Tool | None) -> Refusal | None:
         """Why this tool is not for this run."""
         tools, categories = self.limits.tools, self.limits.categories
         if tool is None:
-            return ""
+            return None
         if tools is not None and tool.name not in tools:
-            return f"{tool.name} is not for this run. {_may(tools)}" if tools else OFF
+            return Refusal(f"{tool.name} is not for this run. {_may(tools)}" if tools else OFF, "tools")
         if categories is not None and tool.effect not in categories:
-            return f"calls that {_does(tool.effect)} are not for this run" + self._because("categories")
-        return ""
+            return self._bound("categories", f"calls that {_does(tool.effect)} are not for this run", "")
+        return None
 
-    def _over(self, acted: bool) -> str:
+    def _over(self, acted: bool) -> Refusal | None:
         """Why a call comes too late, in a step after one in which calls began to run (`acted`) or not."""
         most = self.limits.max_iterations
         if most is not None and len(self.run.batches) > most:
             steps = "one step" if most == 1 else f"{most} steps"
-            return f"not run: this run may call tools in {steps}{self._because('max_iterations')}. {ANSWER}"
+            return self._bound("max_iterations", f"not run: this run may call tools in {steps}", f". {ANSWER}")
         if self.limits.one_call and acted:
             name = "multi_tool" if self.limits.multi_tool is False else "mode"
-            return f"not run: this run may call tools in one step{self._because(name)}. {ANSWER}"
-        return ""
+            return self._bound(name, "not run: this run may call tools in one step", f". {ANSWER}")
+        return None
 
-    def _because(self, name: str) -> str:
-        by = next((bound.bound_by for bound in self.bounds if bound.name == name), "")
-        return f" ({reasons(self.now, name)})" if by == "signals" else ""
+    def _bound(self, name: str, why: str, end: str) -> Refusal:
+        """A refusal by the limit `name`, with what is the case where the signals bound it."""
+        signals = any(bound.name == name and bound.bound_by == "signals" for bound in self.bounds)
+        return Refusal(f"{why} ({reasons(self.now, name)}){end}", SIGNALS) if signals else Refusal(why + end, name)
 
 
 def _may(tools: frozenset[str]) -> str:

@@ -6,12 +6,12 @@ Bounded in time, in bytes and in tokens; a file that is strange in any way is na
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 
+from nexus_cli.context.aside import Aside, within
 from nexus_cli.context.file_outline import outline
 from nexus_cli.context.neutral import neutral
 from nexus_cli.context.plan import Plan
@@ -37,10 +37,8 @@ async def reattached(engine: Engine, plan: Plan, room: int, goals: Sequence[Goal
     newest = sorted(there, key=lambda file: (-file.entry, file.path))[:MOST_FILES]
     lines: list[str] = []
     base = _base(newest)
-    try:
-        await asyncio.wait_for(asyncio.to_thread(_describe, newest, base, lines), SECONDS)
-    except TimeoutError:
-        pass  # what was described by then stays
+    reading = Aside[None](lambda _: _describe(newest, base, lines))
+    await within({reading: SECONDS})  # what was described by then stays
     parts = [
         _block("Goals:", _goal_lines(goals), room // 2, count),
         _block(f"Files of that part as they are now, below {_safe(base)}:", list(lines), room, count),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from nexus_cli.context.aside import Aside, within
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import slot_of
 from nexus_cli.context.render import Wire
@@ -22,6 +23,9 @@ from nexus_cli.provider.windows import model_info
 from nexus_cli.provider.wire_again import Catcher, body_again
 
 NOBODY = "a key for nobody"
+SECONDS = 30.0
+"""For importing litellm, which may lie on a disk that hangs."""
+UNLOADED = "litellm could not be loaded here in time"
 
 
 async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
@@ -31,6 +35,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
     """
     lane = ledger.session(session).main_lane
     equal, differ, skipped = 0, [], dict[str, list[int]]()
+    loaded: bool | None = None
     catcher = Catcher()
     async with catcher as address:
         through = LitellmBackend(
@@ -39,7 +44,10 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
         try:
             for row, request in _requests(ledger, lane, step):
                 made_by, _, digest = row.sent.rpartition(" ")
-                if why := _not_comparable(row, made_by):
+                why = _not_comparable(row, made_by)
+                if not why and loaded is None:
+                    loaded = await _loaded(through)
+                if why := why or ("" if loaded else UNLOADED):
                     skipped.setdefault(why, []).append(row.manifest.step)
                 elif (now := await body_again(request, catcher, through)) == digest:
                     equal += 1
@@ -50,6 +58,13 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
         finally:
             await through.aclose()
     return {"library": library(), "equal": equal, "differ": differ, "skipped": skipped}
+
+
+async def _loaded(backend: LitellmBackend) -> bool:
+    """Whether the model library is there, or was refused, in its time; where it hangs it keeps nothing."""
+    loading = Aside[None](lambda _: backend.prepare())
+    await within({loading: SECONDS})
+    return loading.done
 
 
 def _not_comparable(row: RequestRow, made_by: str) -> str:

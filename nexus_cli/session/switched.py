@@ -56,8 +56,10 @@ def switched(
     head: Sequence[Slot],
     effort: str,
     failed: Callable[[str], None],
+    runs: bool,
 ) -> tuple[Epoch, list[Drop]]:
-    """The epoch after `before` for the model `info`, with `head` as its window, and what its sections leave out."""
+    """The epoch after `before` for the model `info`, with `head` as its window, and what its sections leave out; `runs`
+    as for `fresh_epoch`."""
     unwritten = _Unwritten(log)
     counter = StoredCounter(TiktokenCounter(info.encoding), log)
     budget = TokenBudget.of(info.window, info.max_output)
@@ -71,7 +73,7 @@ def switched(
         gathers = gatherer(
             options, info, recipe, budget, count=counter.count, log=unwritten, clock=local_now,
             started=datetime.fromisoformat(log.session.created).astimezone(), failed=failed, settings=settings,
-            tools=lambda: names_of(tools), facts=facts,
+            tools=lambda: names_of(tools), facts=facts, runs=runs,
         )  # fmt: skip
         rules = rules_for(info.provider, info.name).dumps()
         frames = Frames(

@@ -5,7 +5,6 @@ The answer itself is the business of the renderer on stdout. Every line passes t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Protocol, assert_never
 
 from nexus_cli.core.entry import Cause
@@ -35,8 +34,8 @@ from nexus_cli.core.event import (
     TurnEnd,
     TurnStart,
 )
-from nexus_cli.core.limits import LEVELS
 from nexus_cli.ui.door import Door, through
+from nexus_cli.ui.refused import refused
 from nexus_cli.ui.reports.compaction import compacted
 from nexus_cli.ui.reports.memory import facts_told
 
@@ -157,12 +156,7 @@ class Remarks:
 
     def _ended(self, outcome: Outcome) -> None:
         if outcome.denied:
-            calls = "; ".join(
-                f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in outcome.denied[:5]
-            )
-            more = f" and {len(outcome.denied) - 5} more" if len(outcome.denied) > 5 else ""
-            count = "1 call was" if len(outcome.denied) == 1 else f"{len(outcome.denied)} calls were"
-            self._line(f"nexus: {count} refused: {calls}{more}. {_more(outcome.denied)}")
+            self._line(f"nexus: {refused(outcome.denied, '--allow')}")
         if outcome.error:
             hint = outcome.error.get("hint", "").rstrip(".")
             self.error(f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else ""))
@@ -185,12 +179,3 @@ class Remarks:
     def _write(self, text: str, colour: str) -> None:
         styled = f"\x1b[{colour}m{text}\x1b[0m" if colour and self._stream.colour else text
         self._stream.write(styled + "\n")
-
-
-def _more(denied: Sequence[Mapping[str, str]]) -> str:
-    """What lets refused calls run, or why nothing does."""
-    levels = [call["allow"] for call in denied if call.get("allow")]
-    if not levels:
-        return "; ".join(dict.fromkeys(call.get("why", "").rstrip(".") for call in denied[:5])) + "."
-    which = f"{len(levels)} of them" if len(levels) < len(denied) else "it" if len(denied) == 1 else "them"
-    return f"--allow {max(levels, key=LEVELS.index)} lets {which} run."

@@ -7,6 +7,7 @@ from typing import Any
 
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import CacheResult, Outcome
+from nexus_cli.ui.refused import refused as refused_line
 from nexus_cli.ui.reports.compaction import compacted as compacted
 from nexus_cli.ui.reports.memory import facts_told
 from nexus_cli.ui.rich_cells import cut, one_line, wrap
@@ -44,12 +45,7 @@ def missed(event: CacheResult) -> str:
 
 def refused(outcome: Outcome) -> str:
     """All refused calls of a turn; "" when there are none."""
-    if not outcome.denied:
-        return ""
-    calls = "; ".join(f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in outcome.denied[:5])
-    more = f" and {len(outcome.denied) - 5} more" if len(outcome.denied) > 5 else ""
-    count = "1 call was" if len(outcome.denied) == 1 else f"{len(outcome.denied)} calls were"
-    return f"{count} refused: {calls}{more}; /permissions lets more run"
+    return refused_line(outcome.denied, "/permissions")
 
 
 def failed(outcome: Outcome) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +88,24 @@ def test_sessions_are_listed_shown_forked_renamed_and_deleted(nexus: Run, sessio
     assert nexus("sessions", "rename", "copy", "other").returncode == 0
     assert nexus("sessions", "delete", "other").returncode == 0
     assert len(json.loads(nexus("sessions", "list", "--json").stdout)["sessions"]) == 1
+
+
+def no_room() -> None:
+    """No file of this process can grow: a disk that is full, for whoever runs the tests."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def test_reports_need_no_room_on_the_disk_and_what_writes_says_that_there_is_none(nexus: Run, session: str) -> None:
+    told = {
+        ("drops", "show", "d1"): ORIGINAL, ("replay",): "has sent no request", ("sessions", "list"): "please",
+        ("memory", "list"): "Nothing is remembered",
+    }  # fmt: skip
+    for arguments, text in told.items():
+        done = nexus(*arguments, preexec_fn=no_room)
+        assert (done.returncode, done.stderr) == (0, b"") and text in done.stdout.decode()
+    done = nexus("sessions", "rename", session, "other", preexec_fn=no_room)
+    assert done.returncode == 1 and b"cannot be opened" in done.stderr and done.stderr.count(b"\n") == 1
 
 
 def test_replay_of_nothing_sent_passes(nexus: Run, session: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.words import LONGEST, Topic, content, terms, words
+from nexus_cli.core.words import LONGEST, Topic, content, spoken, terms, words
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,11 @@ def test_short_and_foreign_words_stay_as_they_are() -> None:
 def test_scripts_without_spaces_become_pairs() -> None:
     assert words("制表符 ok") == ["制表", "表符", "ok"]
     assert Topic("用制表符缩进").score("我喜欢制表符") > 0
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=200))
+def test_plain_letters_give_the_same_words_alone_and_beside_other_scripts(text: str) -> None:
+    assert [*spoken(text), "字"] == list(spoken(f"{text} 字"))
 
 
 def test_what_has_no_content_is_looked_for_as_it_stands() -> None:

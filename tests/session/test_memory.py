@@ -21,6 +21,7 @@ from nexus_cli.core.trigger import Trigger
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lending import lent
 from nexus_cli.session import admit, memory
+from nexus_cli.session.acts.consolidate import Consolidated, consolidation
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.reports import memory as reports
 from nexus_cli.ui.reports import fact_text
@@ -278,10 +279,57 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
         (fact,) = value["facts"]
         assert fact["told_in"] == [said, session.id, fork.id]
         text = fact_text(value, 100)
-        assert f"nexus sessions delete {session.id}" in text and "the 3 sessions that have it" in text
+        assert text.startswith("Forgotten: m1 (project)") and "3 sessions still hold it" in text
+        assert [line.strip() for line in text.splitlines()[-3:]] == [
+            f"nexus sessions delete {held}" for held in fact["told_in"]
+        ]
         other = memory.state(ledger, MemorySlot.USER, "Likes tabs", str(tmp_path), AT)
         value = reports.value(ledger, [memory.forget(ledger, other.id, AT)], done="forgotten")
         assert value["facts"][0]["told_in"] == [] and "still" not in fact_text(value, 100)
+
+
+def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        fact = memory.state(ledger, MemorySlot.PROJECT, FACT, str(tmp_path), AT)
+        memory.state(ledger, MemorySlot.PROJECT, "Deploys to ams", str(tmp_path), AT)
+    searched = opened(Played(calling(("search_memory", {"query": "m1"}))), tmp_path)
+    assert any(FACT in text for text in results(say(searched, "zzz")[0]))
+    other = opened(Played(calling(("search_memory", {"query": "m2"}))), tmp_path)
+    assert any("ams" in text for text in results(say(other, "zzz")[0]))
+    again = opened(Played(remembering(FACT)), tmp_path)
+    assert results(say(again, "zzz")[0]) == ["m1 (project): kept"]
+    sorted_out = opened(Played(lambda request: "nothing to do"), tmp_path)
+    asyncio.run(put_in_order(sorted_out))
+    with the_ledger() as ledger:
+        early, late = (ledger.fork_session(searched.id, at=AT, entry=entry) for entry in (1, None))
+        assert early.entries == 1, "before the search"
+        assert ledger.facts.told_in(fact) == [searched.id, again.id, sorted_out.id, late.id]
+        memory.forget(ledger, fact.id, AT)
+        assert ledger.facts.told_in(fact) == [searched.id, again.id, sorted_out.id, late.id]
+        value = reports.value(ledger, [fact], late.id, done="forgotten")
+        assert fact_text(value, 120).endswith(f"nexus sessions delete {late.id}  # this session: once you have left it")
+        for held in value["facts"][0]["told_in"]:
+            ledger.delete_session(held)
+        assert ledger.facts.told_in(fact) == []
+
+
+async def put_in_order(session: Any) -> None:
+    try:
+        _ = [event async for event in session.act(consolidation(Consolidated()))]
+    finally:
+        await session.aclose()
+
+
+def test_a_fact_that_was_told_shortened_is_named_too(tmp_path: Path) -> None:
+    long = "Deploys run like this: " + "first one thing and then another, " * 56
+    with the_ledger() as ledger:
+        fact = memory.state(ledger, MemorySlot.PROJECT, long, str(tmp_path), AT)
+    session = opened(Played(lambda request: "fine"), tmp_path)
+    assert say(session, "how do the deploys run, one thing then another?")[1].ok
+    with the_ledger() as ledger:
+        (entry,) = ledger.read(ledger.session(session.id).main_lane, 1, 1)
+        assert f", {fact.id}; whole: recall(" in entry.preamble and long not in entry.preamble
+        assert ledger.facts.told_in(fact) == [session.id]
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a session"])

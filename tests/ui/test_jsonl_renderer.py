@@ -130,5 +130,5 @@ def refused(*levels: str) -> str:
 def test_what_lets_refused_calls_run_is_named_only_where_something_does() -> None:
     assert refused("all") == "nexus: 1 call was refused: bash c0. --allow all lets it run.\n"
     assert refused("edit", "edit") == "nexus: 2 calls were refused: bash c0; bash c1. --allow edit lets them run.\n"
-    assert refused("edit", "all", "").endswith("--allow all lets 2 of them run.\n")
-    assert refused("", "") == "nexus: 2 calls were refused: bash c0; bash c1. not for this run.\n"
+    assert refused("edit", "all", "").endswith("--allow all lets 2 of them run. Not for this run.\n")
+    assert refused("", "") == "nexus: 2 calls were refused: bash c0; bash c1. Not for this run.\n"

@@ -309,9 +309,11 @@ def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: 
          "! [interrupted] what was done is kept\n"),
         (replace(DONE, ok=False, error={"kind": "network", "message": "it failed: no.", "hint": "Try again"}),
          "✗ it failed: no. Try again.\n"),
-        (replace(DONE, denied=({"tool": "bash", "subject": "ls"},) * 6),
-         "! 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more;\n"
-         "  /permissions lets more run\n"),
+        (replace(DONE, denied=({"tool": "bash", "subject": "ls", "allow": "all"},) * 6),
+         "! 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more.\n"
+         "  /permissions all lets them run.\n"),
+        (replace(DONE, denied=({"tool": "bash", "subject": "ls", "allow": "", "hint": "you said no"},)),
+         "! 1 call was refused: bash ls. You said no.\n"),
     ],
 )  # fmt: skip
 def test_the_end_of_a_turn_is_told(outcome: e.Outcome, line: str) -> None:

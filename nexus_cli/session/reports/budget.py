@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -31,15 +31,16 @@ def budget_value(budget: TokenBudget) -> dict[str, Any]:
     }
 
 
-def assembled(engine: Engine) -> AssembledContext:
-    """What the window holds now, as the next request would send it."""
+def assembled(engine: Engine, told: Sequence[Mapping[str, Any]] | None = None) -> AssembledContext:
+    """What the window holds now, as the next request would send it; `told` are the event sections that count apart from
+    its messages, those of the next request where none are given."""
     lane = engine.lane
     return AssembledContext.of(
         lane.epoch,
         lane.slots,
         lane.sent,
         fixed=json.loads(lane.epoch.sections),
-        told=engine.event,
+        told=engine.event if told is None else told,
         budget=engine.budget,
         limits=engine.spending.limits,
         expect=engine.meter.estimate,

@@ -30,7 +30,7 @@ from nexus_cli.session.reports.shown import Shown, fresh, shown
 
 def report(options: Options, settings: Settings, session: str | None, step: int | None = None) -> dict[str, Any]:
     """The report as JSON; `NexusError("usage", ...)` for a session or request that is not there."""
-    ledger = Ledger.open(places().ledger if session else None)
+    ledger = Ledger.look(places().ledger) if session else Ledger.open(None)
     try:
         found = ledger.find_session(session) if session else None
         return value(shown(ledger, found, options, settings, step) if found else fresh(ledger, options, settings))
@@ -40,7 +40,7 @@ def report(options: Options, settings: Settings, session: str | None, step: int 
 
 def difference(options: Options, settings: Settings, session: str, step: int | None = None) -> dict[str, Any]:
     """What request `step` (default: the newest) has more or less than the one before it; errors as in `report`."""
-    ledger = Ledger.open(places().ledger)
+    ledger = Ledger.look(places().ledger)
     try:
         return difference_in(ledger, session, options, settings, step)
     finally:

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.wire import canonical
+from nexus_cli.core.json_text import json_text
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.record import Record
 from nexus_cli.session.reports.result import drop_value
@@ -31,9 +31,9 @@ _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
 
 
-def exported(record: Record, info: SessionInfo, form: str) -> Iterator[str]:
-    """The session in pieces of text; `form` is one of `FORMATS`."""
-    return _markdown(record, info) if form == "md" else _lines(record, info)
+def exported(record: Record, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
+    """The session in pieces of text; `form` is one of `FORMATS`. JSON is `escaped` to ASCII, for a terminal, or not."""
+    return _markdown(record, info) if form == "md" else _lines(record, info, escaped)
 
 
 def default_name(info: SessionInfo, form: str) -> str:
@@ -84,11 +84,11 @@ def _entries(record: Record) -> Iterator[Entry]:
         yield from record.read(first, min(last, first + AT_ONCE - 1))
 
 
-def _lines(record: Record, info: SessionInfo) -> Iterator[str]:
+def _lines(record: Record, info: SessionInfo, escaped: bool) -> Iterator[str]:
     """One object a line: the session, every entry, then every drop with its text where no entry holds it."""
 
     def line(kind: str, value: Mapping[str, Any]) -> str:
-        return canonical({"type": kind, **value}).decode() + "\n"
+        return json_text({"type": kind, **value}, escaped=escaped, dense=True) + "\n"
 
     yield line("session", {"version": 1, **session_value(info)})
     for entry in _entries(record):
@@ -124,7 +124,7 @@ def _entry(entry: Entry) -> Iterator[str]:
     for part in message.parts:
         yield f"\n*Image {part.name or 'without a name'} ({part.media_type}, {len(part.data):,} bytes)*\n"
     for call in message.tool_calls:
-        block = _fenced(call.raw) if call.raw else _fenced(canonical(call.arguments).decode(), "json")
+        block = _fenced(call.raw) if call.raw else _fenced(json_text(call.arguments, escaped=False, dense=True), "json")
         yield f"\n**{call.name}**\n\n{block}\n"
 
 

@@ -36,18 +36,19 @@ def search(
 def value(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> dict[str, Any]:
     """Facts as JSON, each with the words for where it comes from: `source`, and `place` without the message.
 
-    What is forgotten also names the sessions in which it can still be read: `told_in`.
+    What is forgotten also names the sessions in which it can still be read: `told_in`; `here` is one that is open.
     """
     known: dict[str, str] = {}
+    forgotten = more.get("done") == "forgotten"
     rows = []
     for fact in facts:
         place = ""
         if fact.entry and not fact.deleted:
             place = known.setdefault(fact.session, _place(ledger, fact.session, here))
         source = f"{place}, message {fact.entry}" if place else _typed(fact)
-        told = {"told_in": ledger.facts.told_in(fact)} if more.get("done") == "forgotten" else {}
+        told = {"told_in": ledger.facts.told_in(fact)} if forgotten else {}
         rows.append(asdict(fact) | {"source": source, "place": place or source} | told)
-    return {"version": 1, **more, "facts": rows}
+    return {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows}
 
 
 def waiting(ledger: Ledger, project: str) -> list[str]:

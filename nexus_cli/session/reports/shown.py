@@ -149,7 +149,7 @@ def _next(
         notices.append(_change(epoch, info.name, effort or epoch.effort))
         epoch, left = switched(
             log, options, info, recipe, settings, before=epoch, head=flatten(arrange(slots)),
-            effort=effort or epoch.effort, failed=notices.append,
+            effort=effort or epoch.effort, failed=notices.append, runs=_runs(options, limits),
         )  # fmt: skip
         slots, sent, drops = list(epoch.head), -1, [*drops, *left]
     return Shown(
@@ -177,12 +177,18 @@ def fresh(ledger: Ledger, options: Options, settings: Settings) -> Shown:
     recipe, _ = recipe_of(None, options)
     limits, bounds = compose(limit_layers(settings, recipe, options, False))
     notices = [] if info.known else [f"the window of {info.name or 'the model'} is unknown: {info.window} are assumed"]
-    epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe, settings, notices.append)
+    runs = _runs(options, limits)
+    epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe, settings, notices.append, runs=runs)
     return Shown(
         None, info, recipe, epoch, (), 0, 0, None, -1, Meter(log.calibration(info.name)),
         ledger.drops(log.session.id), limits, [bound.described() for bound in bounds], counter, event, (),
         tuple(notices),
     )  # fmt: skip
+
+
+def _runs(options: Options, limits: Limits) -> bool:
+    """Whether a command may run, or somebody can be asked, in a session with these."""
+    return options.interactive or limits.allow == "all"
 
 
 def _row(rows: Sequence[RequestRow], step: int) -> RequestRow:
@@ -221,7 +227,7 @@ def _learned(model: str) -> Calibration:
     if not path.exists():
         return Calibration()
     try:
-        ledger = Ledger.open(path)
+        ledger = Ledger.look(path)
     except NexusError:
         return Calibration()
     try:

@@ -90,7 +90,7 @@ def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
     if not path.exists():
         return None, ""
     try:
-        ledger = Ledger.open(path)
+        ledger = Ledger.look(path)
     except NexusError as error:
         return None, error.message
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nexus_cli.ui.reports.lines import Value, filled, table, when
 
-HELD = 10
-"""Sessions that are named where a fact still stands in them."""
+HERE = "  # this session: once you have left it"
+"""Behind the command that deletes the session in which it is shown: still one that can be pasted."""
 
 
 def memory_text(value: Value, width: int) -> str:
@@ -34,7 +34,7 @@ def fact_text(value: Value, width: int) -> str:
     if not facts:
         return "\n".join(filled("There was nothing to do.", width))
     if done == "forgotten":
-        return "\n".join(line for fact in facts for line in _forgotten(fact, width))
+        return "\n".join(line for fact in facts for line in _forgotten(fact, width, str(value.get("here", ""))))
     return "\n".join([*filled(f"{done.capitalize()}:", width), *_whole(facts, width)])
 
 
@@ -44,14 +44,17 @@ def facts_told(plan: Value) -> str:
     return f"told the model: {', '.join(named)}" if named else ""
 
 
-def _forgotten(fact: Value, width: int) -> list[str]:
-    """The fact, and the sessions in which it stays readable until they are deleted."""
-    lines = filled(f"Forgotten for good: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
-    if held := fact.get("told_in"):
-        which = "the session that has" if len(held) == 1 else f"the {len(held):,} sessions that have"
-        lines += filled(f"It still stands in {which} it, until you delete what you do not need:", width, "    ", "")
-        lines += [f"    nexus sessions delete {session}" for session in held[:HELD]]
-        lines += [f"    and {len(held) - HELD:,} more: --json names all"] if len(held) > HELD else []
+def _forgotten(fact: Value, width: int, here: str) -> list[str]:
+    """The fact, and every session in which it stays readable until that is deleted: no later look could name them."""
+    held = fact.get("told_in", [])
+    done = "Forgotten" if held else "Forgotten for good"
+    lines = filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
+    if held:
+        which = "1 session still holds it, also for its model, until you delete it:"
+        if len(held) > 1:
+            which = f"{len(held):,} sessions still hold it, also for their models, until you delete them:"
+        lines += filled(which, width, "    ", "")
+        lines += [f"    nexus sessions delete {one}{HERE if one == here else ''}" for one in held]
     return lines
 
 
