@@ -18,6 +18,8 @@ from server.play import ScriptedServer
 from server.script import Source
 from terminal.terminal import ENTER, NEXUS, Terminal
 
+from nexus_cli.ui.theme import UNICODE
+
 TESTS = Path(__file__).resolve().parent.parent
 MODEL = "openai/gpt-4o"
 KEPT = ("PATH", "TMPDIR", "SYSTEMROOT")
@@ -26,6 +28,8 @@ PROMPT_SECONDS = 20.0
 """How long the prompt may take to appear on a machine that does other things too."""
 RESTS = 0.35
 """Seconds without a byte after which nothing runs: a spinner moves more often."""
+SPINS = tuple(f"{frame} " for frame in UNICODE.frames)
+"""How the line begins that says that something runs."""
 LEAD = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
@@ -135,6 +139,8 @@ class Repl(Terminal):
         """Wait until nothing runs: no answer is on its way, and nothing has moved for longer than a spinner rests."""
         done = self.server.wait_for(lambda server: all(one.done for one in server.requests), timeout)
         assert done, f"an answer has not ended\n{self.picture()}"
+        # A machine that does other things too may hold a spinner up for longer than it rests.
+        self.wait_for(lambda one: not any(line.startswith(SPINS) for line in one.lines()), timeout)
         self.wait_quiet(RESTS, timeout)
 
     def asked_about(self, tool: str, timeout: float = 20.0) -> None:
