@@ -1,14 +1,20 @@
-"""A pin: what the person wants to stay in the window word for word, through every compaction (law 6).
+"""A pin: what the person wants to stay in the window word for word, through every compaction and cut (law 6).
 
-The value and its quotation. Where pins are kept is `nexus_cli.session.pins`, which of them fit is planned in
-`nexus_cli.context.plan`.
+The value, its quotation, and the line that names those without room. Where pins are kept is `nexus_cli.session.pins`,
+which of them fit is planned in `nexus_cli.context.plan`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.own_words import quoted
+
+NAMED = 24
+"""So many of the pins that have no room are named, each with the drop that it can be read in."""
+_WAY = re.compile(r"\b(p\d+): recall\(\"(d\d+)\"\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +32,16 @@ class Pin:
         """How it stands after a summary or in a marker."""
         place = f"{self.id}, message {self.entry}" if self.entry else self.id
         return f"[{place}]\n{quoted(self.text)}"
+
+
+def left_out(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
+    """The line that names pins without room, by their id, each with its drop where the model `recalls` drops."""
+    named = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways[:NAMED]]
+    more = [f"and {len(ways) - NAMED} more"] if len(ways) > NAMED else []
+    return f"[Pinned too, and left out here for room: {', '.join([*named, *more])}]"
+
+
+def named_ways(texts: Iterable[str]) -> dict[str, str]:
+    """The drops that such lines in `texts` of ours name, by pin: a pin has one text for ever, and needs one drop."""
+    lines = (line for text in texts for line in text.splitlines() if line.startswith("[Pinned too"))
+    return {name: drop for line in lines for name, drop in _WAY.findall(line)}

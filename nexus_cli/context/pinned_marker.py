@@ -9,14 +9,18 @@ from dataclasses import dataclass, field, fields, replace
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.own_words import OwnWords, quoted
-from nexus_cli.context.pin import Pin
+from nexus_cli.context.pin import Pin, left_out, named_ways
 from nexus_cli.context.rewrite import Rewriter
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.summary_head import PINNED
 from nexus_cli.context.truncation import Cut, Hole
-from nexus_cli.core.entry import Drop, Form, Slot
+from nexus_cli.context.unseen import HOLE
+from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.message import Message, Role
 
 SAID = "What the person said in them, word for word:"
+SHORTENED = "[Pinned messages were cut short here to fit the window. They stand below as far as there is room.]"
+OURS = (Form.MARKER, Form.SUMMARY)
 NEAR = 0.9
 """Share of the mark that is enough: a cut that went further takes the next message along, if that stays near it."""
 ABOVE = (1.15, 1.3)
@@ -47,7 +51,8 @@ class PinningRewriter(Rewriter):
     @property
     def reserved(self) -> int:
         """Tokens that pins and words may take, to be kept free for them."""
-        pins = sum((self.count(pin.shown) + 2 for pin in self._fitting(self.keeps.pins)), self.count(PINNED) + 2)
+        fitting, crowded = self._fitting(self.keeps.pins)
+        pins = sum((self.count(pin.shown) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
         words, room = OwnWords(self.count), self.keeps.words_room
         said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
         return (pins if self.keeps.pins else 0) + min(room, said)
@@ -57,38 +62,76 @@ class PinningRewriter(Rewriter):
         slot = super().marker_slot(hole, drop_id)
         if self.keeps.recalls:
             return slot
-        text = f"[Left out here to fit the window: messages {hole.first} to {hole.last}.]"
-        message = replace(slot.message, content=text)
+        message = replace(slot.message, content=f"{HOLE.format(hole.first, hole.last)}]")
         return replace(slot, message=message, tokens=self.measure(message, ""))
 
-    def _fitting(self, pins: Sequence[Pin]) -> list[Pin]:
-        """Those that fit, the newest first to get room, in their order."""
-        room, found = self.keeps.pins_room - self.count(PINNED) - 2, []
+    def _line(self, crowded: Sequence[Pin]) -> int:
+        """Tokens of the line that names pins without room."""
+        ways = [(pin.id, "d9999") for pin in crowded]
+        return self.count(left_out(ways, self.keeps.recalls)) + 2 if crowded else 0
+
+    def _fitting(self, pins: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
+        """Those that fit, the newest first to get room, and the others; both in their order. What names the others
+        takes of the room too."""
+        fitting, crowded = self._chosen(pins, 0)
+        return self._chosen(pins, self._line(crowded)) if crowded else (fitting, crowded)
+
+    def _chosen(self, pins: Sequence[Pin], taken: int) -> tuple[list[Pin], list[Pin]]:
+        room, found = self.keeps.pins_room - self.count(PINNED) - 2 - taken, set()
         for pin in reversed(pins):
             cost = self.count(pin.shown) + 2
             if cost <= room:
                 room -= cost
-                found.append(pin)
-        return found[::-1]
+                found.add(pin.id)
+        return [pin for pin in pins if pin.id in found], [pin for pin in pins if pin.id not in found]
 
     def _head(self, lane: Lane, result: Cut, drops: list[Drop]) -> list[Slot]:
         head = super()._head(lane, result, drops)
         kept = flatten(result.groups)
         texts = [slot.message.content for slot in head]
         place = next((index for index, slot in enumerate(head) if slot.form is Form.MARKER), None)
-        if place is None:
-            return head
         there = {slot.entry for slot in kept if slot.form is Form.FULL}
         gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.shown in text for text in texts)]
+        before = [slot.message.content for slot in lane.slots if slot.form in OURS]
+        if place is None:  # cut short are only single messages, or a summary with the pins below it
+            cut = {slot.entry for slot in kept} - there
+            gone = [pin for pin in gone if pin.entry in cut or any(pin.shown in text for text in before)]
+            if not gone:
+                return head
+            place = sum(1 for slot in head[:1] if slot.form is Form.SUMMARY)
+            head.insert(place, self._shortened(head[place - 1].entry if place else 0))
+            words: list[str] = []
+        else:
+            words = self._words(kept, texts, {pin.entry for pin in self._fitting(gone)[0]})
         parts = [head[place].message.content]
-        fitting = self._fitting(gone)
-        if words := self._words(kept, texts, {pin.entry for pin in fitting}):
+        if words:
             parts.append("\n\n".join([SAID, *map(quoted, words)]))
-        if fitting:
-            parts.append("\n".join([PINNED, *(pin.shown for pin in fitting)]))
+        parts += self._pinned(lane, gone, (texts, before), drops)
         message = replace(head[place].message, content="\n\n".join(parts))
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
         return head
+
+    def _shortened(self, entry: int) -> Slot:
+        """The line for pins where no message went, but some were cut short."""
+        return Slot(entry, Form.MARKER, Message(Role.USER, SHORTENED))
+
+    def _pinned(
+        self, lane: Lane, gone: Sequence[Pin], texts: tuple[Sequence[str], Sequence[str]], drops: list[Drop]
+    ) -> list[str]:
+        """The pins that are `gone`, as far as they fit, and the line for the others, each with a drop: the one that
+        our `texts` name, as they stand now or stood before, else a new one."""
+        fitting, crowded = self._fitting(gone)
+        parts = ["\n".join([PINNED, *(pin.shown for pin in fitting)])] if fitting else []
+        told, known = map(named_ways, texts)
+        ways = []
+        for pin in (pin for pin in crowded if pin.id not in told):
+            if pin.id not in known:
+                known[pin.id] = lane.timeline.log.next_drop()
+                what, tokens = f"pin {pin.id}, for which the pins had no room", self.count(pin.text)
+                at = lane.timeline.now()
+                drops.append(Drop(known[pin.id], what, tokens, Cause.TRUNCATION, at, text=pin.text))
+            ways.append((pin.id, known[pin.id]))
+        return [*parts, left_out(ways, self.keeps.recalls)] if ways else parts
 
     def _words(self, kept: Sequence[Slot], texts: Sequence[str], pinned: Collection[int]) -> list[str]:
         """The person's words that stand nowhere else in the window, oldest first."""

@@ -17,6 +17,7 @@ from itertools import accumulate
 from nexus_cli.context.groups import Group, flatten, is_request, newest, size
 from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
+from nexus_cli.context.unseen import Span, between, named, unseen
 from nexus_cli.core.entry import Form, Slot
 
 KEPT_TURNS = 3
@@ -87,9 +88,19 @@ class Plan:
     @property
     def named(self) -> str:
         """The messages that go: `1 to 17`, `1 to 17 without 15`."""
+        return self.named_but(())
+
+    def named_but(self, unseen: Sequence[Span]) -> str:
+        """The messages that go without those `unseen`: `18 to 40 without 25`."""
         first, last = self.entries
-        names = ", ".join(map(str, self.staying[:NAMED])) + (", ..." if len(self.staying) > NAMED else "")
-        return f"{first} to {last}" + (f" without {names}" if names else "")
+        staying = [entry for entry in self.staying if not any(a <= entry <= b for a, b in unseen)]
+        names = ", ".join(map(str, staying[:NAMED])) + (", ..." if len(staying) > NAMED else "")
+        return named(between(first, last, unseen)) + (f" without {names}" if names else "")
+
+    @property
+    def unseen(self) -> tuple[Span, ...]:
+        """The messages behind it that a summary of the window cannot tell of: they were out of it before."""
+        return unseen(flatten(self.gone), self.kept, self.entries[1])
 
     @property
     def entries(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from nexus_cli.context.lane import Frame, Lane, frame_of
 from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.truncation import Cut, Hole, cut
+from nexus_cli.context.unseen import HOLE
 from nexus_cli.core.clip import Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role
@@ -124,10 +125,7 @@ class Rewriter:
 
     def marker_slot(self, hole: Hole, drop_id: str) -> Slot:
         """The line that stands where groups were removed."""
-        text = (
-            f"[Left out here to fit the window: messages {hole.first} to {hole.last}. "
-            f'Read them with recall("{drop_id}").]'
-        )
+        text = f'{HOLE.format(hole.first, hole.last)} Read them with recall("{drop_id}").]'
         message = Message(Role.USER, text)
         return Slot(hole.last, Form.MARKER, message, tokens=self.measure(message, ""))
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from nexus_cli.context.compaction import create_summary_message
 from nexus_cli.context.neutral import named_drops, neutral
 from nexus_cli.context.own_words import quoted
+from nexus_cli.context.pin import left_out
 from nexus_cli.context.plan import Plan
+from nexus_cli.context.unseen import BUT, SUMMED, Span, named
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message
@@ -33,6 +35,8 @@ class Additions:
     """Pins that had no room, by their id, each with the drop that it can be read in."""
     recalls: bool = True
     """Whether the model can read drops: where it cannot, no way back is named to it."""
+    unseen: Sequence[Span] = ()
+    """The messages that whoever wrote the summary was never shown."""
 
 
 def below(summary: str, chosen: Plan, more: Additions, known: Collection[str]) -> str:
@@ -44,8 +48,7 @@ def below(summary: str, chosen: Plan, more: Additions, known: Collection[str]) -
     if chosen.pins:
         parts.append("\n".join([PINNED, *(pin.shown for pin in chosen.pins)]))
     if more.left_out:
-        ways = ", ".join(f'{name}: recall("{drop}")' if more.recalls else name for name, drop in more.left_out)
-        parts.append(f"[Pinned too, and left out here for room: {ways}]")
+        parts.append(left_out(more.left_out, more.recalls))
     if more.attached:
         parts.append(more.attached)
     return "\n\n".join(parts)
@@ -61,8 +64,12 @@ def head(
     more: Additions = Additions(),
 ) -> tuple[Slot, ...]:
     """The new head: one summary message, then what is kept."""
-    notes = f"[Messages {chosen.named} are summed up here"
-    notes += f'; read them as they were with recall("{drop_id}").]' if more.recalls else ".]"
+    notes = SUMMED.format(chosen.named_but(more.unseen))
+    if more.unseen:
+        notes += BUT.format(named(more.unseen))
+        notes += f'. Read all of them as they were with recall("{drop_id}").]' if more.recalls else ".]"
+    else:
+        notes += f'; read them as they were with recall("{drop_id}").]' if more.recalls else ".]"
     if chosen.own_words:
         words = "\n\n".join(map(quoted, chosen.own_words))
         notes += f"\n\nWhat the person said in them, word for word:\n{words}"

@@ -156,7 +156,7 @@ class CompactionDone:
     """Why it was not accepted; "" when it was."""
     fidelity: Mapping[str, Any] | None = None
     """What became of the commitments in the part that went: `total`, `retained`, `recallable`, `missing`, `added`,
-    `score`; None where none was accepted."""
+    `wrong`, `score`; None where none was accepted."""
     cut: bool = False
     """It was not accepted, and older messages have to be cut off instead: the window does not fit."""
 

@@ -7,7 +7,7 @@ goes wrong leaves the window as it was and is said in one line.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +15,15 @@ from nexus_cli.context import plan as planning
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.lane import Frame, Lane, frame_of
 from nexus_cli.context.neutral import neutral
-from nexus_cli.context.pin import Pin
+from nexus_cli.context.pin import Pin, named_ways
 from nexus_cli.context.summary_head import Additions, head
+from nexus_cli.context.unseen import Span, named
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Slot
+from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.cache import record_rewrite
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.gate import Judgement, gone_entries, judged, to_keep
+from nexus_cli.session.gate import Judgement, gone_entries, judged, mistakes, to_keep
 from nexus_cli.session.goals import goals
 from nexus_cli.session.pins import pins
 from nexus_cli.session.reattach import reattached
@@ -80,12 +81,15 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         if cause != "overflow":  # a fork of the lane would be refused as it was
             await _beforehand(engine)
         choice = chosen(engine, plan, cause)
-        summary = await summarise(engine, plan, choice, instructions)
+        summary, source = await summarise(engine, plan, choice, instructions)
+        if source != choice.source:
+            choice = replace(choice, source=source, why=f"{choice.why}; that came to nothing")
         fidelity = await _accept(engine, plan, summary, choice, cause)
     except Failed as reason:
         again = isinstance(reason, TooLong)
         cut = not again and (cause == "overflow" or (cause != "command" and not engine.fits()))
-        note_failed(engine, str(reason), paid=plan is not None and not again)
+        over = cause == "overflow" or not engine.fits()
+        note_failed(engine, str(reason), paid=plan is not None and not again, over=over)
         engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut))
         if isinstance(reason, TooLong):
             engine.overflowed(reason.counted, reason.error)
@@ -124,8 +128,10 @@ async def _accept(
     room = min(plan.spare, int(countable(engine, cause) * planning.ATTACHED_SHARE))
     attached = await reattached(engine, plan, room, goals(lane.timeline))
     drop_id = lane.timeline.log.next_drop()
-    crowded = [(pin, lane.timeline.log.next_drop()) for pin in plan.crowded]
-    more = Additions((), attached, [(pin.id, name) for pin, name in crowded], can_recall(engine))
+    known = named_ways(slot.message.content for slot in lane.slots if slot.form in (Form.MARKER, Form.SUMMARY))
+    crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
+    unseen = () if choice.source == "originals" else plan.unseen
+    more = Additions((), attached, [(pin.id, name) for pin, name in crowded], can_recall(engine), unseen)
 
     def made(plan: planning.Plan, more: Additions = more) -> tuple[Slot, ...]:
         return head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
@@ -139,7 +145,8 @@ async def _accept(
     slots = _smaller(made(plan, more), lambda: made(plan, replace(more, attached="")), engine, frame_of(lane.epoch))
     frame = await engine.frame()
     slots = _smaller(slots, lambda: made(plan, replace(more, attached="")), engine, frame)
-    drops = (_drop(lane, plan, drop_id), *(_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded))
+    new = (_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known)
+    drops = (_drop(lane, plan, drop_id, unseen), *new)
     anchor = engine.meter.anchor
     epoch = lane.rewrite(slots, "overflow" if cause == "overflow" else "compaction", drops, frame)
     lane.timeline.memo(FIDELITY, {**figures, "epoch": epoch.id, "step": engine.step})
@@ -156,11 +163,12 @@ async def _judged(
 ) -> tuple[planning.Plan, Judgement]:
     """The judgement on the summary; where it loses too much, on it with the words quoted beside it that bring most of
     that back, and the plan that quotes them: another summary would have to be paid for."""
-    found = await to_keep(engine, plan)
-    told = await judged(engine, plan, found, summary, shown(plan))
+    seen = await to_keep(engine, plan)
+    false = await mistakes(seen, summary)
+    told = await judged(engine, plan, seen, summary, false, shown(plan))
     if told.lost:
         other = planning.quoting(plan, {one.entry for one in told.lost}, engine.context.counter.count)
-        again = await judged(engine, other, found, summary, shown(other))
+        again = await judged(engine, other, seen, summary, false, shown(other))
         if not again.why:
             return other, again
     return plan, told
@@ -180,9 +188,10 @@ def _smaller(
     return slots
 
 
-def _drop(lane: Lane, plan: planning.Plan, drop_id: str) -> Drop:
+def _drop(lane: Lane, plan: planning.Plan, drop_id: str, unseen: Sequence[Span]) -> Drop:
     gone = sum(slot.tokens for slot in flatten(plan.gone))
-    what = f"messages {plan.named} of the conversation, summed up"
+    what = f"messages {plan.named_but(unseen)} of the conversation, summed up"
+    what += f"; and {named(unseen)}, left out before" if unseen else ""
     return Drop(drop_id, what, gone, Cause.COMPACTION, lane.timeline.now(), plan.entries)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.context.fidelity.analysed import Analysed
 from nexus_cli.context.groups import is_request
 from nexus_cli.context.kinds import Profile, Profiles
 from nexus_cli.context.lane import Frame, Lane
@@ -79,8 +80,6 @@ class Engine:
     """Waits until the front end has shown every event so far."""
     step: int = 0
     """Number of the lane's newest request."""
-    last_compaction: int | None = None
-    """The step at which a compaction was made, failed or was undone last; None: nobody has looked yet."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
     last_usage: Usage | None = None
@@ -104,6 +103,8 @@ class Engine:
 
     profiles: Profiles = field(default_factory=Profiles)
     """What the slots of the tail hold by kind of content."""
+    analysed: Analysed = field(default_factory=Analysed)
+    """What compactions found in single entries."""
 
     def __post_init__(self) -> None:
         self.meter.since = self._since

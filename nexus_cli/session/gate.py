@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.doubt import doubt
-from nexus_cli.context.fidelity.commitment import RANK, Commitment
-from nexus_cli.context.fidelity.extract import commitments
+from nexus_cli.context.fidelity.analysed import History, history
+from nexus_cli.context.fidelity.commitment import MUSTS, RANK, Commitment
 from nexus_cli.context.fidelity.standing import Standing
 from nexus_cli.context.fidelity.verdict import Verdict, added_room, judge
+from nexus_cli.context.fidelity.words import significant
+from nexus_cli.context.fidelity.wrong import Wrong, wrong
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.plan import Plan
@@ -26,6 +28,8 @@ from nexus_cli.session.way_back import can_recall
 
 NAMED = 3
 """So many of the things that a summary would lose are named."""
+LEAST_RULE, ASIDE = 3, 2
+"""Words that a rule has at least that a sentence may repeat, and those that the sentence may have beside it."""
 SHORT = 60
 """Characters of one of them."""
 
@@ -40,6 +44,18 @@ def gone_entries(lane: Lane, plan: Plan) -> Iterator[Entry]:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What whoever sums up was to tell of, and what stays beside it."""
+
+    gone: History
+    """The messages that go."""
+    kept: History
+    """Those that stay."""
+    beside: tuple[str, ...]
+    """What else stood in the window: system text, earlier summaries, what we added."""
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """What is to be said of a summary."""
 
@@ -50,49 +66,84 @@ class Judgement:
     """Where it loses too much: what would stand neither in it nor beside it, what matters most first."""
 
 
-async def to_keep(engine: Engine, plan: Plan) -> tuple[Commitment, ...]:
-    """What was committed to in the messages that go."""
-    messages = [(entry.id, entry.message) for entry in gone_entries(engine.lane, plan)]
+async def to_keep(engine: Engine, plan: Plan) -> Seen:
+    """What was committed to in the messages that go, and in those that stay; no entry is looked at twice."""
+    lane = engine.lane
+    gone = list(gone_entries(lane, plan))
+    staying = {slot.entry for slot in plan.kept if slot.form in (Form.FULL, Form.ELIDED)}
+    read = lane.timeline.read(min(staying), max(staying)) if staying else ()
+    kept = [entry for entry in read if entry.id in staying]
+    ours = (slot.message.content for slot in lane.slots if slot.form not in (Form.FULL, Form.ELIDED))
+    beside = (lane.epoch.system, *ours, *(slot.preamble for slot in lane.slots if slot.preamble))
     # In a thread: a long history takes its time, and the event loop has to hear a Ctrl-C meanwhile.
-    return await asyncio.to_thread(commitments, messages)
+    return await asyncio.to_thread(
+        lambda: Seen(history(gone, engine.analysed), history(kept, engine.analysed), beside)
+    )
+
+
+async def mistakes(seen: Seen, summary: str) -> tuple[Wrong, ...]:
+    """What `summary` says that is not so."""
+    return await asyncio.to_thread(wrong, summary, seen.gone, seen.kept, seen.beside)
 
 
 async def judged(
-    engine: Engine, plan: Plan, found: Sequence[Commitment], summary: str, shown: str
+    engine: Engine, plan: Plan, seen: Seen, summary: str, false: Sequence[Wrong], shown: str
 ) -> Judgement:
-    """The judgement on `summary` by what was `found` in the messages that go.
+    """The judgement on `summary` by what was `seen`, and what of it is `false`.
 
     `shown` is the message that would carry it, with own words, pins and what is attached. Every message that goes can
     be read back by the drop that this message names, where the model has the tool for it.
     """
     return await asyncio.to_thread(
-        _judged, engine, plan, found, tuple(engine.lane.slots), summary, shown, can_recall(engine)
+        _judged, engine, plan, seen, tuple(engine.lane.slots), summary, false, shown, can_recall(engine)
     )
 
 
 def _judged(
-    engine: Engine, plan: Plan, found: Sequence[Commitment], window: Sequence[Slot], summary: str, shown: str,
+    engine: Engine, plan: Plan, seen: Seen, window: Sequence[Slot], summary: str, false: Sequence[Wrong], shown: str,
     recalls: bool,
 ) -> Judgement:  # fmt: skip
-    count = engine.context.counter.count
+    count, found = engine.context.counter.count, seen.gone.found
     kept = [slot.message for slot in plan.kept]
-    room = added_room(count(summary))
-    verdict = judge(found, shown, kept, room=room, count=count, recallable=lambda one: recalls)
+
+    def verdict_on(found: Sequence[Commitment], false: Sequence[Wrong]) -> Verdict:
+        room = added_room(count(summary))
+        return judge(
+            found, shown, kept, room=room, count=count, recallable=lambda one: recalls, wrong=false,
+            did=seen.kept.found,
+        )  # fmt: skip
+
+    verdict = verdict_on(found, false)
     if not verdict.ok:
         # What was out of the window before cannot be lost by this summary: it stays where it was, behind its drop.
         rest = _held(window, found)
-        again = judge(rest, shown, kept, room=room, count=count, recallable=lambda one: recalls)
+        again = verdict_on(rest, false)
         if again.ok and len(rest) < len(found):
             verdict = _with_more(again, len(found) - len(rest), recalls)
     told = Standing(summary)
     alone = sum(told.holds(one) for one in found)
     gone = sum(slot.tokens for slot in flatten(plan.gone))
-    why = doubt(summary, tokens=count(summary), gone=gone, kept=alone, total=len(found))
+    why = doubt(
+        summary, tokens=count(summary), gone=gone, kept=alone, total=len(found),
+        told=lambda sentence: _laid_down(sentence, found),
+    )  # fmt: skip
     if why or verdict.ok:
         return Judgement(verdict, why)
+    if false and verdict_on(found, ()).ok:
+        return Judgement(verdict, _mistaken(false))
     there = Standing("\n".join([shown, *verdict.added, *(message.content for message in kept)]))
     lost = sorted((one for one in found if not there.holds(one)), key=lambda one: RANK[one.kind])
     return Judgement(verdict, _refusal(verdict, lost), tuple(lost))
+
+
+def _laid_down(sentence: str, found: Sequence[Commitment]) -> bool:
+    """Whether a sentence says little more than what somebody laid down, as a rule or as a step to do."""
+    said = Standing(sentence)
+    most = len(significant(sentence))
+    return any(
+        one.kind in MUSTS and len(one.keys) >= LEAST_RULE and most <= len(one.keys) + ASIDE and said.holds(one)
+        for one in found
+    )
 
 
 def _with_more(verdict: Verdict, beyond: int, recalls: bool) -> Verdict:
@@ -114,6 +165,13 @@ def _refusal(verdict: Verdict, lost: Sequence[Commitment]) -> str:
     count = verdict.total - verdict.retained
     what = f"the summary would lose {count} of {verdict.total} things agreed on ({named})"
     return f"{what}: /pin them, or /compact with instructions"
+
+
+def _mistaken(false: Sequence[Wrong]) -> str:
+    """What is not so, in one line."""
+    named = "; ".join([*(_short(one.says) for one in false[:NAMED]), *(["..."] if len(false) > NAMED else [])])
+    what = f"{len(false)} things that are" if len(false) > 1 else "a thing that is"
+    return f"the summary says {what} not so ({named})"
 
 
 def _short(text: str) -> str:

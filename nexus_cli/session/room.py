@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from nexus_cli.context.groups import size
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
@@ -76,7 +77,7 @@ def truncate(engine: Engine) -> None:
     record_rewrite(engine, "truncation", before, lane.counted)
     engine.meter.forget()
     for drop in drops:
-        engine.emit(event.Dropped(drop))
+        engine.emit(event.Dropped(replace(drop, text=None)))
 
 
 def _refuse_if_hopeless(engine: Engine) -> None:

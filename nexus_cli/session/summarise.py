@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.context.compaction import build_summarize_prompt, transcript_lines
 from nexus_cli.context.groups import flatten
@@ -20,8 +21,9 @@ from nexus_cli.session.exchange import exchange
 from nexus_cli.session.side import forked, separate
 from nexus_cli.session.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for
 
-FORKS = 2
-"""Tries as a fork, before a plain transcript."""
+PAID = 2
+"""Requests of one attempt that may come to nothing. Only a transcript in pieces takes more: it is the first that is
+tried then, and the last."""
 LEAST_PIECE = 500
 """Tokens of a transcript below which a request is not worth its frame."""
 MOST_PIECES = 24
@@ -45,12 +47,25 @@ class TooLong(Failed):
         """Tokens of the refused request by our count."""
 
 
-async def summarise(engine: Engine, plan: Plan, choice: Choice, instructions: str) -> str:
-    """The text of a summary, by whichever way works; `Failed` with the last reason."""
+@dataclass(slots=True)
+class _Paid:
+    """Counts the requests of an attempt."""
+
+    requests: int = 0
+
+
+async def summarise(engine: Engine, plan: Plan, choice: Choice, instructions: str) -> tuple[str, str]:
+    """The text of a summary and what it was asked from (a `source` of `Choice`), by whichever way works.
+
+    `Failed` with the last reason, after at most `PAID` requests that came to nothing.
+    """
     reasons: list[str] = []
-    for way in _ways(engine, plan, choice, instructions):
+    paid = _Paid()
+    for source, way in _ways(engine, plan, choice, instructions, paid):
+        if paid.requests >= PAID:
+            break
         try:
-            return await way()
+            return await way(), source
         except (TooLong, TooSlow):
             raise
         except Failed as reason:
@@ -60,23 +75,25 @@ async def summarise(engine: Engine, plan: Plan, choice: Choice, instructions: st
 
 
 def _ways(
-    engine: Engine, plan: Plan, choice: Choice, instructions: str
-) -> Iterator[Callable[[], Awaitable[str]]]:
-    """What is tried, one after the other."""
+    engine: Engine, plan: Plan, choice: Choice, instructions: str, paid: _Paid
+) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
+    """What is tried, one after the other, each with what it is asked from."""
+
+    def transcript(model: Model, messages: Sequence[Message]) -> Callable[[], Awaitable[str]]:
+        return lambda: _from_transcript(engine, plan, model, messages, instructions, paid)
+
     if choice.source == "originals":
-        yield lambda: _from_transcript(engine, plan, choice.model, choice.originals, instructions)
-    for _ in range(FORKS if choice.forks else 0):
-        if not fork_fits(engine, plan, instructions):
-            break
-        yield lambda: _answer(forked(engine, "compact", asked(plan, instructions)), plan.summary_cap)
+        yield "originals", transcript(choice.model, choice.originals)
+    if choice.forks and fork_fits(engine, plan, instructions):
+        yield "window", lambda: _answer(forked(engine, "compact", asked(plan, instructions)), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
-        gone = [slot.message for slot in flatten(plan.gone)]
-        yield lambda: _from_transcript(engine, plan, choice.model, gone, instructions)
+        yield "transcript", transcript(choice.model, [slot.message for slot in flatten(plan.gone)])
 
 
-async def _answer(side: Engine, cap: int) -> str:
+async def _answer(side: Engine, cap: int, paid: _Paid) -> str:
     """The summary that a side lane answers with."""
     seconds = side.compact.seconds
+    paid.requests += 1
     try:
         output = side.spending.output_cap(side.model.info, side.expected())
         async with asyncio.timeout(seconds):
@@ -98,7 +115,7 @@ async def _answer(side: Engine, cap: int) -> str:
 
 
 async def _from_transcript(
-    engine: Engine, plan: Plan, model: Model, messages: Sequence[Message], instructions: str
+    engine: Engine, plan: Plan, model: Model, messages: Sequence[Message], instructions: str, paid: _Paid
 ) -> str:
     """Sum up a plain transcript, piece by piece, each with the summary so far."""
     summary = ""
@@ -108,6 +125,8 @@ async def _from_transcript(
     pieces = list(_pieces(transcript_lines(messages), room, engine))
     if len(pieces) > MOST_PIECES:
         raise Failed(f"{model.info.name} would need {len(pieces)} requests for it")
+    if paid.requests and len(pieces) > PAID - paid.requests:
+        raise Failed(f"a transcript of it would take {len(pieces)} requests more")
     for piece in pieces:
         earlier = [Message(Role.USER, f"Summary of what came before:\n{summary}")] if summary else []
         text = build_summarize_prompt([*earlier, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
@@ -115,7 +134,7 @@ async def _from_transcript(
         side = separate(engine, "compact", model)
         side.context.add_user_message(text)
         try:
-            summary = await _answer(side, plan.summary_cap)
+            summary = await _answer(side, plan.summary_cap, paid)
         except TooLong as reason:  # says nothing of the window of the session's own model
             raise Failed(str(reason)) from None
     return summary

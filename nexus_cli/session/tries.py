@@ -6,7 +6,7 @@ drops an undo brought back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.meter import Anchor
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 TRIED = "compaction"
 """The kind of memo that says at which step a compaction was made, failed or was undone, and the epoch that it began
-(None: it failed); `paid` whether a failed one had asked for a summary, `drops` what one left out, `anchor` what had
-been reported of the window that it replaced."""
+(None: it failed); `paid` whether a failed one had asked for a summary, `over` whether the window did not fit then;
+`drops` what one left out, `anchor` what had been reported of the window that it replaced."""
 UNDONE = "undone"
 """The kind of memo that says which epoch of a compaction was undone, and which drops are back in the window by it."""
 AGAIN_AFTER = 10
 """Steps after a compaction, one that failed and one that was undone included, before the next one, unless the window
-overflows; after one that was paid for and refused also then."""
+overflows. After several in a row that were paid for and came to nothing twice as many for each but the first; an
+overflow cuts that short, but those that failed at one count in the same way for the next."""
 
 
 def note_made(engine: Engine, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> None:
@@ -33,9 +34,9 @@ def note_made(engine: Engine, epoch: int, why: str, drops: Iterable[str], anchor
     _note(engine, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
 
 
-def note_failed(engine: Engine, why: str, *, paid: bool) -> None:
-    """A compaction came to nothing."""
-    _note(engine, {"epoch": None, "why": why, "paid": paid})
+def note_failed(engine: Engine, why: str, *, paid: bool, over: bool = False) -> None:
+    """A compaction came to nothing; `over` says that the window did not fit."""
+    _note(engine, {"epoch": None, "why": why, "paid": paid, "over": over})
 
 
 def note_undone(engine: Engine, epoch: int, undone: int) -> None:
@@ -46,7 +47,6 @@ def note_undone(engine: Engine, epoch: int, undone: int) -> None:
 
 
 def _note(engine: Engine, value: Mapping[str, Any]) -> None:
-    engine.last_compaction = engine.step
     engine.lane.timeline.memo(TRIED, {"step": engine.step, **value})
 
 
@@ -63,17 +63,29 @@ def anchor_before(timeline: Timeline, epoch: int) -> Anchor | None:
 
 def may_compact(engine: Engine, *, fits: bool) -> bool:
     """Whether a summary may be asked for now, `fits` saying that the next request fits without; also over a restart."""
-    if engine.last_compaction is None:
-        steps = (int(memo.value["step"]) for memo in engine.lane.timeline.memos(TRIED))
-        engine.last_compaction = max(steps, default=-1000)
-    if not _lately(engine, engine.last_compaction):
-        return True
-    refused = (int(memo.value["step"]) for memo in engine.lane.timeline.memos(TRIED) if memo.value.get("paid"))
-    return not fits and not any(_lately(engine, step) for step in refused)
+    tried = [memo.value for memo in engine.lane.timeline.memos(TRIED)]
+    if fits and any(_lately(engine, value) for value in tried):
+        return False
+    failed = _in_vain(tried)
+    alike = failed if fits else [value for value in failed if value.get("over")]
+    return not any(_lately(engine, value) for value in failed) and not (
+        alike and _lately(engine, alike[0], AGAIN_AFTER << (len(alike) - 1))
+    )
 
 
-def _lately(engine: Engine, step: int) -> bool:
-    return 0 <= engine.step - step < AGAIN_AFTER
+def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The tries since the last compaction that were paid for and came to nothing, the newest first."""
+    found = []
+    for value in reversed(tried):
+        if value["epoch"] is not None and value.get("why") != "undo":
+            break
+        if value.get("paid"):
+            found.append(value)
+    return found
+
+
+def _lately(engine: Engine, value: Mapping[str, Any], steps: int = AGAIN_AFTER) -> bool:
+    return 0 <= engine.step - int(value["step"]) < steps
 
 
 def undone(memos: Iterable[Memo]) -> frozenset[str]:

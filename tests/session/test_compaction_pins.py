@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,15 @@ import pytest
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
+from nexus_cli.context.lane import Lane
+from nexus_cli.context.pinned_marker import Kept, with_pins
+from nexus_cli.context.rewrite import Rewriter
+from nexus_cli.context.strategies.oldest_first import STRATEGY
 from nexus_cli.context.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session import pins
 from nexus_cli.session.acts.pin import pin, unpin
 from nexus_cli.session.replay import check
@@ -204,3 +209,58 @@ def test_a_pin_is_a_plain_value() -> None:
     made = pins.Pin("p1", 4, "a\nb")
     assert made.shown == "[p1, message 4]\n> a\n> b"
     assert replace(made, entry=0).shown == "[p1]\n> a\n> b"
+
+
+def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_drop(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(summary=""), "hello", window=12_000) as session:
+            for number in range(12):
+                await done(session, pin(f"PIN{number} " + "so many words " * 28))
+            for words in TURNS * 2:
+                await turn(session, words)
+            marker = next(s.message.content for s in session.context.lane.slots if s.form is Form.MARKER)
+            shown = re.findall(r"^\[(p\d+)\]$", marker, re.MULTILINE)
+            (line,) = [line for line in marker.splitlines() if line.startswith("[Pinned too")]
+            ways = dict(re.findall(r'(p\d+): recall\("(d\d+)"\)', line))
+            assert 1 <= len(shown) < 12 and {*shown, *ways} == {f"p{n}" for n in range(1, 13)}
+            assert len(shown) + len(ways) == 12
+            record = session.record
+            assert record is not None
+            for name, drop in ways.items():
+                assert (record.original(drop) or "").startswith(f"PIN{int(name[1:]) - 1} ")
+            drops = [drop for drop in session._parts.drops() if drop.what.startswith("pin ")]
+            assert {drop.id for drop in drops} == set(ways.values())
+            assert all(drop.cause == "truncation" for drop in drops)
+            cuts = sum(slot.form is Form.MARKER for slot in session.context.lane.slots)
+            for words in TURNS * 2:
+                await turn(session, words)
+            later = [drop for drop in session._parts.drops() if drop.what.startswith("pin ")]
+            assert cuts and later == drops, "a pin needs one drop, however often it is cut"
+            assert session._parts.engine.fits()
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        assert check(ledger, session)["ok"]
+
+
+def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_message_went(tmp_path: Path) -> None:
+    lane, counted = Lane(timeline(), lambda message, preamble: len(message.content)), len
+    lane.append(Kind.USER, Message(Role.USER, "RULE " + "a" * 900), "person")
+    lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", (ToolCall("c1", "bash", {"command": "x"}),)), "agent")
+    lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
+    made = pins.pin(lane.timeline, "1", counted)
+    keeps = Kept((made,), 1500, lambda shown: (), 0)
+    plain = Rewriter(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
+    rewriter = with_pins(plain, keeps)
+    drops = rewriter.truncate(lane, 900)
+    forms = [(slot.form, slot.message.role) for slot in lane.slots]
+    assert forms[0] == (Form.MARKER, Role.USER) and (Form.ELIDED, Role.USER) in forms
+    text = lane.slots[0].message.content
+    assert "cut short here" in text and text.endswith(made.shown)
+    assert len(drops) == 2, "of the request and of the result: the pin needs none"
+    tight = with_pins(plain, Kept((made,), 300, lambda shown: (), 0))
+    lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
+    drops = tight.truncate(lane, 1700)
+    text = next(slot.message.content for slot in lane.slots if slot.form is Form.MARKER)
+    assert made.shown in text or 'p1: recall("' in text

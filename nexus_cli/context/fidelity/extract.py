@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from nexus_cli.context.fidelity import changes, errors, outcomes, shell
+from nexus_cli.context.fidelity import changes, errors, outcomes, shell, stated
 from nexus_cli.context.fidelity.commitment import Commitment, CommitmentKind
 from nexus_cli.context.fidelity.fold import Fold
 from nexus_cli.context.fidelity.identifiers import identifiers, led_to
@@ -40,16 +40,18 @@ def _person(entry: int, content: str) -> Iterator[Commitment]:
     yield from _spoken(entry, spoken)
     rules = [text for kind, text in spoken if kind in (Kind.CONSTRAINT, Kind.CORRECTION)]
     yield from _values(entry, sentences, rules)
-    for ran in outcomes.pasted(pasted):
+    commands, output = outcomes.pasted(content)
+    known = set(pasted)
+    for ran in commands:
         yield commitment(Kind.COMMAND, ran.command, entry, exit=ran.exit)
-    for line in errors.named("\n".join(pasted)):
+    for line in errors.named("\n".join((*pasted, *(line for line in output if line not in known))), " ".join(ran.command for ran in commands)):
         yield commitment(Kind.ERROR, line, entry)
     for sentence in sentences:
-        for path, state in changes.of_statement(sentence.text, sentence.lead if sentence.item else "", person=True):
+        for path, state in stated.of_statement(sentence.text, _lead(sentence), person=True):
             yield commitment(Kind.FILE, path, entry, state=state)
         for ran in outcomes.told(sentence.text):
             yield commitment(Kind.COMMAND, ran.command, entry, exit=ran.exit)
-        for line in errors.quoted(sentence.text):
+        for line in errors.quoted(sentence.text, sentence.lead):
             yield commitment(Kind.ERROR, line, entry)
 
 
@@ -59,8 +61,13 @@ def _assistant(entry: int, content: str) -> Iterator[Commitment]:
     yield from _values(entry, sentences)
     for sentence in sentences:
         if sentence.box != " ":
-            for path, state in changes.of_statement(sentence.text, sentence.lead if sentence.item else ""):
+            for path, state in stated.of_statement(sentence.text, _lead(sentence)):
                 yield commitment(Kind.FILE, path, entry, state=state)
+
+
+def _lead(sentence: Sentence) -> str:
+    """What stands over the list that a sentence is an item of; what is ticked off is done, whatever stands there."""
+    return sentence.lead if sentence.item and sentence.box != "x" else ""
 
 
 def _spoken(entry: int, found: Iterable[Found]) -> Iterator[Commitment]:
@@ -87,8 +94,8 @@ def _result(entry: int, content: str, call: ToolCall) -> Iterator[Commitment]:
         return
     if command:
         yield commitment(Kind.COMMAND, command, entry, exit=status)
-        if status == 0:
-            for path, state in shell.touched(command):
+        if status is not None:
+            for path, state in shell.touched(command, content if status else None):
                 yield commitment(Kind.FILE, path, entry, state=state)
     for path, state in changes.of_editor(call, content):
         yield commitment(Kind.FILE, path, entry, state=state, digest=_digest(call, state))
@@ -97,13 +104,13 @@ def _result(entry: int, content: str, call: ToolCall) -> Iterator[Commitment]:
 
 
 def _errors(call: ToolCall, command: str, content: str) -> list[str]:
-    if call.name in changes.EDITORS:
+    if changes.usual(call.name):
         return []
     if call.name in outcomes.READERS:
         return errors.logged(content)
     if command and outcomes.exit_of(content) == 0:
         return errors.logged(content)
-    return errors.named(content)
+    return errors.named(content, command)
 
 
 def _digest(call: ToolCall, state: str) -> str:

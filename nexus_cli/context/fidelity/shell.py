@@ -10,11 +10,17 @@ from nexus_cli.context.fidelity.changes import CHANGED, CREATED, DELETED, PATH
 LONGEST = 4000
 """Characters of a command line that is read: what is longer is a script."""
 
+_MOST = 200
+"""Lines of an output that are looked at."""
 _SEPARATORS = frozenset({"&&", "||", ";", "|", "&"})
 
 
-def touched(command: str) -> Iterator[tuple[str, str]]:
-    """Path and state of what a shell command that went well did to files, for the commands that plainly do."""
+def touched(command: str, failed: str | None = None) -> Iterator[tuple[str, str]]:
+    """Path and state of what a shell command did to files, for the commands that plainly do.
+
+    `failed` is the output of one that did not go well: of a chain joined by `&&` then all but the last step is done
+    for certain if no line of it begins with the name of such a step.
+    """
     if len(command) > LONGEST:
         return
     # What follows in a here-document is data; other lines are commands of their own.
@@ -25,13 +31,20 @@ def touched(command: str) -> Iterator[tuple[str, str]]:
         words = list(lexer)
     except ValueError:
         return
-    step: list[str] = []
-    for word in [*words, ";"]:
+    steps: list[list[str]] = [[]]
+    joints: list[str] = []
+    for word in words:
         if word in _SEPARATORS:
-            yield from _step(step)
-            step = []
+            steps.append([])
+            joints.append(word)
         else:
-            step.append(word)
+            steps[-1].append(word)
+    if failed is not None:
+        blamed = {line.partition(":")[0] for line in failed.splitlines()[:_MOST]}
+        blamed |= {"git"} if "fatal" in blamed else set()
+        steps = steps[:-1] if set(joints) == {"&&"} and not any(set(step) & blamed for step in steps[:-1]) else []
+    for step in steps:
+        yield from _step(step)
 
 
 def _step(words: list[str]) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from nexus_cli.context.fidelity.commitment import MUSTS, Commitment, CommitmentK
 from nexus_cli.context.fidelity.extract import commitments
 from nexus_cli.context.fidelity.lines import Added, line, shortened
 from nexus_cli.context.fidelity.standing import Standing
+from nexus_cli.context.fidelity.wrong import Wrong
 from nexus_cli.core.message import Message
 
 ADDED_SHARE = 0.15
@@ -21,6 +22,8 @@ ADDED_FLOOR = 64
 """Tokens that added lines may always take."""
 MUSTS_LOST = 0.10
 """Share of the must-haves that may be absent from the window."""
+_JOINT = 2
+"""Tokens between two parts of the added lines."""
 ALL_LOST = 0.5
 """Share of all commitments that may be neither in the window nor within reach."""
 
@@ -44,6 +47,8 @@ class Verdict:
     """`retained / total`; 1.0 where there was nothing to keep."""
     restored: int = 0
     """How many of the retained stand there by an added line alone."""
+    wrong: int = 0
+    """Claims of the summary that are not so; each that has a line among the added ones is made good."""
 
     def described(self) -> dict[str, Any]:
         """As a JSON object, for the ledger."""
@@ -53,6 +58,7 @@ class Verdict:
             "restored": self.restored,
             "recallable": self.recallable,
             "missing": self.missing,
+            "wrong": self.wrong,
             "added": list(self.added),
             "ok": self.ok,
             "score": round(self.score, 4),
@@ -72,21 +78,27 @@ def judge(
     room: int,
     count: Callable[[str], int],
     recallable: Callable[[Commitment], bool],
+    wrong: Sequence[Wrong] = (),
+    did: Sequence[Commitment] | None = None,
 ) -> Verdict:
     """Compare a summary with what it stands for.
 
-    `kept` are the messages that stay beside it, `room` the tokens (by `count`) that added lines may take. What neither
-    the summary nor `kept` holds comes back as an added line, the most important first, as far as the room goes.
+    `kept` are the messages that stay beside it, `room` the tokens (by `count`) that added lines may take. What it says
+    that is `wrong` is put right by added lines; then what neither the summary nor `kept` holds comes back as one, the
+    most important first, as far as the room goes. `did` is what was found in `kept`, where that was looked for already.
 
     Of a long saying its telling clause comes back with the entry to recall the rest by; that counts as retained.
 
     Too much is lost (`ok` is False) when after that more than a tenth of the must-haves (constraints, corrections, open
     questions, plan, files) stands nowhere in the window, be it recallable or not: who does not know of a constraint
-    does not ask for it; or when more than half of all commitments is neither in the window nor recallable.
+    does not ask for it; or when more than half of all commitments is neither in the window nor recallable. Nor will a
+    summary do that has more wrong claims than half of them (one may be in any), or one that no line puts right.
     """
-    before = Standing("\n".join([summary, *_texts(kept)]))
+    done = commitments(enumerate(kept)) if did is None else did
+    before = Standing("\n".join([summary, *(message.content for message in kept), *_lines(done)]))
     lost = [commitment for commitment in found if not before.holds(commitment)]
-    added = Added(max(0, room), count)
+    put_right = _put_right(wrong, room, count)
+    added = Added(max(0, room - count("\n".join(put_right)) - _JOINT if put_right else room), count)
     lines = added.fill(lost)
     after = Standing("\n".join(lines))
     absent = [commitment for commitment in lost if not after.holds(shortened(commitment, added.width))]
@@ -100,17 +112,24 @@ def judge(
         retained=retained,
         recallable=len(reachable),
         missing=missing,
-        added=lines,
-        ok=gone <= MUSTS_LOST * musts and missing <= ALL_LOST * total,
+        added=(*put_right, *lines),
+        ok=gone <= MUSTS_LOST * musts and missing <= ALL_LOST * total
+        and len(put_right) == len(wrong) <= max(1.0, ALL_LOST * total),
         score=retained / total if total else 1.0,
         restored=len(lost) - len(absent),
+        wrong=len(wrong),
     )
 
 
-def _texts(kept: Sequence[Message]) -> Iterator[str]:
-    """What stands in the kept messages: their words, and one line for what their calls did."""
-    for message in kept:
-        yield message.content
-    for commitment in commitments(enumerate(kept)):
-        if commitment.kind in (CommitmentKind.FILE, CommitmentKind.COMMAND):
-            yield line(commitment)
+def _put_right(wrong: Sequence[Wrong], room: int, count: Callable[[str], int]) -> tuple[str, ...]:
+    """The lines that put right what is wrong, as far as the room goes."""
+    lines = [one.line for one in wrong]
+    while lines and count("\n".join(lines)) > room:
+        lines.pop()
+    return tuple(lines)
+
+
+def _lines(found: Sequence[Commitment]) -> Iterator[str]:
+    """One line for each thing that calls did."""
+    kinds = (CommitmentKind.FILE, CommitmentKind.COMMAND)
+    return (line(commitment) for commitment in found if commitment.kind in kinds)

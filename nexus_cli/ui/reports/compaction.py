@@ -25,13 +25,15 @@ PLACES = {
 
 
 def fidelity_text(fidelity: Mapping[str, Any] | None) -> str:
-    """`kept 41 of 43 things agreed on, 2 added`; "" where there were none."""
+    """`kept 41 of 43 things agreed on, 2 added, 1 wrong and put right`; "" where there were none."""
     if not fidelity or not fidelity.get("total"):
         return ""
     added = fidelity.get("added") or 0
     lines = added if isinstance(added, int) else len(added)
     text = f"kept {fidelity.get('retained', 0):,} of {plural(int(fidelity['total']), 'thing')} agreed on"
     text += f", {lines:,} added" if lines else ""
+    wrong = fidelity.get("wrong") or 0
+    text += f", {wrong:,} wrong and put right" if wrong else ""
     away = fidelity.get("recallable") or 0
     text += f", {away:,} to be recalled" if away else ""
     missing = fidelity.get("missing") or 0

@@ -9,7 +9,10 @@ HINT = re.compile(
     r"unable|"
     r"undefined|unresolved|conflict"
     r"|killed|segmentation|abort|timed out|timeout|invalid|interrupt|npm err|data race|not ok|missing|exists|✗|✘|×|✕|"
-    r"●|unrecognized|critical|severe|violat|reject|expected|missing|: [A-Z]{1,4}\d{3,4} ",
+    r"●|unrecognized|critical|severe|violat|reject|expected|: [A-Z]{1,4}\d{3,4}:? |:\d+:\d+:? |unbound|overflow|"
+    r"no rule|not allowed|sanitizer|declin|unterminated|unknown|illegal|duplicate|unsupported|mismatch|not install|"
+    r"out of memory|oomkill|went wrong|no matching|malformed|corrupt|is not |does not|did not|^E {3}|\] E |: not a|"
+    r"level\W{1,4}err|^lua",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -25,30 +28,37 @@ SYSTEM = (
     r"to host|[Tt]imed out|i/o timeout|Cannot allocate memory)"
 )
 
+TESTS = (
+    r"\s*--- FAIL: .*|not ok \d+.*|\s*● .*|\s*[✗✘✕×✖] \D.*|FAIL: \w.*|test \S+ \.\.\. FAILED|\s*\d+\) test .*|"
+    r"\[ +FAILED +\] \S+.*|\s*\d+/\d+ Test +#\d+: .*\*\*\*.*"
+)
+
 SURE = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\s*(?:E {{2,}})?(?:Uncaught |Unhandled |Caused by: |(?:\(node:\d+\) )?Exception in thread "
+        rf"\s*(?:E {{2,}})?(?:Uncaught (?:\(in promise\) )?|Unhandled |Caused by: |(?:\(node:\d+\) )?Exception in thread "
         rf"\"[^\"]{{0,60}}\" |\[?\w{{1,20}}\]? ?)?{TYPE}(?: ?\[\w+\])?(?:: .*|$)",
-        r"E {3,}(?:assert |Failed: |fixture |\w).*",
+        r"\s*E {3,}(?:assert |Failed: |fixture |\w).*",
         r"(?:FAILED|ERROR) [\w./-]+(?:::.*|\.py\b.*| - .*| > .*)",
         r"\s*(?:error|fatal(?: error)?|Error|Fatal(?: error)?|ERROR|FATAL|\[ERROR\]|\[error\]|\[FATAL\]|"
         r"E:)(?:\[[\w-]+\](?::| )|:| [A-Z]+\d+:?| (?:in|at|while|when|on|during|from|response|creating|loading|reading|"
         r"running|opening|building|parsing|connecting|installing|processing|executing|writing|fetching|"
         r"starting)\b(?!.*[.]"
-        r" [A-Z])) ?\S.*|E: \S.*|\[(?:ERROR|error|FATAL)\] \S.*",
+        r" [A-Z])) ?\S.*|E: \S.*|\[(?:ERROR|error|FATAL)\]\s{1,8}\S.*|"
+        r"(?:ERROR|FATAL|CRITICAL)(?: {2,8}\S.*| (?:\d+ )?\([\w ]{1,20}\).*: .*)",
         r".{0,40}\b(?:ERROR|FATAL|CRITICAL): {1,2}\S.*",
-        r"e: \S{1,200}:\d+:\d+:? .*",
+        r"e: \S{1,200}:\d+:\d+:? .*|(?:\[[\d:.]{5,15}\] ?)?\[E\] ?[\[:].*|E \(\d+\) \w+: .*",
         r".{0,200}\"error\" ?: ?\"[^\"\n]{4,}.*",
         rf"{STAMP}\b{LEVEL}\b.*|level=(?:error|fatal) .*|.{{0,80}} level=(?:error|fatal)\b.*|{LEVEL}\s.{{0,80}}: .*",
         r"[^\s:][^:]{0,200}:\d+(?::\d+)?:? (?:[Ff]atal )?(?:error|Error|syntax error)\b.*",
         r"[\w./\\@-]{1,200}(?:\(\d+,\d+\)|:\d+:\d+)(?:: | - )error .*",
         r"\s*\d+:\d+\s+(?:error|✖)\s+\S.*",
-        r"[\w./\\@-]{1,200}:\d+:\d+: [A-Z]{1,4}\d{2,5} .*|[\w./\\@-]{1,200}:\d+: error: .*",
+        r"[\w./\\@+-]{1,200}\.\w{1,10}:\d+:\d+:? (?! *(?:warning|note|info|hint|help|remark|required from|in )\b)"
+        r"\S.*|[\w./\\@-]{1,200}:\d+: error: .*",
         r"thread '[^']{0,80}' (?:\(\d+\) )?panicked at .*|panic: .*|\*\* \(\w[\w.]{0,60}\) .*",
         r"npm (?:ERR!|error) (?:E[A-Z]{3,}\b|.*(?:[Cc]ould not|[Mm]issing|[Nn]ot [Ff]ound|No matching|[Ff]ailed|"
         r"[Cc]annot|[Ii]nvalid|Unsupported| \d{3} )).*|ERR_PNPM\w* .*",
-        rf"(?:[^\s:][^:]{{0,120}}: ){{1,3}}(?:line \d+: )?.{{0,300}}\b{SYSTEM}[.:]?",
+        rf"(?:[^\s:][^:]{{0,120}}: ){{1,3}}(?:line \d+: )?.{{0,300}}\b{SYSTEM}[.:]?(?: \(\d+\))?",
         r"\w[\w./-]{0,60}: (?:cannot|can't|could not|failed to|unable to|invalid|unrecognized|unknown|missing|"
         r"illegal|no such|not a|unexpected) .*",
         r"\s*[Aa]ssertion\b.*\b[Ff]ail\w*.*",
@@ -58,11 +68,36 @@ SURE = tuple(
         r"exception|Out of Memory)\b.*",
         r".{0,200}undefined reference to .*|.{0,200}: undefined: \w+.*|.{0,80}: multiple definition of .*|Undefined "
         r"symbols for .*",
-        r"\s*--- FAIL: .*|not ok \d+.*|\s*● .*|\s*[✗✘✕] .*|\s*\d+\) .*Error\b.*|FAIL: \w.*|test \S+ \.\.\. FAILED",
-        r"(?:Syntax|Parse|Compile|Compilation|Type|Fatal|Runtime|Build|Internal|Import) ?[Ee]rror\b:? .*",
+        rf"\s*\d+\) .*Error\b.*|{TESTS}",
+        r"(?:-?[\w./-]{1,80}: )(?:line )?\d+: (?![Ww]arning)\S.*|[\w./-]{1,80}: (?:\w+ )?syntax error\b.*",
+        r"make(?:\[\d+\])?: \*\*\* No .*|.{0,200}\bregion `.{1,60}' overflowed by .*|(?:\S{0,200}\b)?ld(?:\.\w+)?: "
+        r"(?:cannot find|library not found|symbol|undefined|unrecognized|unknown|.*: (?:file not recognized|error)).*",
+        r"remote: .*(?:[Nn]ot allowed|[Dd]enied|[Pp]rotected|[Rr]ejected|[Dd]eclined|[Ee]xceed|[Ff]atal|[Ii]nvalid|"
+        r"[Ff]ailed|[Mm]issing|[Ff]orbidden|[Nn]ot found|[Ee]rror: ).*",
+        r"curl: \(\d+\) .*|Host key verification failed\.?|.*\bPermission denied \([\w,-]+\)\.?|SUMMARY: \w+Sanitizer: "
+        r".*|==\d+==ERROR: .*|\S.*\((?:\w+::){0,4}\w+Error\)|\S.* at \S+ line \d+(?:, .*)?\.|(?:lua\S*: )\S+:\d+: .*",
+        r"\s*(?:Failed asserting that|XCTAssert\w+ failed|Failure/Error:) .*|.*\{.{0,300}\"level\" ?: ?\"(?:error|fatal)\".*|"
+        r"(?:.{0,60}\s)?lvl=(?:error|eror|crit).*|\[\w[\w ]{0,20}\]\[(?:ERROR|FATAL)\].*|FATAL ERROR: .*",
+        r"(?:Syntax|Parse|Compile|Compilation|Type|Fatal|Runtime|Build|Internal|Import) ?[Ee]rror\b:? .*|"
+        r"(?:jq: )?(?:parse|syntax|compile) error: .*",
+        r".{0,200}: Assertion .* failed\.|.{0,60}\[(?:emerg|crit|alert)\] .*|An? (?:\w+ )?error occurred(?: \(\w+\) |: ).*|"
+        r"CMake Error at \S+ .*|The \w+ \"[^\"]{1,80}\" is invalid: .*|Bundler could not find .*|Job for \S+ failed .*|"
+        r"Connection error: .*|.{0,60}\bfailed to (?:resolve|load|parse|start|open|connect|compile) .*",
     )
 )
 """Whole lines that can only be the name of a failure."""
+
+TEST = re.compile(rf"{TESTS}|\s*FAIL(?:ED)? (?!.* - \S).*")
+"""The name of a failed test: the reason stands below, where there is one."""
+BEGUN = re.compile(
+    r"^(?:[ \t]*--- FAIL: .{1,300}\n[ \t]+\S{1,100}\.go:\d+: .{1,500}|"
+    r"[ \t]*(?:[✗✘✕×✖●] |\d+\) |not ok |\[ +FAILED).{1,300}\n(?:[ \t]*\n|[ \t]+---\n){0,2}[ \t]+"
+    r"(?:→ |\w*Error: |error: |message: |[Aa]ssert|[Ee]xpect|[Ff]ail).{1,500})$",
+    re.MULTILINE,
+)
+"""The name of a failed test and, right behind it, the reason: neither says much without the other."""
+CAUSE = re.compile(r"Caused by: ")
+"""What comes with it is the consequence of what it tells."""
 
 LIKELY = tuple(
     re.compile(pattern)
@@ -70,7 +105,8 @@ LIKELY = tuple(
         r"\s*(?:Could not|Cannot|Can't|Unable to|Failed to|could not|cannot|failed to|unable to|Missing|Invalid|"
         r"Unknown|Unexpected|Unrecognized|No module named|No matching) .*",
         r".{0,300}\b(?:[Cc]onnection refused|[Aa]ccess denied|ECONN\w+|ENOENT|EACCES|EADDRINUSE|ETIMEDOUT|timed out|"
-        r"401 Unauthorized|403 Forbidden|404 Not Found|50\d [A-Z]\w+.*)\b.*",
+        r"401 Unauthorized|403 Forbidden|404 Not Found|50\d [A-Z]\w+.*)\b.*|HTTP/[\d.]+ [45]\d\d\b.*|.{0,200}\"(?:type|code|error\w*)\" ?: ?\"\w*(?:error|declined|"
+        r"invalid|denied|failed|not_found|expired|unauthori[sz]ed)\w*\".*",
         r".{0,200}\b(?:violates|rejected|denied|does not exist|is not (?:defined|recognized|installed)|already "
         r"exists|cannot find|could not find|not found)\b.*",
         r"\S.{0,200}\.{3,} ?(?:Failed|FAILED|ERROR)$",
@@ -80,6 +116,14 @@ LIKELY = tuple(
     )
 )
 """Lines that are one where nothing surer stands in the message."""
+
+WEAK = re.compile(
+    r".*\b(?:fail(?:ed|s|ure)?|errors?|denied|refused|not found|cannot|can't|could not|unable|invalid|unknown|missing|"
+    r"incompatible|not (?:authori[sz]ed|allowed|permitted|supported|installed)|conflicts?|unexpected|rejected|exceeded|"
+    r"timed out|undefined|mismatch|killed|crash(?:ed)?)\b.*",
+    re.IGNORECASE,
+)
+"""Lines that are one only where the command is known to have failed and nothing else in its output says why."""
 
 NOT = re.compile(
     r".*\b(?:DEBUG|INFO|TRACE|NOTICE)\b|\s*(?:WARN(?:ING)?|PASSED|PASS|ok|warning|note|help|hint|info|debug)\b|"
@@ -103,10 +147,17 @@ FOLLOWS = re.compile(
     r"exit|A complete|Fix the|this command|While resolving|Found:|node_modules|"
     r"not ok|lifecycle|Lifecycle|workspace|location|Failed at|This is probably|or (?:retry|run)|to (?:accept|"
     r"address)).*"
-    r"|npm (?:ERR!|error)\s*$|make(?:\[\d+\])?: .*|collect2: .*|ninja: .*|FAIL(?:ED)?(?:$|\s.*)|test \S+ \.\.\. "
-    r"FAILED|exit status \d+$|Could not apply .*|error: could not apply .*|Automatic merge failed.*|"
-    r"BUILD FAILED.*|(?:ERROR|FAIL): test\w* \(.*\)|"
-    r"(?:==\d+==)?(?:ABORTING|SUMMARY: .*)|.*Traceback \(most recent.*|"
+    r"|npm (?:ERR!|error)\s*$|make(?:\[\d+\])?: (?!\*\*\* No ).*|collect2: .*|ninja: .*|FAIL(?:ED)?(?:$|\s(?!.* - \S).*)|"
+    r"exit status \d+$|Could not apply .*|error: could not apply .*|Automatic merge failed.*|"
+    r".*\*\* BUILD FAILED.*|BUILD FAILED.*|(?:ERROR|FAIL): test\w* \(.*\)|(?:\[ERROR\] )? *Tests run: .*|"
+    r".*\(.*hook declined\)|error: unable to sign .*|.*(?:cannot compile module|Failed building wheel) .*|Aborted\b.*|"
+    r".*configuration file \S+ test failed|.*did not complete successfully: exit code: \d+.*|.*: ld returned \d.*|"
+    r".*linker command failed.*|Errors parsing .*|FAILED: .*|HTTP/[\d.]+ \d.*|.*Command \w+ failed with .*|rspec \./.*|test result: .*|"
+    r"ERROR: (?:ResolutionImpossible|No matching distribution|executor failed|Service .* failed to build).*|"
+    r"(?:Execution failed for task|FAILURE: Build failed).*|.*(?:script|process|task|job) failed(?: with .*)?\.?|"
+    r"rsync error: .*|error: (?:linking with|build failed|target .* failed).*|.*code [Ee]rror \d+$|"
+    r".*: \*\*\* \[.*\] (?:Error|Segmentation|Aborted|Killed).*|tar: (?:Exiting|Error is not).*|"
+    r"(?:==\d+==)?ABORTING|.*Traceback \(most recent.*|"
     r"error Command failed.*|ERROR: (?:Job|Process|"
     r"Command|script|subprocess).*|.*:$"
 )
@@ -123,11 +174,25 @@ LOGGED = re.compile(
     rf"{STAMP}\b{LEVEL}\b.*|\s*(?:\[?(?:ERROR|FATAL|CRITICAL)\]?:? ).{{8,}}|.{{0,80}}\blevel=(?:error|fatal)\b.*"
 )
 """Lines of a log that are of level ERROR or worse."""
-QUOTED_ERROR = re.compile(rf"(?:^|[\s`\"'(:])(?P<line>{TYPE}: [^`\n]{{3,300}})")
+QUOTED_ERROR = re.compile(rf"(?:^|[\s`\"'(:])(?P<line>{TYPE}: [^`\n\"]{{3,300}})")
+_SAYS = (
+    r"\b(?:get|gets|got|getting|see|says?|said|error|message|fails? with|failed with|throws?|threw|complains?|with|prints?|"
+    r"shows?|reports?)\b"
+)
 SAID = re.compile(
-    r"\b(?:get|gets|got|getting|see|says?|said|error|message|fails? with|throws?|threw|complains?|with|prints?|"
-    r"shows?|reports?)\b[^`\"“]{0,40}[`\"“](?P<line>[^`\"“”\n]{6,300})[`\"”]", re.IGNORECASE
+    rf"{_SAYS}(?:[^`\"“]{{0,40}}[`\"“](?P<line>[^`\"“”\n]{{6,300}})[`\"”]|[^`\"“'\n]{{0,40}} '(?P<single>[^'\n]{{6,200}})'(?![\w'])|"
+    r"(?: is| was)?: (?P<rest>[^`\"“\n]{6,300})$)", re.IGNORECASE
 )
 """An error in the words of a sentence."""
+RAISED = re.compile(
+    rf"\b(?:get|gets|got|getting|throws?|threw|raises?|raised|(?:fail|die|crash|end)(?:s|ed)? with) (?:an? |the |this )?"
+    rf"`?(?P<line>{TYPE}`? (?:at|in|on|from) [^\s,;]{{3,200}})"
+)
+"""An error by its type and place."""
+LEADS_TO = re.compile(
+    r"\b(?:get|gets|got|getting|see|says?|said|error|output|message|fail(?:s|ed)?|throws?|threw|log|prints?|shows?|reports?)\b"
+    r"[^.?!]{0,60}:?$"
+)
+"""The lead of a message that stands in a paragraph of its own."""
 BARE = re.compile(rf"\s*{TYPE}")
 """A type without a word of explanation: where another line has one, that is the telling one."""
