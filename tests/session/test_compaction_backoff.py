@@ -1,0 +1,206 @@
+"""Compactions that come to nothing: what is paid for them, and how long until the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from session.played import Answer, Played, the_ledger
+from session.summed import SUMMARY, Summariser, ended, living, turn
+
+from nexus_cli.context.fidelity.extract import of_message
+from nexus_cli.core.entry import Form
+from nexus_cli.core.event import CompactionDone, CompactionStart, Event
+from nexus_cli.core.request import Request
+from nexus_cli.core.settings import Compact
+from nexus_cli.session import tries
+from nexus_cli.session.replay import check
+from nexus_cli.ui.reports.compaction import compacted
+
+EARLY = Compact(at=0.25)
+"""Long before the window is full."""
+LARGE = "some words " * 6000
+
+
+def talk(request: Request) -> Answer:
+    return "so it is"
+
+
+def tried(events: Sequence[Event], first: int = 1) -> list[int]:
+    """At which turn, from 1, a compaction began."""
+    found, number = [], first - 1
+    for event in events:
+        number += event.kind == "turn.start"
+        if isinstance(event, CompactionStart):
+            found.append(number)
+    return found
+
+
+def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restart(tmp_path: Path) -> None:
+    script = Summariser("", talk)
+
+    async def live() -> list[int]:
+        events: list[Event] = []
+        async with living(tmp_path, script, LARGE, window=40_000, compact=EARLY) as session:
+            for number in range(24):
+                events += await turn(session, f"go on {number}")
+        async with living(tmp_path, script, again=session.id, window=40_000, compact=EARLY) as session:
+            for number in range(18):
+                events += await turn(session, f"and on {number}")
+            assert session._parts.engine.fits()
+        with the_ledger() as ledger:
+            assert check(ledger, session.id)["ok"]
+        return tried(events)
+
+    at = asyncio.run(live())
+    assert [later - earlier for earlier, later in pairwise(at)] == [10, 20], at
+    assert len(script.asked) == 2 * len(at), "two requests each"
+
+
+class Engine:
+    """As much of one as the waiting needs."""
+
+    def __init__(self, step: int, rows: Sequence[dict[str, object]]) -> None:
+        self.step, self.rows, self.lane, self.timeline = step, rows, self, self
+
+    def memos(self, kind: str) -> list[object]:
+        assert kind == tries.TRIED
+        return [type("Memo", (), {"value": row}) for row in self.rows]
+
+
+def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object]:
+    return {"step": step, "epoch": None, "why": "no", "paid": paid, "over": over}
+
+
+@pytest.mark.parametrize(
+    ("rows", "fits", "overflows"),
+    [
+        ([], 0, 0),
+        ([failed(100)], 110, 110),
+        ([failed(100), failed(110)], 130, 120),
+        ([failed(100), failed(110), failed(130)], 170, 140),
+        ([failed(100), failed(110, over=True)], 130, 120),
+        ([failed(100, over=True), failed(110, over=True)], 130, 130),
+        ([failed(100), failed(105, paid=False)], 115, 110),
+        ([failed(90), failed(100), {"step": 101, "epoch": 3, "why": "window"}], 111, 0),
+        ([failed(90), failed(100), {"step": 101, "epoch": 3, "why": "undo"}], 120, 110),
+        ([{"step": 100, "epoch": None, "why": "of an older version", "paid": True}], 110, 110),
+    ],
+)
+def test_how_long_is_waited_with_room_and_without(rows: list[dict[str, object]], fits: int, overflows: int) -> None:
+    last = max((int(str(row["step"])) for row in rows), default=0)
+    for room, first in ((True, fits), (False, overflows)):
+        may = [step for step in range(last + 1, last + 200) if tries.may_compact(Engine(step, rows), fits=room)]  # type: ignore[arg-type]
+        assert may[0] == max(first, last + 1) and may == list(range(may[0], last + 200)), "and from then on"
+
+
+def test_an_attempt_from_the_originals_is_paid_for_twice_at_most_and_says_what_it_came_from(tmp_path: Path) -> None:
+    script = Summariser(SUMMARY, talk)
+
+    async def live() -> None:
+        said = [f"message {number} " + "and more words " * 150 for number in range(12)]
+        async with living(tmp_path, script, *said, window=60_000) as session:
+            assert ended(await session.compact()).ok
+            for number in range(6):
+                await turn(session, f"more {number} " + "and more words " * 150)
+            script.asked.clear()
+            script.summary = ""
+            assert not ended(await session.compact()).ok
+            assert len(script.asked) == 2
+            script.asked.clear()
+            script.summary = lambda request: SUMMARY if len(script.asked) > 1 else ""
+            made = ended(await session.compact())
+            assert made.ok and made.fidelity is not None
+            assert made.fidelity["source"] == "window" and "came to nothing" in made.fidelity["source_why"]
+
+    asyncio.run(live())
+
+
+def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path: Path) -> None:
+    provider = Played(Summariser("", lambda request: "answer " * 900))
+
+    async def live() -> None:
+        async with living(tmp_path, None, window=24_000, provider=provider) as session:
+            number = 0
+            while not any(slot.form is Form.MARKER for slot in session.context.lane.slots):
+                number += 1
+                await turn(session, f"TURN{number} says so")
+            marker = next(s for s in session.context.lane.slots if s.form is Form.MARKER)
+            assert marker.message.content.startswith(f"[Left out here to fit the window: messages 1 to {marker.entry}.")
+            provider.script = Summariser(SUMMARY, talk)
+            for _ in range(3):
+                await turn(session, "and on " * 300)
+            assert ended(await session.compact()).ok
+            text = session.context.lane.slots[0].message.content
+            drop = [one for one in session._parts.drops() if one.cause == "compaction"][-1]
+            claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summed up here; "  # type: ignore[index]
+            assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
+            assert f'Read all of them as they were with recall("{drop.id}").]' in text
+            assert drop.entries is not None and drop.entries[0] == 1
+            assert f"; and 1 to {marker.entry}, left out before" in drop.what
+            record = session.record
+            assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
+            session._parts.engine.compact = Compact(model="")
+            for _ in range(4):
+                await turn(session, "still on " * 300)
+            again = ended(await session.compact())
+            assert again.ok and again.fidelity is not None
+            text = session.context.lane.slots[0].message.content
+            told = f"messages 1 to {marker.entry} are not, they were left out before" in text
+            assert told == (again.fidelity["source"] != "originals"), "whoever read the originals has seen them"
+
+    asyncio.run(live())
+
+
+def test_a_claim_that_is_not_so_is_put_right_below_the_summary_and_counted(tmp_path: Path) -> None:
+    false = SUMMARY + "\nThe server listens on port 18081. Use spaces for indentation."
+    said = ("Always serve on port 18080.", "Use tabs for indentation.", *(f"TURN{n} make a list" for n in range(6)))
+
+    async def live() -> CompactionDone:
+        async with living(tmp_path, Summariser(false), *said) as session:
+            done = ended(await session.compact())
+            text = session.context.lane.slots[0].message.content
+            assert "the summary says port 18081; what was said is port 18080 (message 1)" in text
+            assert 'what was said is "Use tabs for indentation." (message ' in text
+            assert session.context.lane.timeline.memos("fidelity")[-1].value["wrong"] == 2
+            return done
+
+    done = asyncio.run(live())
+    assert done.ok and done.fidelity is not None and done.fidelity["wrong"] == 2
+    assert ", 2 wrong and put right" in compacted(done)
+
+
+def test_a_summary_that_says_too_much_that_is_not_so_is_refused(tmp_path: Path) -> None:
+    ports = "\n".join(f"The service {name} listens on port {9100 + n}." for n, name in enumerate("abcdefghijkl"))
+    rules = " ".join(f"Service {name} listens on port {8100 + n}." for n, name in enumerate("abcdefghijkl"))
+
+    async def live() -> None:
+        said = (rules, *(f"TURN{n} make a list" for n in range(6)))
+        async with living(tmp_path, Summariser(f"{SUMMARY}\n{ports}"), *said) as session:
+            done = ended(await session.compact())
+            assert not done.ok and "not so (port 9100; port 9101; port 9102; ...)" in done.why, done.why
+
+    asyncio.run(live())
+
+
+def test_an_entry_is_analysed_once_however_many_compactions_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+
+    def counting(entry: int, *rest: object) -> object:
+        looked.append(entry)
+        return of_message(entry, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("nexus_cli.context.fidelity.analysed.of_message", counting)
+
+    async def live() -> None:
+        async with living(tmp_path, Summariser("Run rm -rf /"), *(f"TURN{n} make a list" for n in range(6))) as session:
+            for _ in range(3):
+                assert not ended(await session.compact()).ok
+            assert len(looked) == len(set(looked)) > 10
+
+    asyncio.run(live())
