@@ -30,32 +30,31 @@ TO_ARGUMENTS = ("destination", "dest", "dst", "to", "new_path", "to_path", "targ
 _NAMED = (
     (re.compile(r"(?:delete|remove|unlink|rm)(?:_\w+)?"), DELETED),
     (re.compile(r"(?:write|create|new|add)_?(?:text_?|new_?)?file"), CREATED),
-    (re.compile(r"(?:edit|patch|update|modify|insert|append|replace|multi_?edit|str_replace)(?:_\w+)?|apply_\w*(?:patch|edit|diff)"), CHANGED),
+    (re.compile(r"(?:edit|patch|update|modify|insert|append|replace|multi_?edit|str_replace)(?:_\w+)?|"
+        r"apply_\w*(?:patch|edit|diff)"), CHANGED),
 )
 """Tools of other names that say what they do."""
 _MOVERS = re.compile(r"(?:move|rename|mv)(?:_\w+)?")
 
 _TOLD = re.compile(
-    r"(?:[^\s:]{1,300}: |(?:successfully|the|file|ok[:,]?|has been|[^\s:]{0,80}[/.][^\s:]{1,80}) ){0,5}"
-    r"(?P<verb>created|wrote|written|replaced|changed|edited|"
-    r"updated|"
-    r"deleted|removed|modified|saved|overwr\w+)\b",
+    r"(?:[^\s:]{1,300}: |(?:successfully|the|file|ok[:,]?|has been|"
+    r"[^\s:]{0,80}[/.][^\s:]{1,80}) ){0,5}(?P<verb>created|wrote|written|replaced|changed|edited|updated|deleted|"
+    r"removed|modified|saved|overwr\w+)\b",
     re.IGNORECASE,
 )
 _TOLD_STATES = {"created": CREATED, "deleted": DELETED, "removed": DELETED, "replaced": CHANGED, "edited": CHANGED}
 
 _EXTENSION = (
     r"(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|vue|svelte|rb|go|rs|c|h|cc|cpp|hpp|cs|java|kt|kts|swift|m|mm|php|pl|pm|sh|bash|"
-    r"zsh|fish|ps1|bat|lua|ex|exs|erl|hs|ml|scala|"
-    r"clj|dart|r|jl|sql|html?|css|scss|sass|less|xml|json|jsonl|ya?ml|toml|ini|cfg|conf|env|lock|md|rst|txt|csv|tsv|"
-    r"po|pot|proto|tex|bib|sty|cls|org|adoc|bzl|zig|nim|vhd|sv|f90|cu|pas|vb|fs|groovy|pug|hbs|ejs|mdx|timer|rake|"
-    r"feature|thrift|cabal|graphql|tf|tfvars|gradle|"
-    r"cmake|mk|make|nix|service|patch|diff|log|bak|in|out|tmpl|tpl|j2|erb|ipynb|svg|png|jpg|gif|pdf|gemspec|plist|"
-    r"storyboard|xib|example|sample|snap|dockerfile|mod|sum|work|zon|hrl|properties|strings|entitlements|pbxproj|"
-    r"xcconfig|csproj|fsproj|sln|razor|cshtml|jsp|ftl|eex|heex|leex|prisma|rules|key|pem|crt|dat|bin|hex|elf|s|S|asm|ld|dts|"
-    r"ino|for|f|F90|f95|R|Rmd|qmd|webp|ico|woff2?|parquet|sqlite|db|zip|gz|whl|jar|war|ear|xsl|xsd|wsdl|jinja2?|liquid|haml|"
-    r"slim|coffee|elm|purs|sol|glsl|frag|vert|hlsl|gd|tscn|mo|arb|resx|ics|odt|docx?|xlsx?|cfc|pp|rego|bats|jsonc|json5|"
-    r"hcl|pyx|pxd|gyp|vim|el|org|typ|adoc)"
+    r"zsh|fish|ps1|bat|lua|ex|exs|erl|hs|ml|scala|clj|dart|r|jl|sql|html?|css|scss|sass|less|xml|json|jsonl|ya?ml|toml|"
+    r"ini|cfg|conf|env|lock|md|rst|txt|csv|tsv|po|pot|proto|tex|bib|sty|cls|org|adoc|bzl|zig|nim|vhd|sv|f90|cu|pas|vb|"
+    r"fs|groovy|pug|hbs|ejs|mdx|timer|rake|feature|thrift|cabal|graphql|tf|tfvars|gradle|cmake|mk|make|nix|service|"
+    r"patch|diff|log|bak|in|out|tmpl|tpl|j2|erb|ipynb|svg|png|jpg|gif|pdf|gemspec|plist|storyboard|xib|example|sample|"
+    r"snap|dockerfile|mod|sum|work|zon|hrl|properties|strings|entitlements|pbxproj|xcconfig|csproj|fsproj|sln|razor|"
+    r"cshtml|jsp|ftl|eex|heex|leex|prisma|rules|key|pem|crt|dat|bin|hex|elf|s|S|asm|ld|dts|ino|for|f|F90|f95|R|Rmd|qmd|"
+    r"webp|ico|woff2?|parquet|sqlite|db|zip|gz|whl|jar|war|ear|xsl|xsd|wsdl|jinja2?|liquid|haml|slim|coffee|elm|purs|"
+    r"sol|glsl|frag|vert|hlsl|gd|tscn|mo|arb|resx|ics|odt|docx?|xlsx?|cfc|pp|rego|bats|jsonc|json5|hcl|pyx|pxd|gyp|vim|"
+    r"el|org|typ|adoc)"
 )
 _NAMES = (
     r"(?:Makefile|Dockerfile|Gemfile|Rakefile|Procfile|LICENSE|README|CHANGELOG|NOTICE|AUTHORS|CODEOWNERS|"

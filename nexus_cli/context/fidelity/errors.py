@@ -16,6 +16,7 @@ from nexus_cli.context.fidelity.cues.failures import (
     CAUSE,
     FOLLOWS,
     HINT,
+    HINTS,
     LEADS_TO,
     LIKELY,
     LOGGED,
@@ -86,19 +87,17 @@ class _Line:
 def _found(text: str) -> list[_Line]:
     """The lines of `text` that hold a word of failure, each once, in order."""
     found: dict[str, _Line] = {}
-    end = -1
-    for hit in HINT.finditer(text):
-        if hit.start() < end:
-            continue
-        start = text.rfind("\n", 0, hit.start()) + 1
-        end = text.find("\n", hit.end())
-        end = len(text) if end < 0 else end
-        if end - start <= LONGEST:
-            line = text[start:end].rstrip()
-            after = text.find("\n", end + 1)
-            following = text[end + 1 : after if after >= 0 else len(text)][:LONGEST]
-            found.setdefault(line, _Line(line, _STEP.sub("", line.strip(), count=1), following))
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if len(line) <= LONGEST and _hinted(line) and (whole := line.rstrip()) not in found:
+            following = lines[number + 1][:LONGEST] if number + 1 < len(lines) else ""
+            found[whole] = _Line(whole, _STEP.sub("", whole.strip(), count=1), following)
     return list(found.values())
+
+
+def _hinted(line: str) -> bool:
+    low = line.lower()
+    return len(line) > 1 and (any(word in low for word in HINTS) or bool(HINT.match(line)))
 
 
 def named(text: str, command: str = "") -> list[str]:
@@ -110,13 +109,14 @@ def named(text: str, command: str = "") -> list[str]:
     ranks = [(line, line.rank()) for line in hits]
     telling = _chosen(text, [line for line, rank in ranks if rank == 3], hits)
     if not telling:
-        likely = [line.text for line in hits if not NOT.match(line.bare) and any(f.fullmatch(line.bare) for f in LIKELY)]
+        maybe = [line for line in hits if not NOT.match(line.bare)]
+        likely = [line.text for line in maybe if any(form.fullmatch(line.bare) for form in LIKELY)]
         plain = [line for line in likely if not FOLLOWS.fullmatch(line.strip())][:2]
         tests = [line.text for line, rank in ranks if rank == 2]
         repeated = [line.text for line, rank in ranks if rank == 1][:1]
         reasons = _reasons(text) if tests else []
         told = _by_name(text, command)
-        weak = [line.text for line in hits if WEAK.fullmatch(line.bare) and not NOT.match(line.bare)] if command else []
+        weak = [line.text for line in maybe if command and WEAK.fullmatch(line.bare)]
         telling = reasons or tests or _led(text, hits) or plain or told or repeated or likely[:1] or weak[:1]
     return list(dict.fromkeys(line.strip() for line in telling))[:MOST]
 
@@ -171,7 +171,7 @@ def _by_name(text: str, command: str) -> list[str]:
 
 def is_error(line: str) -> bool:
     """Whether a line by itself can only be the name of a failure."""
-    return bool(HINT.search(line)) and _is_sure(line)
+    return _hinted(line) and _is_sure(line)
 
 
 def _is_sure(line: str) -> bool:
@@ -182,7 +182,7 @@ def logged(text: str) -> list[str]:
     """The lines of a log that are of level ERROR or worse, the last line of a traceback in it, and failed tests that
     tell their reason."""
     hits = [line for line in _found(text) if not NOT.match(line.text)]
-    found = [line.text for line in hits if LOGGED.fullmatch(line.text) and not line.rank() == 1]
+    found = [line.text for line in hits if LOGGED.fullmatch(line.text) and line.rank() != 1]
     if "Traceback (most recent call last)" in text:
         found += [line.text for line in hits if _TYPED.fullmatch(line.text) and not line.text[:1].isspace()]
     found += [line.text for line in hits if _REASONED.match(line.text)]
@@ -197,7 +197,7 @@ def quoted(sentence: str, lead: str = "") -> Iterator[str]:
         line = (hit["line"] or hit["single"] or hit["rest"]).strip()
         if any(other in line or line in other for other in told):
             told = [max((other, line), key=len) if other in line or line in other else other for other in told]
-        elif is_error(line) or (not hit["rest"] and "?" not in sentence and HINT.search(line) and " " in line):
+        elif is_error(line) or (not hit["rest"] and "?" not in sentence and _hinted(line) and " " in line):
             told.append(line)
     if not told and "?" not in sentence and LEADS_TO.search(lead) and not NOT.match(sentence):
         likely = any(form.fullmatch(sentence) for form in LIKELY) and not FOLLOWS.fullmatch(sentence)

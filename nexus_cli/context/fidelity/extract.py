@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from nexus_cli.context.fidelity import changes, errors, outcomes, shell, stated
+from nexus_cli.context.fidelity import changes, errors, outcomes, shell, stated, terminal
 from nexus_cli.context.fidelity.commitment import Commitment, CommitmentKind
 from nexus_cli.context.fidelity.fold import Fold
-from nexus_cli.context.fidelity.identifiers import identifiers, led_to
+from nexus_cli.context.fidelity.identifiers import decided, identifiers, led_to
 from nexus_cli.context.fidelity.keys import commitment
 from nexus_cli.context.fidelity.prose import Sentence, parts
 from nexus_cli.context.fidelity.speech import Found, of_assistant, of_person
@@ -38,13 +38,13 @@ def _person(entry: int, content: str) -> Iterator[Commitment]:
     sentences, pasted = parts(content)
     spoken = list(of_person(sentences))
     yield from _spoken(entry, spoken)
-    rules = [text for kind, text in spoken if kind in (Kind.CONSTRAINT, Kind.CORRECTION)]
-    yield from _values(entry, sentences, rules)
-    commands, output = outcomes.pasted(content)
+    yield from _values(entry, Role.USER, sentences, spoken)
+    commands, output = terminal.pasted(content)
     known = set(pasted)
     for ran in commands:
         yield commitment(Kind.COMMAND, ran.command, entry, exit=ran.exit)
-    for line in errors.named("\n".join((*pasted, *(line for line in output if line not in known))), " ".join(ran.command for ran in commands)):
+    shown = "\n".join((*pasted, *(line for line in output if line not in known)))
+    for line in errors.named(shown, " ".join(ran.command for ran in commands)):
         yield commitment(Kind.ERROR, line, entry)
     for sentence in sentences:
         for path, state in stated.of_statement(sentence.text, _lead(sentence), person=True):
@@ -58,7 +58,7 @@ def _person(entry: int, content: str) -> Iterator[Commitment]:
 def _assistant(entry: int, content: str) -> Iterator[Commitment]:
     sentences, _ = parts(content)
     yield from _spoken(entry, of_assistant(sentences))
-    yield from _values(entry, sentences)
+    yield from _values(entry, Role.ASSISTANT, sentences)
     for sentence in sentences:
         if sentence.box != " ":
             for path, state in stated.of_statement(sentence.text, _lead(sentence)):
@@ -75,11 +75,11 @@ def _spoken(entry: int, found: Iterable[Found]) -> Iterator[Commitment]:
         yield commitment(kind, text, entry)
 
 
-def _values(entry: int, sentences: Iterable[Sentence], rules: Sequence[str] = ()) -> Iterator[Commitment]:
+def _values(entry: int, role: Role, sentences: Sequence[Sentence], said: Sequence[Found] = ()) -> Iterator[Commitment]:
     about: dict[str, str] = {}
+    rules = decided(sentences, said)
     for sentence in sentences:
-        decided = any(rule in sentence.text or sentence.text in rule for rule in rules)
-        for value in identifiers(sentence.text, decided):
+        for value in identifiers(sentence.text, role.value, sentence.text in rules):
             about.setdefault(value, led_to(sentence.text, value))
     for value, words in about.items():
         yield commitment(Kind.IDENTIFIER, value, entry, about=words)

@@ -217,6 +217,10 @@ HOSTILE = [
     "a" + " " * 1_000_000 + "b",
     "- [x] " + "a" * 1_000_000,
     "🙂" * 250_000,
+    "Traceback (most recent call last):\n" * 10_000,
+    "--- FAIL: a\n    a.go:1: b\n" * 10_000,
+    "# make\n" * 20_000,
+    "Caused by: AError: a\n" * 20_000,
 ]
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 
-HINT = re.compile(
-    r"error|exception|^! [A-Z]|fail|fatal|panic|denied|refused|not found|no such|cannot|can't|could not|couldn't|"
-    r"unable|"
-    r"undefined|unresolved|conflict"
-    r"|killed|segmentation|abort|timed out|timeout|invalid|interrupt|npm err|data race|not ok|missing|exists|✗|✘|×|✕|"
-    r"●|unrecognized|critical|severe|violat|reject|expected|: [A-Z]{1,4}\d{3,4}:? |:\d+:\d+:? |unbound|overflow|"
-    r"no rule|not allowed|sanitizer|declin|unterminated|unknown|illegal|duplicate|unsupported|mismatch|not install|"
-    r"out of memory|oomkill|went wrong|no matching|malformed|corrupt|is not |does not|did not|^E {3}|\] E |: not a|"
-    r"level\W{1,4}err|^lua",
-    re.IGNORECASE | re.MULTILINE,
+HINTS = (
+    *("error", "exception", "fail", "fatal", "panic", "denied", "refused", "not found", "no such", "cannot", "can't"),
+    *("could not", "couldn't", "unable", "undefined", "unresolved", "conflict", "killed", "segmentation", "abort"),
+    *("timed out", "timeout", "invalid", "interrupt", "npm err", "data race", "not ok", "missing", "exists", "unbound"),
+    *("✗", "✘", "×", "✕", "●", "unrecognized", "critical", "severe", "violat", "reject", "expected", "overflow"),
+    *("no rule", "not allowed", "sanitizer", "declin", "unterminated", "unknown", "illegal", "duplicate", "mismatch"),
+    *("unsupported", "not install", "out of memory", "oomkill", "went wrong", "no matching", "malformed", "corrupt"),
+    *("is not ", "does not", "did not", ": not a"),
 )
-
+"""A line that names a failure holds one of these, or one of the forms below."""
+HINT = re.compile(r"! [A-Z]|.*(?:: [A-Z]{1,4}\d{3,4}:? |:\d+:\d+:? )|E {3}|\[.{0,20}\] ?\[?E\b|lua")
 TYPE = r"(?:[A-Za-z_]\w{0,60}(?:\.|::|\\)){0,8}[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Fault|Failure|Exit|Violation)"
 STAMP = r"\S{0,3}(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[:.]\d\d[:.]\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d).{0,60}?"
 LEVEL = r"(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|EMERG|ALERT|ERR|CRIT)"
@@ -36,16 +35,15 @@ TESTS = (
 SURE = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\s*(?:E {{2,}})?(?:Uncaught (?:\(in promise\) )?|Unhandled |Caused by: |(?:\(node:\d+\) )?Exception in thread "
-        rf"\"[^\"]{{0,60}}\" |\[?\w{{1,20}}\]? ?)?{TYPE}(?: ?\[\w+\])?(?:: .*|$)",
+        rf"\s*(?:E {{2,}})?(?:Uncaught (?:\(in promise\) )?|Unhandled |Caused by: |"
+        rf"(?:\(node:\d+\) )?Exception in thread \"[^\"]{{0,60}}\" |\[?\w{{1,20}}\]? ?)?{TYPE}(?: ?\[\w+\])?(?:: .*|$)",
         r"\s*E {3,}(?:assert |Failed: |fixture |\w).*",
         r"(?:FAILED|ERROR) [\w./-]+(?:::.*|\.py\b.*| - .*| > .*)",
         r"\s*(?:error|fatal(?: error)?|Error|Fatal(?: error)?|ERROR|FATAL|\[ERROR\]|\[error\]|\[FATAL\]|"
         r"E:)(?:\[[\w-]+\](?::| )|:| [A-Z]+\d+:?| (?:in|at|while|when|on|during|from|response|creating|loading|reading|"
         r"running|opening|building|parsing|connecting|installing|processing|executing|writing|fetching|"
-        r"starting)\b(?!.*[.]"
-        r" [A-Z])) ?\S.*|E: \S.*|\[(?:ERROR|error|FATAL)\]\s{1,8}\S.*|"
-        r"(?:ERROR|FATAL|CRITICAL)(?: {2,8}\S.*| (?:\d+ )?\([\w ]{1,20}\).*: .*)",
+        r"starting)\b(?!.*[.] [A-Z])) ?\S.*|E: \S.*|\[(?:ERROR|error|FATAL)\]\s{1,8}\S.*|(?:ERROR|FATAL|"
+        r"CRITICAL)(?: {2,8}\S.*| (?:\d+ )?\([\w ]{1,20}\).*: .*)",
         r".{0,40}\b(?:ERROR|FATAL|CRITICAL): {1,2}\S.*",
         r"e: \S{1,200}:\d+:\d+:? .*|(?:\[[\d:.]{5,15}\] ?)?\[E\] ?[\[:].*|E \(\d+\) \w+: .*",
         r".{0,200}\"error\" ?: ?\"[^\"\n]{4,}.*",
@@ -76,13 +74,14 @@ SURE = tuple(
         r"[Ff]ailed|[Mm]issing|[Ff]orbidden|[Nn]ot found|[Ee]rror: ).*",
         r"curl: \(\d+\) .*|Host key verification failed\.?|.*\bPermission denied \([\w,-]+\)\.?|SUMMARY: \w+Sanitizer: "
         r".*|==\d+==ERROR: .*|\S.*\((?:\w+::){0,4}\w+Error\)|\S.* at \S+ line \d+(?:, .*)?\.|(?:lua\S*: )\S+:\d+: .*",
-        r"\s*(?:Failed asserting that|XCTAssert\w+ failed|Failure/Error:) .*|.*\{.{0,300}\"level\" ?: ?\"(?:error|fatal)\".*|"
-        r"(?:.{0,60}\s)?lvl=(?:error|eror|crit).*|\[\w[\w ]{0,20}\]\[(?:ERROR|FATAL)\].*|FATAL ERROR: .*",
+        r"\s*(?:Failed asserting that|XCTAssert\w+ failed|Failure/Error:) .*|.*\{.{0,300}\"level\" ?: ?\"(?:error|"
+        r"fatal)\".*|(?:.{0,60}\s)?lvl=(?:error|eror|crit).*|\[\w[\w ]{0,20}\]\[(?:ERROR|FATAL)\].*|FATAL ERROR: .*",
         r"(?:Syntax|Parse|Compile|Compilation|Type|Fatal|Runtime|Build|Internal|Import) ?[Ee]rror\b:? .*|"
         r"(?:jq: )?(?:parse|syntax|compile) error: .*",
-        r".{0,200}: Assertion .* failed\.|.{0,60}\[(?:emerg|crit|alert)\] .*|An? (?:\w+ )?error occurred(?: \(\w+\) |: ).*|"
-        r"CMake Error at \S+ .*|The \w+ \"[^\"]{1,80}\" is invalid: .*|Bundler could not find .*|Job for \S+ failed .*|"
-        r"Connection error: .*|.{0,60}\bfailed to (?:resolve|load|parse|start|open|connect|compile) .*",
+        r".{0,200}: Assertion .* failed\.|.{0,60}\[(?:emerg|crit|alert)\] .*|An? (?:\w+ )?error occurred(?: \(\w+\) |"
+        r": ).*|CMake Error at \S+ .*|The \w+ \"[^\"]{1,80}\" is invalid: .*|Bundler could not find .*|"
+        r"Job for \S+ failed .*|Connection error: .*|.{0,60}\bfailed to (?:resolve|load|parse|start|open|connect|"
+        r"compile) .*",
     )
 )
 """Whole lines that can only be the name of a failure."""
@@ -105,7 +104,8 @@ LIKELY = tuple(
         r"\s*(?:Could not|Cannot|Can't|Unable to|Failed to|could not|cannot|failed to|unable to|Missing|Invalid|"
         r"Unknown|Unexpected|Unrecognized|No module named|No matching) .*",
         r".{0,300}\b(?:[Cc]onnection refused|[Aa]ccess denied|ECONN\w+|ENOENT|EACCES|EADDRINUSE|ETIMEDOUT|timed out|"
-        r"401 Unauthorized|403 Forbidden|404 Not Found|50\d [A-Z]\w+.*)\b.*|HTTP/[\d.]+ [45]\d\d\b.*|.{0,200}\"(?:type|code|error\w*)\" ?: ?\"\w*(?:error|declined|"
+        r"401 Unauthorized|403 Forbidden|404 Not Found|50\d [A-Z]\w+.*)\b.*|HTTP/[\d.]+ [45]\d\d\b.*|"
+        r".{0,200}\"(?:type|code|error\w*)\" ?: ?\"\w*(?:error|declined|"
         r"invalid|denied|failed|not_found|expired|unauthori[sz]ed)\w*\".*",
         r".{0,200}\b(?:violates|rejected|denied|does not exist|is not (?:defined|recognized|installed)|already "
         r"exists|cannot find|could not find|not found)\b.*",
@@ -127,39 +127,34 @@ WEAK = re.compile(
 
 NOT = re.compile(
     r".*\b(?:DEBUG|INFO|TRACE|NOTICE)\b|\s*(?:WARN(?:ING)?|PASSED|PASS|ok|warning|note|help|hint|info|debug)\b|"
-    r".*\s(?:WARN(?:ING)?|warning)[: ]|test .* \.\.\. ok"
-    r"|.*\b(?:no|0|zero) (?:errors?|failed|failures)\b|\s*(?:raise|except|throw|catch|return|assert|if|for|while|def|"
-    r"class|fn|func|import|from|try)\b|[+-] "
-    r"|\s*(?://|/\*|#|\*)|.*[;{]$|\s*\d+[|\t]|.*\berrors?\.(?:o|py|go|rs|js|ts|c|h)\b|.*\b(?:complete log|_logs|A "
-    r"complete log|stack trace|full log)\b",
+    r".*\s(?:WARN(?:ING)?|warning)[: ]|test .* \.\.\. ok|.*\b(?:no|0|zero) (?:errors?|failed|failures)\b|\s*(?:raise|"
+    r"except|throw|catch|return|assert|if|for|while|def|class|fn|func|import|from|try)\b|[+-] |\s*(?://|/\*|#|\*)|"
+    r".*[;{]$|\s*\d+[|\t]|.*\berrors?\.(?:o|py|go|rs|js|ts|c|h)\b|.*\b(?:complete log|_logs|A complete log|stack trace|"
+    r"full log)\b",
 )
 """Lines of code, of passing tests, of levels below an error: they hold the words without the failure."""
 
 FOLLOWS = re.compile(
     r"\W*(?:\d+ (?:failed|errors?|passed|problems?)\b.*|FAILURES|ERRORS|short test summary.*|[Ff]ound \d+ (?:errors?|"
-    r"problems?).*|Tests? (?:failed|run).*)\W*$"
-    r"|(?:error|ERROR|\[ERROR\]):? ?(?:could not (?:compile|apply|install)|aborting due to|test failed|process "
-    r"didn't|failed to push|subprocess-exited|command .* failed|script returned|"
+    r"problems?).*|Tests? (?:failed|run).*)\W*$|(?:error|ERROR|\[ERROR\]):? ?(?:could not (?:compile|apply|install)|"
+    r"aborting due to|test failed|process didn't|failed to push|subprocess-exited|command .* failed|script returned|"
     r"Command failed|job failed|Process completed|COMPILATION|BUILD|Compilation).*|\[ERROR\] (?:COMPILATION ERROR|"
-    r"Failed to execute goal|-> |To see|Re-run|For more|After correcting|\[Help).*"
-    r"|Error (?:message|code|details?|output|type)s?: .*|.*exited with (?:code|status|exit code) \d+.*|npm (?:ERR!|"
-    r"error) (?:code|errno|syscall|path|cwd|command|Exit|"
-    r"exit|A complete|Fix the|this command|While resolving|Found:|node_modules|"
-    r"not ok|lifecycle|Lifecycle|workspace|location|Failed at|This is probably|or (?:retry|run)|to (?:accept|"
-    r"address)).*"
-    r"|npm (?:ERR!|error)\s*$|make(?:\[\d+\])?: (?!\*\*\* No ).*|collect2: .*|ninja: .*|FAIL(?:ED)?(?:$|\s(?!.* - \S).*)|"
-    r"exit status \d+$|Could not apply .*|error: could not apply .*|Automatic merge failed.*|"
-    r".*\*\* BUILD FAILED.*|BUILD FAILED.*|(?:ERROR|FAIL): test\w* \(.*\)|(?:\[ERROR\] )? *Tests run: .*|"
-    r".*\(.*hook declined\)|error: unable to sign .*|.*(?:cannot compile module|Failed building wheel) .*|Aborted\b.*|"
+    r"Failed to execute goal|-> |To see|Re-run|For more|After correcting|\[Help).*|Error (?:message|code|details?|"
+    r"output|type)s?: .*|.*exited with (?:code|status|exit code) \d+.*|npm (?:ERR!|error) (?:code|errno|syscall|path|"
+    r"cwd|command|Exit|exit|A complete|Fix the|this command|While resolving|Found:|node_modules|not ok|lifecycle|"
+    r"Lifecycle|workspace|location|Failed at|This is probably|or (?:retry|run)|to (?:accept|address)).*|npm (?:ERR!|"
+    r"error)\s*$|make(?:\[\d+\])?: (?!\*\*\* No ).*|collect2: .*|ninja: .*|FAIL(?:ED)?(?:$|\s(?!.* - \S).*)|"
+    r"exit status \d+$|Could not apply .*|error: could not apply .*|Automatic merge failed.*|.*\*\* BUILD FAILED.*|"
+    r"BUILD FAILED.*|(?:ERROR|FAIL): test\w* \(.*\)|(?:\[ERROR\] )? *Tests run: .*|.*\(.*hook declined\)|"
+    r"error: unable to sign .*|.*(?:cannot compile module|Failed building wheel) .*|Aborted\b.*|"
     r".*configuration file \S+ test failed|.*did not complete successfully: exit code: \d+.*|.*: ld returned \d.*|"
-    r".*linker command failed.*|Errors parsing .*|FAILED: .*|HTTP/[\d.]+ \d.*|.*Command \w+ failed with .*|rspec \./.*|test result: .*|"
-    r"ERROR: (?:ResolutionImpossible|No matching distribution|executor failed|Service .* failed to build).*|"
-    r"(?:Execution failed for task|FAILURE: Build failed).*|.*(?:script|process|task|job) failed(?: with .*)?\.?|"
-    r"rsync error: .*|error: (?:linking with|build failed|target .* failed).*|.*code [Ee]rror \d+$|"
-    r".*: \*\*\* \[.*\] (?:Error|Segmentation|Aborted|Killed).*|tar: (?:Exiting|Error is not).*|"
-    r"(?:==\d+==)?ABORTING|.*Traceback \(most recent.*|"
-    r"error Command failed.*|ERROR: (?:Job|Process|"
-    r"Command|script|subprocess).*|.*:$"
+    r".*linker command failed.*|Errors parsing .*|FAILED: .*|HTTP/[\d.]+ \d.*|.*Command \w+ failed with .*|rspec \./.*|"
+    r"test result: .*|ERROR: (?:ResolutionImpossible|No matching distribution|executor failed|"
+    r"Service .* failed to build).*|(?:Execution failed for task|FAILURE: Build failed).*|.*(?:script|process|task|"
+    r"job) failed(?: with .*)?\.?|rsync error: .*|error: (?:linking with|build failed|target .* failed).*|"
+    r".*code [Ee]rror \d+$|.*: \*\*\* \[.*\] (?:Error|Segmentation|Aborted|Killed).*|tar: (?:Exiting|Error is not).*|"
+    r"(?:==\d+==)?ABORTING|.*Traceback \(most recent.*|error Command failed.*|ERROR: (?:Job|Process|Command|script|"
+    r"subprocess).*|.*:$"
 )
 """Lines that count failures, repeat that there was one, or lead to the line that names it."""
 
@@ -176,22 +171,23 @@ LOGGED = re.compile(
 """Lines of a log that are of level ERROR or worse."""
 QUOTED_ERROR = re.compile(rf"(?:^|[\s`\"'(:])(?P<line>{TYPE}: [^`\n\"]{{3,300}})")
 _SAYS = (
-    r"\b(?:get|gets|got|getting|see|says?|said|error|message|fails? with|failed with|throws?|threw|complains?|with|prints?|"
-    r"shows?|reports?)\b"
+    r"\b(?:get|gets|got|getting|see|says?|said|error|message|fails? with|failed with|throws?|threw|complains?|with|"
+    r"prints?|shows?|reports?)\b"
 )
 SAID = re.compile(
-    rf"{_SAYS}(?:[^`\"“]{{0,40}}[`\"“](?P<line>[^`\"“”\n]{{6,300}})[`\"”]|[^`\"“'\n]{{0,40}} '(?P<single>[^'\n]{{6,200}})'(?![\w'])|"
+    rf"{_SAYS}(?:[^`\"“]{{0,40}}[`\"“](?P<line>[^`\"“”\n]{{6,300}})[`\"”]|[^`\"“'\n]{{0,40}} "
+    rf"'(?P<single>[^'\n]{{6,200}})'(?![\w'])|"
     r"(?: is| was)?: (?P<rest>[^`\"“\n]{6,300})$)", re.IGNORECASE
 )
 """An error in the words of a sentence."""
 RAISED = re.compile(
-    rf"\b(?:get|gets|got|getting|throws?|threw|raises?|raised|(?:fail|die|crash|end)(?:s|ed)? with) (?:an? |the |this )?"
-    rf"`?(?P<line>{TYPE}`? (?:at|in|on|from) [^\s,;]{{3,200}})"
+    rf"\b(?:get|gets|got|getting|throws?|threw|raises?|raised|(?:fail|die|crash|end)(?:s|ed)? with) (?:an? |the |"
+    rf"this )?`?(?P<line>{TYPE}`? (?:at|in|on|from) [^\s,;]{{3,200}})"
 )
 """An error by its type and place."""
 LEADS_TO = re.compile(
-    r"\b(?:get|gets|got|getting|see|says?|said|error|output|message|fail(?:s|ed)?|throws?|threw|log|prints?|shows?|reports?)\b"
-    r"[^.?!]{0,60}:?$"
+    r"\b(?:get|gets|got|getting|see|says?|said|error|output|message|fail(?:s|ed)?|throws?|threw|log|prints?|shows?|"
+    r"reports?)\b[^.?!]{0,60}:?$"
 )
 """The lead of a message that stands in a paragraph of its own."""
 BARE = re.compile(rf"\s*{TYPE}")
