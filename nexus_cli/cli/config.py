@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.show import show, show_json, show_value
@@ -18,6 +20,7 @@ from nexus_cli.core.setting_rules import RULES, TABLES, Scalar
 from nexus_cli.core.settings import Loaded, quoted, rule_for, split_key, unknown_key
 from nexus_cli.ui.stream import Quietly, Stream
 
+NEGATIVE = re.compile(r"-[\d.][\w.]*")
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")
 
 
@@ -73,7 +76,18 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     return 0
 
 
-@app.command("set")
+class Signed(TyperCommand):
+    """A command with flags alone, of which a negative number is a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """With the flags in front, and what is none behind `--`."""
+        if "--" not in args and any(map(NEGATIVE.fullmatch, args)):
+            flags = [word for word in args if word.startswith("-") and not NEGATIVE.fullmatch(word)]
+            args = [*flags, "--", *(word for word in args if word not in flags)]
+        return super().parse_args(ctx, args)
+
+
+@app.command("set", cls=Signed)
 def set_setting(
     key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")],
     value: Annotated[str | None, typer.Argument(help="The new value.", show_default=False)] = None,

@@ -22,7 +22,7 @@ from nexus_cli.ui.reports import fact_text, memory_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="What is remembered over sessions.")
 SLOTS = tuple(map(str, MemorySlot))
-Id = Annotated[str, typer.Argument(metavar="ID", help="The fact's id, such as m12.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The fact's id, such as m12.", callback=said)]
 Slot = Annotated[str, typer.Option("--slot", metavar="|".join(SLOTS), help="Whom it is about.", callback=said)]
 Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.")]
 
@@ -31,7 +31,7 @@ Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.
 def list_facts(everywhere: Everywhere = False, slot: Slot = "", json: Json = False) -> int:
     """List the facts of this project, of you and of the agent; what waits for you comes first."""
     value = reports.listing(open_ledger(), None if everywhere else _root(), _slots(slot))
-    _put(value, json, memory_text(value, columns()))
+    _put(value, json, memory_text(value, columns(whole=True)))
     return 0
 
 
@@ -44,7 +44,7 @@ def search(
 ) -> int:
     """Show the kept facts that fit some words, the best first."""
     value = reports.search(open_ledger(), text, None if everywhere else _root(), _slots(slot))
-    _put(value, json, memory_text(value, columns()))
+    _put(value, json, memory_text(value, columns(whole=True)))
     return 0
 
 
@@ -66,12 +66,15 @@ def add(
 
 @app.command("accept")
 def accept(
-    key: Annotated[str, typer.Argument(metavar="ID", help="A proposal's id, or all for those that are listed.")],
+    key: Annotated[
+        str, typer.Argument(metavar="ID", help="A proposal's id, or all for those that are listed.", callback=said)
+    ],
     json: Json = False,
 ) -> int:
     """Let a proposal of the model count."""
     ledger = open_ledger(writes=True)
-    return _done(ledger, memory.accept(ledger, key, _root(), _now()), "kept", json)
+    value = reports.accepted(ledger, memory.accept(ledger, key, _root(), _now()))
+    return _shown(ledger, value, json)
 
 
 @app.command("forget")
@@ -92,7 +95,10 @@ def consolidate(model: Model = "", json: Json = False) -> int:
 
 
 def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
-    value = reports.value(ledger, facts, done=done)
+    return _shown(ledger, reports.value(ledger, facts, done=done), json)
+
+
+def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
     ledger.close()
     _put(value, json, fact_text(value, columns()))
     return 0

@@ -35,7 +35,8 @@ def replay(
     value = check(ledger, found, step)
     if wire:
         value["wire"] = _wire(ledger, found, step)
-        value["ok"] = value["ok"] and not value["wire"]["differ"]
+        made = value["wire"]
+        value["ok"] = value["ok"] and not any(one["differ"] for one in (made, *made["beside"]))
     if json:
         show_json({"version": 1, "session": found, **value})
     else:

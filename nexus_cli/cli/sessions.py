@@ -51,7 +51,7 @@ def show_session(key: Key, json: Json = False) -> int:
     if json:
         show_json(value)
     else:
-        show(session_text(value, columns()))
+        show(session_text(value, columns(whole=True)))
     return 0
 
 

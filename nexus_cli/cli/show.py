@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.json_text import json_text
 from nexus_cli.ui.door import through
 from nexus_cli.ui.stream import Stream
+
+ENDLESS = 2**30
+"""A width that cuts and folds nothing."""
 
 
 def show(text: str) -> None:
@@ -27,6 +31,8 @@ def show_json(value: Mapping[str, Any]) -> None:
     stream.write(json_text(value, escaped=stream.terminal, indent=2) + "\n")
 
 
-def columns() -> int:
-    """The width that text forms may take."""
-    return Stream(1).width
+def columns(*, whole: bool = False) -> int:
+    """The width that text forms may take; for one that is `whole` no limit in a pipe, unless `COLUMNS` sets one: what
+    reads it there wants each line complete."""
+    stream = Stream(1)
+    return ENDLESS if whole and not stream.terminal and not os.environ.get("COLUMNS") else stream.width

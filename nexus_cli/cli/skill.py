@@ -30,7 +30,7 @@ def list_skills(json: Json = False) -> int:
     if json:
         show_json(value)
     else:
-        show(skills_text(value, columns()))
+        show(skills_text(value, columns(whole=True)))
     return 0
 
 

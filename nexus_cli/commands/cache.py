@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, wrong
+from nexus_cli.commands.line import ledger_of, say_if_old, wrong
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.cache import uses, why
 
@@ -24,6 +24,7 @@ async def run(desk: Desk, rest: str) -> None:
     """
     ledger = ledger_of(desk)
     if not rest:
+        say_if_old(desk)
         desk.show("cache", await asyncio.to_thread(uses, ledger, desk.session.id, desk.settings))
         return
     word, _, number = rest.partition(" ")
@@ -32,6 +33,7 @@ async def run(desk: Desk, rest: str) -> None:
     if word.casefold() != "why" or (number and not whole):
         raise wrong("cache", rest, "it takes nothing, or `why` and the number of a request")
     step = int(number) if number else None
+    say_if_old(desk)
     desk.show("miss", await asyncio.to_thread(why, ledger, desk.session.id, desk.settings, step))
 
 

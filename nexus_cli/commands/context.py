@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, wrong
+from nexus_cli.commands.line import ledger_of, say_if_old, wrong
 from nexus_cli.session.reports.context import difference_in, of_request
 
 LONGEST = 15
@@ -22,6 +22,7 @@ async def run(desk: Desk, rest: str) -> None:
     than the one before it.
     """
     if not rest:
+        say_if_old(desk)
         desk.show("context", await asyncio.to_thread(desk.session.report))
         return
     option, _, number = rest.partition(" ")
@@ -30,6 +31,7 @@ async def run(desk: Desk, rest: str) -> None:
     if option not in OPTIONS or (number and not whole) or (option == "--step" and not number):
         raise wrong("context", rest, "it takes nothing, `--step N`, or `--diff` and the number of a request")
     ledger, session = ledger_of(desk), desk.session.id
+    say_if_old(desk)
     if option == "--step":
         held = await asyncio.to_thread(of_request, ledger, session, desk.options, desk.settings, int(number))
         desk.show("context", held)

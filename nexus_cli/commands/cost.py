@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, nothing
+from nexus_cli.commands.line import ledger_of, nothing, say_if_old
 from nexus_cli.session.reports.cost import cost
 
 
@@ -15,6 +15,7 @@ async def run(desk: Desk, rest: str) -> None:
     By model, by kind of request, and for each of the last turns.
     """
     nothing("cost", rest)
+    say_if_old(desk)
     desk.show("cost", await asyncio.to_thread(cost, ledger_of(desk), desk.session.id))
 
 

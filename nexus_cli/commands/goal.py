@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
@@ -12,19 +13,22 @@ from nexus_cli.session.acts.goal import closing, setting
 from nexus_cli.session.reports.goals import listing
 
 VERBS = ("done", "drop")
+ID = re.compile(r"g\d+")
+"""What an id looks like: several words behind a verb that are none are a goal that begins with this word."""
 
 
 async def run(desk: Desk, rest: str) -> None:
     """Set a goal, or list the goals.
 
     A goal is broken down into steps by the model, in a lane of its own, and told to it as long as it is open. /goal
-    done ID and /goal drop ID take a goal or a step off the list; /goal alone shows it.
+    done ID and /goal drop ID, with one id or several, take goals or steps off the list; /goal alone shows it.
     """
-    verb, _, name = rest.partition(" ")
-    if verb in VERBS and " " not in name.strip():
-        if not name.strip():
+    verb, _, behind = rest.partition(" ")
+    names = behind.replace(",", " ").split()
+    if verb in VERBS and (len(names) < 2 or all(map(ID.fullmatch, names))):
+        if not names:
             raise wrong("goal", rest, f"it does not say which: /goal {verb} ID")
-        await _act(desk, "goals", closing(name.strip(), verb))
+        await _act(desk, "goals", closing(names, verb))
     elif rest:
         await _set(desk, rest)
     desk.show("goals", desk.session.look(listing))
@@ -55,4 +59,4 @@ def _complete(desk: Desk) -> Sequence[str]:
     return [f"{verb} {name}" for verb in VERBS for name in known] or VERBS
 
 
-COMMAND = Command("goal", "work", run, "[TEXT | done ID | drop ID]", idle=True, complete=_complete)
+COMMAND = Command("goal", "work", run, "[TEXT | done ID... | drop ID...]", idle=True, complete=_complete)

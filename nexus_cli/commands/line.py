@@ -50,6 +50,19 @@ def ledger_of(desk: Desk) -> Ledger:
     return desk.session.ledger
 
 
+def say_if_old(desk: Desk) -> None:
+    """Say that a report which reads the ledger alone ends where that failed, and how full the window is by now."""
+    ledger, status = desk.session.ledger, desk.session.status()
+    if ledger is None or ledger.path is None or status.saved:
+        return
+    try:
+        until = f"request {ledger.step(ledger.session(desk.session.id).main_lane)}"
+    except NexusError:
+        until = "the last request that it could keep"
+    now = f"the window holds about {status.used:,} of {status.budget:,} tokens by now"
+    desk.say(f"The ledger has failed: what follows ends with {until}; {now}.")
+
+
 def record_of(desk: Desk) -> Record:
     """What the session has recorded; `NexusError("ledger", ...)` where there is nothing."""
     if desk.session.record is None:

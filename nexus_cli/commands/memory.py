@@ -45,7 +45,7 @@ async def run(desk: Desk, rest: str) -> None:
             fact = memory.state(ledger, slot, words, root, at, here)
             desk.show("fact", reports.value(ledger, [fact], here, done="kept"))
         case "accept":
-            desk.show("fact", reports.value(ledger, memory.accept(ledger, text, root, at), here, done="kept"))
+            desk.show("fact", reports.accepted(ledger, memory.accept(ledger, text, root, at), here))
         case "forget":
             desk.show("fact", reports.value(ledger, [memory.forget(ledger, text, at)], here, done="forgotten"))
         case _:
@@ -53,16 +53,19 @@ async def run(desk: Desk, rest: str) -> None:
 
 
 def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
-    """The slot that `text` begins with, else project, and the words of the fact.
+    """The slot that `text` begins with, in small letters, else project, and the words of the fact.
 
-    `NexusError("usage", ...)` for a slot without words, and where the first word is nearly one.
+    `NexusError("usage", ...)` for a slot without words, and where the first word is nearly one. With a capital it is
+    the first word of a sentence.
     """
     first, _, words = text.partition(" ")
     named, words = first.casefold(), words.strip()
-    if named in SLOTS:
-        if not words:
-            raise wrong("memory", rest, "it names a slot and says nothing", f"/memory add {named} TEXT")
-        return MemorySlot(named), words
+    if named in SLOTS and not words:
+        raise wrong("memory", rest, "it names a slot and says nothing", f"/memory add {named} TEXT")
+    if first in SLOTS:
+        return MemorySlot(first), words
+    if first != named:
+        return MemorySlot.PROJECT, text
     near = next((slot for slot in SLOTS if _one_edit(named, slot)), "")
     if near and words:
         hint = f"/memory add {near} TEXT; or /memory add project {first} ... where it is a word of the fact"

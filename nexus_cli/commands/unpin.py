@@ -12,7 +12,9 @@ from nexus_cli.session.pins import pins
 async def run(desk: Desk, rest: str) -> None:
     """Take a pin back.
 
-    Where its text stands now it stays until the next compaction; what is sent is never rewritten. /pin lists the ids.
+    It is named by its id, by the number of its message, or by its words, of which a part is enough where no other pin
+    has them. Where its text stands now it stays until the next compaction; what is sent is never rewritten. /pin lists
+    the pins.
     """
 
     async def work() -> None:
@@ -27,4 +29,4 @@ def _ids(desk: Desk) -> Sequence[str]:
     return [one.id for one in pins(desk.session.context.lane.timeline)]
 
 
-COMMAND = Command("unpin", "context", run, "ID", idle=True, complete=_ids)
+COMMAND = Command("unpin", "context", run, "ID | MESSAGE | TEXT", idle=True, complete=_ids)

@@ -5,6 +5,7 @@ Made from an epoch and the slots behind its frame, by whoever shows a request or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,9 @@ from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.limits import Limits
 
+_FIGURE = re.compile(r"\b(\d[\d,]*)( tokens\b| are left\b)")
+"""Tokens in the planner's words: it speaks in our own count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -21,13 +25,15 @@ class Report:
 
     sections: tuple[Mapping[str, Any], ...]
     """Layer 1, then layer 3: the `sections` of interface.md section 8. Their `tokens` are in the scale of the budget
-    and come to what their layer uses; `counted` is our own count of each."""
+    and come to what their layer uses; `counted` and `full_counted` are our own counts of each."""
     counted: Used
     """Tokens by layer by our own count; the budget holds them as the provider counts, or is expected to."""
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
     scale: float
-    """Tokens of the budget's figures for each one that we count."""
+    """Tokens of the budget's figures for each one that we count, of all."""
+    messages: float
+    """The same of the messages alone, what we add to them among it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +64,24 @@ class AssembledContext:
         told: Sequence[Mapping[str, Any]],
         budget: TokenBudget,
         limits: Limits,
-        expect: Callable[[int], int],
+        layers: Callable[[Used], Used],
         basis: str,
     ) -> AssembledContext:
         """The request of `slots` (arranged) under `epoch`, of which earlier requests held the entries up to `sent`.
 
         `fixed` and `told` describe the sections of layers 1 and 3; those stand in the slots already, unless there are
-        none. `sent` is -1 where the epoch has sent nothing yet: then no cache has its sections. `expect` says how many
+        none. `sent` is -1 where the epoch has sent nothing yet: then no cache has its sections. `layers` says how many
         tokens so many counted ones are.
         """
         late = sum(int(one["tokens"]) for one in told)
         messages = sum(slot.tokens for slot in slots)
         counted = Used(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
-        total = expect(counted.total)
-        scale = total / max(1, counted.total)
-        used = Used(*apportion(total, (counted.system, counted.tools, counted.history, counted.event)))
+        used = layers(counted)
+        scale, beside = _ratio(used.total, counted.total), used.history + used.event
+        ratio = _ratio(beside, counted.history + counted.event) if beside else scale
         fixed = [{**one, "cached": bool(one.get("cached")) and sent >= 0} for one in fixed]
-        sections = (*scaled(fixed, used.system, scale), *scaled(told, used.event, scale))
+        system = scaled(fixed, used.system, _ratio(used.system, counted.system))
+        sections = (*system, *scaled(told, used.event, ratio))
         return cls(
             epoch.system,
             tuple(slot for slot in slots if slot.entry <= sent),
@@ -82,8 +89,12 @@ class AssembledContext:
             epoch.tools,
             replace(budget, used=used),
             limits,
-            Report(sections, counted, basis, scale),
+            Report(sections, counted, basis, scale, ratio),
         )
+
+
+def _ratio(used: int, counted: int) -> float:
+    return used / max(1, counted)
 
 
 def scaled(rows: Sequence[Mapping[str, Any]], total: int, scale: float) -> list[dict[str, Any]]:
@@ -94,7 +105,16 @@ def scaled(rows: Sequence[Mapping[str, Any]], total: int, scale: float) -> list[
 
 
 def _scaled(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
+    """A described section; every figure of its reason is in the scale of its tokens."""
     counted, full = int(row["tokens"]), int(row.get("full_tokens", row["tokens"]))
-    reason = str(row.get("reason") or "").replace(f", {counted:,} tokens)", f", {tokens:,} tokens)", 1)
     whole = tokens if full == counted else max(tokens, round(full * scale))
-    return row | {"tokens": tokens, "full_tokens": whole, "counted": counted, "reason": reason}
+    known = {full: whole, counted: tokens}
+
+    def figure(found: re.Match[str]) -> str:
+        plain = int(found[1].replace(",", ""))
+        return f"{known.get(plain, round(plain * scale)):,}{found[2]}"
+
+    reason = _FIGURE.sub(figure, str(row.get("reason") or ""))
+    return row | {
+        "tokens": tokens, "full_tokens": whole, "counted": counted, "full_counted": full, "reason": reason,
+    }  # fmt: skip

@@ -61,7 +61,7 @@ class Chosen:
     @property
     def short(self) -> bool:
         """Less of it is sent than there is."""
-        return self.form != 0 and not self.off
+        return (self.form != 0 or self.section.beyond > 0) and not self.off
 
     @property
     def lost(self) -> bool:
@@ -79,7 +79,9 @@ class Chosen:
         if self.off:
             return "off: its multiplier is 0"
         kept = "" if self.form is None else f" (score {self.section.score(self.multiplier):g}, {self.tokens:,} tokens)"
-        return self.name + kept + (f": {self.why}" if self.why else "")
+        beyond = f"{self.section.beyond:,} bytes of its file are not read" if self.section.beyond else ""
+        why = "; ".join(filter(None, (self.why, beyond)))
+        return self.name + kept + (f": {why}" if why else "")
 
     def described(self, *, cached: bool) -> dict[str, Any]:
         """One element of `sections` in interface.md section 8, with the hash of the text that is sent."""

@@ -150,7 +150,9 @@ def overridden(contributor: Contributor, sections: Sequence[Section], recipe: Re
         if text is None:
             made.append(section)
         elif text.strip():
-            made.append(replace(section, forms=(text,), least=0, source=source))
+            short = f'[{section.id} of {source}: recall("{DROP}")]'
+            forms = (text, short) if section.layer is Layer.EVENT else (text,)  # no pool is raised to a long text
+            made.append(replace(section, forms=forms, least=0, source=source))
     return tuple(made)
 
 

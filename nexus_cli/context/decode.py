@@ -29,6 +29,8 @@ class Decoded:
     """The Python name of the encoding it was read in."""
     notice: str = ""
     """One line for the person when the text is not simply the file as UTF-8; else ""."""
+    beyond: int = 0
+    """Bytes of the file that were not read."""
 
 
 def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
@@ -39,23 +41,25 @@ def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
     binary.
     """
     try:
-        data = _bytes(path, limit)
+        found = _bytes(path, limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise NexusError("config", sound(str(path)), why, "Make it readable or move it away") from error
-    return None if data is None else decode_head(data, sound(str(path)), limit)
+    return None if found is None else decode_head(found[0], sound(str(path)), limit, found[1])
 
 
-def decode_head(data: bytes, name: str, limit: int) -> Decoded:
-    """The first `limit` bytes of a file that was read already, as text; with a notice when there are more."""
-    cut = len(data) > limit
-    decoded = decode(data[:limit], name, cut=cut)
-    if not cut:
+def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> Decoded:
+    """The first `limit` bytes of a file that was read already, as text; with a notice when there are more. `size` is
+    what the file has where `data` is not all of it."""
+    beyond = max(size, len(data)) - limit if len(data) > limit else 0
+    decoded = decode(data[:limit], name, cut=beyond > 0)
+    if not beyond:
         return decoded
     notice = f"{name}: only the first {limit:,} bytes are read"
-    return Decoded(decoded.text, decoded.encoding, f"{notice}; {decoded.notice}" if decoded.notice else notice)
+    notice += f"; {decoded.notice}" if decoded.notice else ""
+    return Decoded(decoded.text, decoded.encoding, notice, beyond)
 
 
 def decode(data: bytes, name: str, *, cut: bool = False) -> Decoded:
@@ -73,14 +77,15 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> Decoded:
     return Decoded(read.plain, read.encoding, f"{name}: {read.remark}" if read.remark else "")
 
 
-def _bytes(path: Path, limit: int) -> bytes | None:
-    """At most `limit` + 1 bytes of a regular file, or None for anything else."""
+def _bytes(path: Path, limit: int) -> tuple[bytes, int] | None:
+    """At most `limit` + 1 bytes of a regular file and how many it has, or None for anything else."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         return None
     # Between the two looks a FIFO may have taken the place of the file: it must not block us either.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
-        return file.read(limit + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+        opened = os.fstat(handle)
+        return (file.read(limit + 1), opened.st_size) if stat.S_ISREG(opened.st_mode) else None
 
 
 def _binary(name: str, why: str) -> NexusError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import rounded
 
 READ_RATIO = 0.1
 """Price of a token read from the cache, in prices of input, where the model's own is unknown."""
@@ -83,7 +84,7 @@ def miss_cost(info: ModelInfo, missed: int) -> float | None:
     """Dollars that `missed` tokens cost more than reading them from the cache would; None when a price is unknown."""
     if info.input_price is None or info.cache_read_price is None:
         return None
-    return max(0, missed) * max(0.0, _fresh(info) - _read(info)) / MILLION
+    return rounded(max(0, missed) * max(0.0, _fresh(info) - _read(info)) / MILLION)
 
 
 def _fresh(info: ModelInfo) -> float:

@@ -133,19 +133,19 @@ class Gatherer:
         texts = [one.text for one in made.sent]
         line = told(missed, room, count)
         digests = {one.section.id: one.section.digest for one in made.sent}
+        taken = made.used - JOINT + (count(line) + JOINT if line else 0)
+        made = _raised(made, self.pool, taken if taken > self.pool else 0)
         return News("\n".join([*texts, line] if line else texts), made, digests, tuple(missed.values()))
 
     def _pooled(self, fresh: Sequence[Section], pool: int) -> Plan:
-        """What `pool` tokens tell. It is never raised: what has no room, even a sticky section, waits for the next
-        request, and notices that wait are not left out of anything."""
+        """What `pool` tokens tell, or, where that is more, the shortest forms of the sticky sections. Notices for which
+        there is room for a pointer alone wait for the next request, as long as something else is told with this one."""
         pool = max(0, pool) + JOINT  # so many texts are joined by one line end fewer
         made = plan(fresh, pool, self.view.count, self._multiplier)
-        if made.raised:
-            known = {one.id: one for one in fresh}
-            made = plan([replace(one, sticky=False) for one in fresh], pool, self.view.count, self._multiplier)
-            made = replace(made, chosen=tuple(replace(one, section=known[one.section.id]) for one in made.chosen))
-        known_of = (one for one in made.chosen if one.section.id != NOTICES or one.form is not None)
-        return replace(made, chosen=tuple(known_of), budget=self.pool)
+        if len(fresh) > 1 and any(one.section.id == NOTICES and one.name == "pointer" for one in made.chosen):
+            others = [section for section in fresh if section.id != NOTICES]
+            return plan(others, pool, self.view.count, self._multiplier)
+        return made
 
     def settle(self, news: News) -> None:
         """These event texts stand in a request now."""
@@ -199,6 +199,19 @@ class Gatherer:
         drop = self.left_out.record(one)
         named = replace(one, section=one.section.naming(drop), drop=drop)
         return replace(named, tokens=self.view.count(named.text)) if named.text else named
+
+
+def _raised(made: Plan, pool: int, raised: int) -> Plan:
+    """The plan of a preamble; where its pool was raised, the first sticky section that is sent short says so, else the
+    first one."""
+    made = replace(made, budget=pool, raised=raised)
+    sticky = [one for one in made.sent if one.section.sticky]
+    if not raised or not sticky:
+        return made
+    saying = next((one for one in sticky if one.short), sticky[0])
+    said = f"the pool of {pool:,} tokens was raised to {raised:,} for the shortest forms of sticky sections"
+    told_why = replace(saying, why="; ".join(filter(None, (saying.why, said))))
+    return replace(made, chosen=tuple(told_why if one is saying else one for one in made.chosen))
 
 
 def system_text(made: Plan, count: Callable[[str], int]) -> str:

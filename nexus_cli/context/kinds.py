@@ -1,7 +1,8 @@
-"""What kind of content a slot's tokens are: prose, code, data or wide script, and who wrote them.
+"""What kind of content the tokens of a request are: prose, code, data or wide script, and who wrote them.
 
 Tokenizers differ by kind: what is one token in our table may be two in the provider's for JSON, and one for prose. A
-profile splits our count of a slot over these kinds; how far each is off is learned in `nexus_cli.context.factors`.
+profile splits our count of a slot over these kinds, system text and schemas being kinds of their own; how far each is
+off is learned in `nexus_cli.context.factors`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from nexus_cli.core.message import Role
 
 
 class Kind(IntEnum):
-    """Places in a profile. The first four share out the tokens of a text; the others count some of them again."""
+    """Places in a profile. The first four share out the tokens of a text; `TOOL`, `ASSISTANT` and `LENGTH` count some
+    of them again."""
 
     PROSE = 0
     CODE = 1
@@ -31,6 +33,10 @@ class Kind(IntEnum):
     """Overhead of messages."""
     LENGTH = 7
     """A quarter of the bytes: tokenizers with longer or shorter pieces go by length more than by our count."""
+    SYSTEM = 8
+    """Tokens of the system text: it stands whole in every request of an epoch, so that one factor says it all."""
+    TOOLS = 9
+    """Tokens of the schemas, which every provider words in its own way."""
 
 
 Profile = Sequence[float]
@@ -77,6 +83,17 @@ def profile(slot: Slot) -> Profile:
     return tuple(found)
 
 
+def fixed(system: int, tools: int) -> Profile:
+    """The profile of a system text and schemas of so many tokens."""
+    found = list(NOTHING)
+    found[Kind.SYSTEM], found[Kind.TOOLS] = system, tools
+    return tuple(found)
+
+
+PLAIN: Profile = (100.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 110.0, 0.0, 0.0)
+"""A hundred tokens of ordinary prose: what is assumed of messages before there are any."""
+
+
 class Profiles:
     """Profiles that were made once: a slot is asked for several times a step, and never changes."""
 
@@ -94,8 +111,10 @@ class Profiles:
             made[slot.entry] = known
             for place, tokens_ in enumerate(known[1]):
                 found[place] += tokens_
-        if len(made) >= len(self._made):  # a shorter look (after a report) does not throw the longer one's away
+        if 2 * len(made) >= len(self._made):  # what is gone from the window is forgotten
             self._made = made
+        else:  # a shorter look (after a report) does not throw the longer one's away
+            self._made.update(made)
         return tuple(found)
 
 
@@ -106,4 +125,4 @@ def total(slots: Iterable[Slot]) -> Profile:
 
 def tokens(profile_: Profile) -> float:
     """Our count of what a profile stands for."""
-    return sum(profile_[: Kind.TOOL]) + profile_[Kind.MESSAGE]
+    return sum(profile_[: Kind.TOOL]) + sum(profile_[place] for place in (Kind.MESSAGE, Kind.SYSTEM, Kind.TOOLS))

@@ -1,7 +1,8 @@
 """A lane: one line of requests, with its log, its epoch, the window and the cursor (design 1.1).
 
 The window is the epoch's head and every slot appended since. Only `rewrite` begins a new epoch; everything else
-appends. What was sent is rendered once (`Wire`) and never again.
+appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also stand in a head,
+until the first request of its epoch settles it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ from typing import Any
 from nexus_cli.context.groups import Ask, Dispatch, Done, Group, Measure, arrange, flatten, is_placeholder, next_step
 from nexus_cli.context.render import Wire
 from nexus_cli.context.timeline import Timeline
-from nexus_cli.core.entry import Drop, Entry, Epoch, Form, Kind, Slot
+from nexus_cli.core.entry import Drop, Entry, Epoch, Form, Kind, Memo, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Fixed
 from nexus_cli.core.wire import WireRules
+
+Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
+"""What is noted of an epoch that is about to begin: kind and value of each memo."""
+SHOWN = (Form.FULL, Form.ELIDED)
+"""Forms of a slot that shows its entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,8 @@ class Sealed:
     head_lines: tuple[bytes, ...]
     counted: int
     previous_end: int
+    dressed: tuple[Fixed, ...] = ()
+    """Slots of the head to which something was added, or from which it was taken, since the epoch was recorded."""
 
 
 class Lane:
@@ -60,13 +68,18 @@ class Lane:
         self._wire: Wire | None = None
         self._begun = False
         self._head_sent = False
+        self._head_open = False
+        self._dressed: set[int] = set()
         self._sent_messages = 0
         self._messages_tokens = 0
 
     @classmethod
-    def load(cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int) -> Lane:
-        """The lane as its log has it; only the window is read."""
+    def load(
+        cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False
+    ) -> Lane:
+        """The lane as its log has it; only the window is read. `head_open`: no request has settled the head yet."""
         lane = cls(timeline, measure)
+        lane._head_open = head_open
         lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
         lane.tail = [slot_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
         lane._head_sent = cursor > 0 and cursor >= epoch.base
@@ -76,7 +89,9 @@ class Lane:
 
     def fork(self, timeline: Timeline) -> Lane:
         """A lane that begins with this one's lines; `timeline` goes on after this one's last entry."""
+        self._head_open = False  # the fork may send it
         other = Lane(timeline, self._measure)
+        other._dressed = set(self._dressed)
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
         other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
@@ -129,22 +144,43 @@ class Lane:
         return entry
 
     def dress(self, preamble: str) -> bool:
-        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result.
+        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result; in an epoch under
+        which nothing was sent, where all is sent that it shows, on the newest of its messages.
 
         Returns False when nothing is unsent; what was sent is never touched.
         """
-        for roles in ((Role.USER,), (Role.TOOL,)):
-            for index in reversed(range(len(self.tail))):
-                slot = self.tail[index]
-                if slot.entry <= self.cursor:
-                    break
-                if slot.message.role in roles:
-                    text = f"{slot.preamble}\n{preamble}" if slot.preamble else preamble
-                    tokens = self._measure(slot.message, text)
-                    self._messages_tokens += tokens - slot.tokens
-                    self.tail[index] = replace(slot, preamble=text, tokens=tokens)
-                    return True
-        return False
+        slot = self._wearer()
+        if slot is None:
+            return False
+        self._put(slot, f"{slot.preamble}\n{preamble}" if slot.preamble else preamble)
+        return True
+
+    def undress(self) -> None:
+        """Take off what was added to the message that `dress` would take, if it stands in a head: the epoch began after
+        it was added, and is to tell it anew."""
+        slot = self._wearer()
+        if slot is not None and slot.preamble and slot not in self.tail:
+            self._put(slot, "")
+
+    def _wearer(self) -> Slot | None:
+        """The message that the next preamble goes to."""
+        head = [slot for slot in self.epoch.head if slot.form in SHOWN] if self._head_open else []
+        unsent = [slot for slot in (*head, *self.tail) if slot.entry > self.cursor]
+        for slots in (unsent, head):
+            for role in (Role.USER, Role.TOOL):
+                newest = next((slot for slot in reversed(slots) if slot.message.role is role), None)
+                if newest is not None:
+                    return newest
+        return None
+
+    def _put(self, slot: Slot, preamble: str) -> None:
+        other = replace(slot, preamble=preamble, tokens=self._measure(slot.message, preamble))
+        self._messages_tokens += other.tokens - slot.tokens
+        if slot in self.tail:
+            self.tail[self.tail.index(slot)] = other
+            return
+        self._dressed.add(slot.entry)
+        self.epoch = replace(self.epoch, head=tuple(other if one is slot else one for one in self.epoch.head))
 
     def undressed(self) -> bool:
         """Whether an unsent user message waits for its preamble."""
@@ -153,12 +189,14 @@ class Lane:
     def seal(self) -> Sealed:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
+        dressed: tuple[Fixed, ...] = ()
         if not self._begun:
             self.begin()
         if self._wire is None:
             self._wire, lines, _ = self._rendered()
             # Also where it was sent before: whether that was under this epoch, a resumed lane cannot tell.
             head_lines = tuple(lines)
+            dressed = tuple(self._redressed(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
         fresh = flatten(arrange(self._split()[1]))
         fixed = tuple(
@@ -167,7 +205,13 @@ class Lane:
         )
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
         self.cursor, self._head_sent = self.timeline.last, True
-        return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous)
+        self._head_open, self._dressed = False, set()
+        return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous, dressed)
+
+    def _redressed(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
+        for slot, line in zip(flatten(arrange(self.epoch.head)), lines, strict=True):
+            if slot.entry in self._dressed and slot.form in SHOWN:
+                yield Fixed(slot.entry, slot.preamble, slot.tokens, line)
 
     def renders_as(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
         """Whether what was sent still becomes the lines that it was: the stored hashes of the head's slots (none: not
@@ -187,16 +231,32 @@ class Lane:
         sent = [slot for slot in self.tail if slot.entry <= self.cursor]
         return sent, self.tail[len(sent) :]
 
-    def rewrite(self, head: Iterable[Slot], cause: str, drops: Sequence[Drop], frame: Frame | None = None) -> Epoch:
-        """Begin a new epoch with this head; the only way in which sent lines change."""
+    def rewrite(
+        self,
+        head: Iterable[Slot],
+        cause: str,
+        drops: Sequence[Drop],
+        frame: Frame | None = None,
+        notes: Notes | None = None,
+    ) -> Epoch:
+        """Begin a new epoch with this head; the only way in which sent lines change. The memos of `notes`, which sees
+        the lane as it is then, are recorded with it; what is raised there or by the log leaves the lane as it was."""
         kept = tuple(slot for slot in head if not is_placeholder(slot))
         old = self.epoch
         number = self.timeline.log.next_epoch()
         new = _epoch(frame or frame_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
-        self.timeline.log.begin_epoch(new, drops)
+        before = dict(vars(self))
         self.epoch, self.tail, self._wire, self._begun = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
+        self._head_open, self._dressed = True, set()
         self._count()
+        try:
+            now, last = self.timeline.now(), self.timeline.last
+            memos = [Memo(kind, now, last, value) for kind, value in (notes(new) if notes else ())]
+            self.timeline.log.begin_epoch(new, drops, memos)
+        except BaseException:
+            vars(self).update(before)
+            raise
         return new
 
     def reframe(self, frame: Frame) -> None:

@@ -45,6 +45,8 @@ class ContextLayer:
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ignored: tuple[Path, ...] = ()
     """Files that are there and do not count: the project is not trusted, or they lie outside of it."""
+    beyond: int = 0
+    """Bytes of the instruction file that were not read."""
 
     @property
     def header(self) -> str:
@@ -213,7 +215,7 @@ def _layer(
             continue
         if text:
             told = "; ".join([*notices, *([source.notice] if source.notice else [])])
-            return ContextLayer(name, path.parent, path, text, told, ignored=tuple(ignored))
+            return ContextLayer(name, path.parent, path, text, told, ignored=tuple(ignored), beyond=source.beyond)
     return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 
 

@@ -1,31 +1,35 @@
 """How many tokens a request will take: our count, anchored on what the provider reported (design pitfalls).
 
-One factor per model turns counted tokens into reported ones; it is learned from reports and from overflow messages,
-and stored. Only what was not sent yet is an estimate; of that the factor is refined by kind of content, see
-`nexus_cli.context.factors`. A report that is no believable count of what was sent is passed
-over, and the known error is the largest of the recent misses: it fades with every report that is nearer, so that one
-odd report is outlived (law 2).
+Counted tokens become reported ones by factors that are learned by kind of content from reports and from overflow
+messages, and stored; see `nexus_cli.context.factors`. Only what was not sent yet under an epoch is an estimate. A
+report that is no believable count of what was sent is passed over. The known error is the largest miss seen (law 2): it
+fades only with estimates of another whole window that came nearer, so that one odd report is outlived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from nexus_cli.context.apportion import apportion
+from nexus_cli.context.contents import Contents
+from nexus_cli.context.density import Density
+from nexus_cli.context.factors import LEAST as LEAST_PIECE
+from nexus_cli.context.factors import MOST as MOST_PIECE
 from nexus_cli.context.factors import Factors
-from nexus_cli.context.kinds import Profile, tokens
+from nexus_cli.context.kinds import PLAIN, Kind, Profile, tokens
+from nexus_cli.core.budget import Used
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
 """Assumed until `ENOUGH` reports."""
 ENOUGH = 5
 FADING = 0.9
-"""What is left of the known error after one more report: half of it after seven, a tenth after twenty-two."""
+"""What is left of the known error after one more whole window was estimated: half of it after seven."""
 ROUNDING = 2
 """Tokens that rounding may add to an estimate."""
 LEAST, MOST = 0.5, 2.5
 FAR = 1.5
-"""A report further from the learned factor than this is believed when it comes twice."""
+"""A report further from what was expected than this is believed when it comes twice."""
 DISTRUST = 3
 """Unbelievable reports in a row after which an earlier one does not anchor any more."""
 SMALL = 200
@@ -40,19 +44,22 @@ class Anchor:
     reported: int
     counted: int
     """Our count of the same request."""
+    exact: bool = True
+    """The provider counted just this; else it is what is left of such a count, from which no difference is learned."""
 
 
 class Meter:
     """Estimates requests of one model."""
 
-    def __init__(self, calibration: Calibration | None = None) -> None:
+    def __init__(self, calibration: Calibration | None = None, contents: Contents | None = None) -> None:
         self.calibration = calibration or Calibration()
         self.anchor: Anchor | None = None
-        self.since: Callable[[int], Profile] | None = None
-        """What stands in the window after an entry, by kind; None: one factor is used for all of it."""
+        self.contents = contents
+        """What the window holds by kind of content; None: one factor is used for all of it."""
         self._factors = Factors.of(self.calibration.factor, self.calibration.kinds)
         self._odd = 0
-        self._far = False
+        self._doubt = 0.0
+        """The miss of the newest report, where that is not believed yet."""
 
     @property
     def basis(self) -> str:
@@ -62,109 +69,164 @@ class Meter:
     @property
     def error(self) -> float:
         """The known error of an estimate, as a share of its estimated part."""
-        return self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
+        known = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
+        return max(known, self._doubt)
 
     def estimate(self, counted: int) -> int:
         """Expected tokens of a request of which we count `counted` in all."""
-        factor = self.calibration.factor
-        if self.anchor:
-            return self.anchor.reported + round(self._added(self.anchor, counted))
-        return round(factor * counted)
+        if self.anchor is None:
+            return round(self.density().tokens(counted))
+        return max(0, self.anchor.reported + round(self._added(self.anchor, counted)))
 
     def _added(self, anchor: Anchor, counted: int) -> float:
-        """Expected tokens of what came after the anchor: by kind, where what is counted is what the window shows."""
+        """Expected tokens of what came after the anchor: by kind as far as the window shows it."""
         added = counted - anchor.counted
-        profile = self.since(anchor.last) if self.since and added > 0 else None
-        if profile is None or not (shown := tokens(profile)):
-            return self.calibration.factor * added
-        return self._factors.estimate(profile) * added / shown
+        if self.contents is None or added <= 0:
+            return self.density().ratio * added
+        shown = self.contents.since(anchor.last)
+        rest = added - tokens(shown)
+        return self._factors.estimate(shown) + (self.density().ratio * rest if rest else 0.0)
 
     def upper(self, counted: int) -> int:
         """The estimate plus its known error: what has to fit."""
-        reported = self.anchor.reported if self.anchor else 0
-        guessed = max(0, self.estimate(counted) - reported)
-        return reported + round(guessed * (1 + self.error)) if guessed else self.estimate(counted)
+        estimate, reported = self.estimate(counted), self.anchor.reported if self.anchor else 0
+        return reported + round((estimate - reported) * (1 + self.error)) if estimate > reported else estimate
 
-    def countable(self, tokens: int) -> int:
-        """How many counted tokens surely fit into `tokens` reported ones, without an anchor."""
-        return int(max(0, tokens - ROUNDING) / (self.calibration.factor * (1 + self.error)))
+    def countable(self, tokens: int, of: Profile | None = None) -> int:
+        """How many counted tokens surely fit into `tokens` reported ones, without an anchor: beside what stands in
+        every request as much as the window holds by now, or content like `of`."""
+        return int(self.density(of).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
 
-    def anchored(self, last: int, counted: int, reported: int) -> bool:
+    def density(self, of: Profile | None = None) -> Density:
+        """Tokens for those that we count: the messages as those of the window are, or as `of` is."""
+        if self.contents is None:
+            known = of is not None and tokens(of) and self._known
+            return Density(self._factors.estimate(of) / tokens(of) if of and known else self.calibration.factor)
+        fixed = self.contents.fixed()
+        counted, expected = tokens(fixed), self._factors.estimate(fixed)
+        if of is None and self.anchor and self.anchor.counted - counted >= SMALL:
+            said = (self.anchor.reported - expected) / (self.anchor.counted - counted)
+            return Density(min(MOST_PIECE, max(LEAST_PIECE, said)), counted, expected)
+        messages = self.contents.messages() if of is None else of
+        messages = messages if tokens(messages) else PLAIN
+        return Density(self._factors.estimate(messages) / tokens(messages), counted, expected)
+
+    def layers(self, counted: Used, reported: int | None = None) -> Used:
+        """Tokens by layer of which we count `counted`: they come to the estimate of all, or to what was `reported`.
+
+        System text and schemas go by their own factors, so that the same text is as many tokens at every step.
+        """
+        total = self.estimate(counted.total) if reported is None else reported
+        one, messages = self._factors.one, counted.history + counted.event
+        fixed = round(one(Kind.SYSTEM) * counted.system), round(one(Kind.TOOLS) * counted.tools)
+        rest = min(MOST_PIECE * messages, max(LEAST_PIECE * messages, total - sum(fixed)))
+        rest = total if not sum(fixed) else min(total, round(rest))
+        return Used(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
+
+    def anchored(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
         """Go on from what was reported for the newest request, also by an earlier process; False if that is no
         believable count of it."""
-        if reported <= 0 or not LEAST * counted <= reported <= MOST * counted:
+        if reported <= 0 or not LEAST * counted <= reported <= self._most(counted):
             self._odd += 1
             if self._odd >= DISTRUST:
                 self.anchor = None  # what it once said right says nothing of a window that has grown since
             return False
         self._odd = 0
-        self.anchor = Anchor(last, reported, counted)
+        self.anchor = Anchor(last, reported, counted, exact)
         return True
+
+    def _most(self, counted: int) -> float:
+        """The largest believable report: where hardly more than schemas is sent, their wording may be most of it."""
+        fixed = min(counted, tokens(self.contents.fixed())) if self.contents else 0
+        return MOST_PIECE * fixed + MOST * (counted - fixed)
 
     def report(self, last: int, counted: int, reported: int, *, teaches: bool = True) -> Calibration | None:
         """Learn from a reported input; returns the new calibration, or None when nothing was learned.
 
-        A report outside `LEAST` to `MOST` times our count is not believed; without `teaches` (the request held what
-        our count knows only roughly) it anchors this epoch and says nothing of the next.
+        A report below `LEAST` times our count, or above `_most`, is not believed; without `teaches` (the request held
+        what our count knows only roughly) it anchors this epoch and says nothing of the next.
         """
-        estimate = self.estimate(counted)
-        before = self.anchor
-        if not self.anchored(last, counted, reported):
+        expected, before = self._expected(counted, reported), self.anchor
+        if not self.anchored(last, counted, reported) or counted < SMALL or not teaches:
             return None
-        if before is not None and teaches:
-            self._refine(before, last, reported - before.reported)
-        if counted < SMALL or not teaches:
+        old, doubted = self.calibration, self._doubt
+        miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
+        far = self._far(expected, reported) and not self._by_what_was_added(before, counted, reported)
+        if far and not doubted:
+            self._doubt = miss
             return None
-        old = self.calibration
-        if self._strange(reported / counted):
-            return None
-        miss = min(1.0, abs(reported - estimate) / reported) if old.reports else 0.0
+        self._doubt = 0.0
         factor = _bounded(reported / counted)
-        if before is None and not old.kinds:  # nothing is known of single kinds yet: all begin at the model's factor
-            self._factors = Factors.of(factor)
-        worst = max(old.worst * FADING, miss)
-        self.calibration = replace(
-            old, factor=factor, reports=old.reports + 1, worst=worst, kinds=self._factors.values
-        )
+        self._learn(None if doubted else before, last, reported, anew=factor if far or not self._known else 0.0)
+        worst = max(old.worst if before else old.worst * FADING, miss)
+        kinds = self._factors.values if self.contents else old.kinds
+        self.calibration = replace(old, factor=factor, reports=old.reports + 1, worst=worst, kinds=kinds)
         return self.calibration
 
-    def _strange(self, ratio: float) -> bool:
-        """Whether this is the first report that is far from all that was learned: it anchors, and teaches nothing
-        until the next one agrees. What is learned outlives the session, so that one odd report must not reach it."""
-        old = self.calibration
-        far = old.reports >= ENOUGH and not old.factor / FAR <= ratio <= old.factor * FAR
-        first = far and not self._far
-        self._far = far
-        return first
+    def _expected(self, counted: int, reported: int) -> float:
+        """What was expected where `reported` came; where that is far off, or the report before it was, without an
+        anchor."""
+        estimate = self.estimate(counted)
+        if self.anchor is None or not (self._doubt or self._far(estimate, reported)):
+            return estimate
+        return self._whole(counted)
 
-    def _refine(self, before: Anchor, last: int, reported: int) -> None:
-        """Learn the factors of the kinds in what was added since the report `before`."""
-        if self.since is None:
+    def _whole(self, counted: int) -> float:
+        """The estimate that is made without an anchor."""
+        anchor, self.anchor = self.anchor, None
+        try:
+            return self.density().tokens(counted)
+        finally:
+            self.anchor = anchor
+
+    def _far(self, expected: float, reported: int) -> bool:
+        """Whether a report is far from all that was learned. That outlives the session, so that one odd report must
+        not reach it: it anchors, and teaches nothing until the next one agrees."""
+        return self.calibration.reports >= ENOUGH and not expected / FAR <= reported <= expected * FAR
+
+    def _by_what_was_added(self, before: Anchor | None, counted: int, reported: int) -> bool:
+        """Whether content of a kind that was not seen yet may be why a report is far off."""
+        if self.contents is None or before is None or self._doubt or counted <= before.counted:
+            return False
+        return LEAST <= (reported - before.reported) / (counted - before.counted) <= MOST
+
+    @property
+    def _known(self) -> bool:
+        """Whether anything was learned of single kinds."""
+        return len(self.calibration.kinds) == len(Kind)
+
+    def _learn(self, before: Anchor | None, last: int, reported: int, *, anew: float) -> None:
+        """Learn the factors of the kinds: from what was added since the report `before`, else from the whole window;
+        `anew` from this one factor on, where it is not 0."""
+        if self.contents is None:
             return
-        after = self.since(last)
-        added = tuple(one - two for one, two in zip(self.since(before.last), after, strict=True))
-        counted = tokens(added)
-        if counted > 0 and reported > 0:
-            self._factors = self._factors.learned(added, reported)
+        if before is None or not before.exact or anew:
+            if anew:
+                self._factors = Factors.of(anew)
+            self._factors = self._factors.learned(self.contents.upto(last), reported)
+            return
+        parts = zip(self.contents.since(before.last), self.contents.since(last), strict=True)
+        added = tuple(one - two for one, two in parts)
+        if tokens(added) > 0 and reported > before.reported:
+            self._factors = self._factors.learned(added, reported - before.reported)
 
     def overflowed(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
         """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
-        old = self.calibration
-        if reported:
-            factor = reported / max(1, counted)
-        elif limit:
-            factor = max(old.factor * 1.1, 1.05 * limit / max(1, counted))
-        else:
-            factor = old.factor * 1.3
+        old, expected, counted = self.calibration, self._whole(counted), max(1, counted)
+        said = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
+        said = counted * _bounded(said / counted)
         self.anchor = None
+        if expected > 0:
+            self._factors = self._factors.times(said / expected)
         self.calibration = replace(
-            old, factor=_bounded(factor), worst=max(old.worst, KNOWN_ERROR), window=limit or old.window
-        )
+            old, factor=said / counted, worst=max(old.worst, KNOWN_ERROR), window=limit or old.window,
+            kinds=self._factors.values if self.contents else old.kinds,
+        )  # fmt: skip
         return self.calibration
 
     def fork(self) -> Meter:
         """A meter that knows what this one knows and learns apart."""
-        other = Meter(self.calibration)
+        other = Meter(self.calibration, self.contents)
         other.anchor, other._factors = self.anchor, self._factors
         return other
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from nexus_cli.context.decode import Decoded, decode_head, read_text
 from nexus_cli.context.planner import STAND_IN
 from nexus_cli.context.prompt_loader import trimmed
-from nexus_cli.context.section import DROP
+from nexus_cli.context.section import DROP, unread
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.errors import NexusError
@@ -48,6 +48,8 @@ class PersonaText:
     """`personal` or `project`."""
     notice: str = ""
     """One line for the person about what is odd about it."""
+    beyond: int = 0
+    """Bytes of the file that were not read."""
 
 
 def persona_texts(names: Sequence[str], cwd: Path) -> tuple[PersonaText, ...]:
@@ -76,7 +78,8 @@ def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str
         return PersonaText(name, "", where, origin, one_line(f"{error.message}; it is left out"))
     if found is None:
         return PersonaText(name, "", where, origin)
-    return PersonaText(name, sound(trimmed(found.text)), where, origin, found.notice)
+    text = trimmed(found.text)
+    return PersonaText(name, sound(text + unread(found.beyond, name)), where, origin, found.notice, found.beyond)
 
 
 def forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...]:

@@ -4,8 +4,10 @@ There is a plan only where a summary that keeps to its cap frees something worth
 request, the last turns where they fit, the newest groups, the person's own words, pins and a summary, each within its
 share of the budget. What does not fit the target yields in this order: older kept turns, own words (oldest first),
 pins (oldest first), summary (down to half its share). Own words and pins are small and yield to the budget alone: where
-the current request and the newest group leave them no room under the target, the target is exceeded. The new head is
-made in `nexus_cli.context.summary_head`.
+the current request and the newest groups leave them no room under the target, the target is exceeded. Where a full
+window asks for it, not the person, the newest groups have their share whether or not the target has room for it, as
+long as the window comes at least half the way down to the target: else the next step would ask for the next summary.
+The new head is made in `nexus_cli.context.summary_head`.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ class Room:
     pins: int
     most: int
     """For all messages: own words and pins may exceed the target up to here."""
+    newest: bool = False
+    """Whether the newest groups may exceed the target too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Plan:
     crowded: tuple[Pin, ...] = ()
     """Pins that their share has no room for."""
     spare: int = 0
-    """Tokens under the target that nothing of this takes."""
+    """Tokens that nothing of this takes, under the target or beyond it."""
     said: tuple[tuple[int, str], ...] = ()
     """What the person said in the part that goes, entry and text, as far as it was read: what may be quoted."""
     words_room: int = 0
@@ -96,6 +100,11 @@ class Plan:
         staying = [entry for entry in self.staying if not any(a <= entry <= b for a, b in unseen)]
         names = ", ".join(map(str, staying[:NAMED])) + (", ..." if len(staying) > NAMED else "")
         return named(between(first, last, unseen)) + (f" without {names}" if names else "")
+
+    @property
+    def leaving(self) -> tuple[Slot, ...]:
+        """The messages that leave the window now; those behind an earlier summary or a marker had left it before."""
+        return tuple(slot for slot in flatten(self.gone) if slot.form not in (Form.SUMMARY, Form.MARKER))
 
     @property
     def unseen(self) -> tuple[Span, ...]:
@@ -145,9 +154,10 @@ def plan(
         said[0] += sum(words.cost(text) for _, text in old)
     pinned = _pinned(groups, pins, count)
     left = room - int(available * ATTACHED_SHARE)
-    first = _first_kept(
-        list(map(size, groups)), (said, beyond.words), (pinned, beyond.pins), requests, current, left, available
-    )
+    total = sum(map(size, groups))
+    beside = _Beside(list(map(size, groups)), (said, beyond.words), (pinned, beyond.pins), requests, current)
+    half = min(max(0, total - target) // 2, beyond.most - target) if beyond.newest else 0
+    first = _first_kept(beside, left, left + max(0, half), int(available * NEWEST_SHARE))
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
     if not any(group[0].form is not Form.MARKER for group in gone):
@@ -159,7 +169,7 @@ def plan(
     most = sum(map(size, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR:
         return None
-    stay, crowded = _chosen_pins(_hidden(pins, kept), max(0, min(beyond.pins, free, most - SUMMARY_FLOOR)), count)
+    stay, crowded = fitting(_hidden(pins, kept), max(0, min(beyond.pins, free, most - SUMMARY_FLOOR)), count)
     taken = sum(cost(pin, count) for pin in stay)
     quoted = {pin.entry for pin in stay}
     spoken = [(group[0].entry, group[0].message.content) for group in gone if is_request(group)]
@@ -168,9 +178,8 @@ def plan(
     own = words.chosen(candidates, words_room)
     taken += sum(words.cost(quote.text) for quote in own)
     cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - taken)
-    return Plan(
-        gone, kept, own, cap, sum(map(size, groups)), stay, crowded, max(0, spare - taken), candidates, words_room
-    )
+    rest = max(0, min(free, most - cap) - taken)
+    return Plan(gone, kept, own, cap, total, stay, crowded, rest, candidates, words_room)
 
 
 def quoting(chosen: Plan, entries: Collection[int], count: Callable[[str], int]) -> Plan:
@@ -178,34 +187,41 @@ def quoting(chosen: Plan, entries: Collection[int], count: Callable[[str], int])
     return replace(chosen, quotes=OwnWords(count).chosen(chosen.said, chosen.words_room, entries))
 
 
-def _first_kept(
-    sizes: Sequence[int],
-    said: tuple[Sequence[int], int],
-    pinned: tuple[Sequence[int], int],
-    requests: Sequence[int],
-    current: Sequence[int],
-    room: int,
-    available: int,
-) -> int:
-    """Index of the first group of the kept tail: whole recent turns where they fit, else the newest groups.
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """The groups, and what has to have room beside those that stay."""
 
-    Beside it there has to be room for the current request, and for what the person `said` and `pinned` in the part that
-    goes: tokens by group, and how many they may take at most.
-    """
-    upto = [0, *accumulate(sizes)]
-    words = [0, *accumulate(0 if index in current else tokens for index, tokens in enumerate(said[0]))]
-    pins = [0, *accumulate(pinned[0])]
+    sizes: Sequence[int]
+    said: tuple[Sequence[int], int]
+    """Tokens that the person said, by group, and how many of those that go may be quoted."""
+    pinned: tuple[Sequence[int], int]
+    """The same of pins."""
+    requests: Sequence[int]
+    """The groups that the person began a turn with."""
+    current: Sequence[int]
+    """Those of the current run, which stay wherever they stand."""
 
-    def fits(start: int) -> bool:
-        before = sum(sizes[index] for index in current if index < start)
-        beside = min(said[1], words[start]) + min(pinned[1], pins[start])
-        return before + upto[-1] - upto[start] + beside <= room
 
-    first = len(sizes) - 1
-    while first > 0 and upto[-1] - upto[first - 1] <= available * NEWEST_SHARE and fits(first - 1):
+def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
+    """Index of the first group of the kept tail: whole recent turns where `room` has a place for them, else the newest
+    groups, up to their `share` and at least one beside the current request, as long as no more than `most` stays."""
+    current = frozenset(of.current)
+    upto = [0, *accumulate(of.sizes)]
+    asked = [0, *accumulate(tokens if index in current else 0 for index, tokens in enumerate(of.sizes))]
+    words = [0, *accumulate(0 if index in current else tokens for index, tokens in enumerate(of.said[0]))]
+    pins = [0, *accumulate(of.pinned[0])]
+
+    def newest(start: int) -> int:
+        return upto[-1] - upto[start] - (asked[-1] - asked[start])
+
+    def stays(start: int) -> int:
+        return asked[-1] + newest(start) + min(of.said[1], words[start]) + min(of.pinned[1], pins[start])
+
+    first = len(of.sizes) - 1
+    while first > 0 and (newest(first - 1) <= share or not newest(first)) and stays(first - 1) <= most:
         first -= 1
-    for start in reversed([index for index in requests[-KEPT_TURNS:] if index < first]):
-        if not fits(start):
+    for start in reversed([index for index in of.requests[-KEPT_TURNS:] if index < first]):
+        if stays(start) > room:
             break
         first = start
     return first
@@ -231,13 +247,13 @@ def _hidden(pins: Sequence[Pin], kept: Sequence[Slot]) -> list[Pin]:
     return [pin for pin in pins if pin.entry not in shown]
 
 
-def _chosen_pins(
+def fitting(
     pins: Sequence[Pin], room: int, count: Callable[[str], int]
 ) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
     """The pins that fit `room`, the newest first to get it, and the others; both in their order."""
-    fitting = set()
+    found = set()
     for pin in reversed(pins):
         if cost(pin, count) <= room:
             room -= cost(pin, count)
-            fitting.add(pin.id)
-    return tuple(p for p in pins if p.id in fitting), tuple(p for p in pins if p.id not in fitting)
+            found.add(pin.id)
+    return tuple(p for p in pins if p.id in found), tuple(p for p in pins if p.id not in found)

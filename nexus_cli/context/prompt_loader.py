@@ -41,6 +41,8 @@ class FilePromptSource:
         self._path = Path(path)
         self.notice = ""
         """After `load`: one line for the person about the encoding or a cut; else ""."""
+        self.beyond = 0
+        """After `load`: bytes of the file that were not read."""
 
     @property
     def path(self) -> Path | None:
@@ -50,7 +52,7 @@ class FilePromptSource:
     def load(self) -> str | None:
         """The file's text without a byte-order mark; None when no regular file is there."""
         found = read_text(self._path)
-        self.notice = found.notice if found else ""
+        self.notice, self.beyond = (found.notice, found.beyond) if found else ("", 0)
         return found.text if found else None
 
 

@@ -7,6 +7,7 @@ What stands in a recipe's file is read by `recipe_file`; composing its limits wi
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,18 +76,22 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
     """The recipe `NAME.toml` of the first of `folders` that has it, else of the project.
 
     A project's recipe never takes the place of another one. `NexusError("usage", ...)` lists what there is when none
-    has it; `NexusError("config", ...)` names file and key when it is broken.
+    has it; `NexusError("config", ...)` names file and key when it is broken, or the file when it is none.
     """
+    odd = ""
     if NAME.fullmatch(name):
         for folder in folders:
             path = folder / f"{name}.toml"
             found = read_text(path)
             if found is not None:
                 return Recipe(name, **recipe_file.read(found.text, one_line(str(path)), _beside(folder)))
+            odd = odd or (one_line(str(path)) if os.path.lexists(path) else "")
         if project is not None and name in project.names():
             where = one_line(str(project.folder / f"{name}.toml"))
             text = decode(project.files[f"{name}.toml"], where).text
             return Recipe(name, **recipe_file.read_project(text, where))
+    if odd:
+        raise NexusError("config", odd, "is no regular file", "Put the recipe in its place")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})
     near = difflib.get_close_matches(name[:80], there, 1)
     hint = (f"Did you mean {near[0]}? " if near else "") + f"There are: {', '.join(there) or 'none'}"
@@ -95,8 +100,8 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
 
 def recipe_names(folders: Iterable[Path]) -> list[str]:
     """The names of all recipes in `folders`, sorted."""
-    found = {path.stem for folder in folders for path in folder.glob("*.toml") if NAME.fullmatch(path.stem)}
-    return sorted(found)
+    files = (path for folder in folders for path in folder.glob("*.toml") if path.is_file())
+    return sorted({path.stem for path in files if NAME.fullmatch(path.stem)})
 
 
 def _beside(folder: Path) -> recipe_file.Beside:

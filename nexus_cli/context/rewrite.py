@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nexus_cli.context.groups import Group, is_placeholder
-from nexus_cli.context.lane import Frame, Lane, frame_of
+from nexus_cli.context.lane import Frame, Lane, Notes, frame_of
 from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.truncation import Cut, Hole, cut
@@ -44,10 +44,11 @@ class Rewriter:
         cause: str = "truncation",
         frame: Frame | None = None,
         groups: Sequence[Group] | None = None,
+        notes: Notes | None = None,
     ) -> list[Drop]:
         """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded.
 
-        `groups` is what there is to choose from, if not the window as it is.
+        `groups` is what there is to choose from, if not the window as it is; `notes` as in `Lane.rewrite`.
         """
         frame = frame or frame_of(lane.epoch)
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
@@ -72,7 +73,7 @@ class Rewriter:
         elided = [pair for pair in result.elided if pair[0].entry not in cited] if self.markers else []
         drops = [self._elided(lane, old, new, ids) for old, new in elided]
         head = self._head(lane, result, drops)
-        lane.rewrite(head, cause, drops, frame)
+        lane.rewrite(head, cause, drops, frame, notes)
         return drops
 
     def _floor(self, available: int, room: int) -> int:

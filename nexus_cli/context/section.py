@@ -80,6 +80,8 @@ class Section:
     """The file or place that it comes from, for a person."""
     least: int = 0
     """Index of the fullest form that may be sent: instructions above their cap never go out whole."""
+    beyond: int = 0
+    """Bytes of its file that were not read, so that not even the full form has them."""
 
     def __post_init__(self) -> None:
         if len(self.forms) not in LADDERS or not all(form.strip() for form in self.forms):
@@ -133,7 +135,13 @@ class Section:
             "weight": self.weight,
             "sticky": self.sticky,
             "source": self.source,
+            "unread_bytes": self.beyond,
         }
+
+
+def unread(beyond: int, name: str) -> str:
+    """The last line of a text whose file goes on for `beyond` bytes that were not read; "" where there are none."""
+    return f"\n[... {beyond:,} more bytes of {name} are not read ...]" if beyond else ""
 
 
 def sha256(text: str) -> str:

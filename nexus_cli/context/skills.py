@@ -7,6 +7,7 @@ trusted. Who lists or prints them is the reports' business; a request carries on
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,8 @@ MOST = 500
 LONGEST_NAME, LONGEST_LINE = 64, 200
 """Characters of a name and of a description as they are shown."""
 FENCE = "---"
+_OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
+"""A fence with a key behind it: a rule above a text has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +85,13 @@ def guide(skill: Skill) -> str:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """The folders with a SKILL.md, by name."""
+    """The folders with a SKILL.md, whatever it is, by name."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return
     for name in names[:MOST]:
-        if not name.startswith(".") and os.path.isfile(folder / name / FILE):
+        if not name.startswith(".") and os.path.lexists(folder / name / FILE):
             yield folder / name
 
 
@@ -115,8 +118,25 @@ def _made(folder: str, source: Path | bytes, where: str, origin: str) -> Skill:
     except NexusError as error:
         return Skill(name, "", where, source, origin, problem=one_line(error.why))
     front, body = _parted(found.text if found else "")
-    said = front.get("description") or _paragraph(body)
-    return Skill(_name(front.get("name", "")) or name, _shown(said), where, source, origin)
+    problem = "is no regular file" if found is None else _problem(found.text, front, body, source, where)
+    said = front.get("description") or ("" if problem else _paragraph(body))
+    return Skill(_name(front.get("name", "")) or name, _shown(said), where, source, origin, problem=problem)
+
+
+def _problem(text: str, front: Mapping[str, str], body: str, source: Path | bytes, where: str) -> str:
+    """Why a guide that can be read is none, "" when it is one; `text` is its head."""
+    if not text.strip():
+        return "is empty"
+    if not front and body == text and _OPENED.match(text):
+        return f"has front matter that no line {FENCE} closes in its first {HEAD // 1024} KiB"
+    if not body.strip().strip("-") and not _parted(_whole(source, where))[1].strip().strip("-"):
+        return "has no guide behind its front matter"
+    return ""
+
+
+def _whole(source: Path | bytes, where: str) -> str:
+    found = _read(source, where, LIMIT)
+    return found.text if found else ""
 
 
 def _read(source: Path | bytes, where: str, limit: int) -> Decoded | None:

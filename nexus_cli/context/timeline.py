@@ -56,9 +56,10 @@ class MemoryLog:
         """See `Log`."""
         return self._start + len(self._entries)
 
-    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """See `Log`."""
         self.drops.extend(drops)
+        self._memos.extend(memos)
         self._epochs[epoch.id] = epoch
         self._given.epochs = epoch.id + 1
 
@@ -76,7 +77,13 @@ class MemoryLog:
             raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
         return self._epochs[epoch_id]
 
-    def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+    def sending(
+        self,
+        manifest: Manifest,
+        fixed: Sequence[Fixed],
+        head_lines: Sequence[bytes],
+        dressed: Sequence[Fixed] = (),
+    ) -> None:
         """See `Log`."""
 
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:

@@ -35,8 +35,8 @@ class Log(Protocol):
         """Id of the newest entry, 0 when there is none."""
         ...
 
-    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
-        """Record a new beginning together with what it leaves out."""
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
+        """Record a new beginning together with what it leaves out and what is noted of it, in one commit."""
 
     def next_epoch(self) -> int:
         """The id that the next epoch takes: they count from 0 in a session, over all its lanes."""
@@ -46,9 +46,16 @@ class Log(Protocol):
         """An epoch of this lane or of one that it came from; `NexusError("usage", ...)` when there is none."""
         ...
 
-    def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+    def sending(
+        self,
+        manifest: Manifest,
+        fixed: Sequence[Fixed],
+        head_lines: Sequence[bytes],
+        dressed: Sequence[Fixed] = (),
+    ) -> None:
         """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's slots, given
-        with the first request of an epoch, else empty."""
+        with the first request of an epoch, else empty. `dressed` are those of its slots to which something else is
+        added than when the epoch was recorded."""
 
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """Record how request `step` ended and what it used; `reported` is False when the provider gave no usage."""

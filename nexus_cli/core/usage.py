@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+DECIMALS = 8
+"""Of an amount of dollars wherever it is kept, streamed or shown."""
+
+
+def rounded(dollars: float) -> float:
+    """`dollars` without what a computer's fractions leave behind."""
+    return round(dollars, DECIMALS)
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -19,7 +27,7 @@ class Usage:
     cost_usd: float | None = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
+        cost = None if self.cost_usd is None or other.cost_usd is None else rounded(self.cost_usd + other.cost_usd)
         return Usage(
             self.input + other.input,
             self.output + other.output,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, sound, to_record
-from nexus_cli.ledger import blobs, lanes
+from nexus_cli.core.services import Fixed
+from nexus_cli.ledger import blobs, drops, lanes, memos
 from nexus_cli.ledger.database import Database
 
 _INHERITED = """WITH RECURSIVE line (key) AS (
@@ -20,8 +21,10 @@ _INHERITED = """WITH RECURSIVE line (key) AS (
     UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)"""
 
 
-def begin(db: Database, lane: int, epoch: Epoch) -> None:
-    """Record `epoch` and put `lane` under it; inside a transaction.
+def begin(
+    db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), noted: Sequence[Memo] = ()
+) -> None:
+    """Record `epoch`, what it leaves out and what is noted of it, and put `lane` under it; inside a transaction.
 
     `ValueError` when its id is taken or its parent is unknown.
     """
@@ -47,6 +50,10 @@ def begin(db: Database, lane: int, epoch: Epoch) -> None:
         [(key, position, *_row(db, slot)) for position, slot in enumerate(epoch.head)],
     )
     db.run("UPDATE lanes SET epoch = ? WHERE id = ?", key, lane)
+    for drop in left_out:
+        drops.record(db, lane, drop)
+    for memo in noted:
+        memos.record(db, lane, memo)
 
 
 def _row(db: Database, slot: Slot) -> tuple[int, str, int, str, int]:
@@ -124,8 +131,9 @@ def _head(db: Database, key: int) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
-def fix_head(db: Database, key: int, lines: Sequence[bytes]) -> None:
-    """Settle the line hashes of an epoch's slots; inside a transaction. `ValueError` if they were others before."""
+def fix_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequence[Fixed] = ()) -> None:
+    """Settle the line hashes of an epoch's slots, and what is added to those of them that are `dressed`; inside a
+    transaction. `ValueError` if they were others before."""
     if not lines:
         return
     before = head_lines(db, key)
@@ -135,6 +143,10 @@ def fix_head(db: Database, key: int, lines: Sequence[bytes]) -> None:
     if before and before != list(lines):
         raise ValueError("the head of this epoch was sent before with other lines")
     if not before:
+        db.many(
+            "UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = ? AND entry = ? AND form IN (?, ?)",
+            [(sound(one.preamble), one.tokens, key, one.entry, str(Form.FULL), str(Form.ELIDED)) for one in dressed],
+        )
         db.many(
             "UPDATE slots SET line = ? WHERE epoch = ? AND position = ?",
             [(line, key, position) for position, line in enumerate(lines)],

@@ -79,17 +79,19 @@ def _epochs(db: Database, fact: Fact, begun: dict[int, int]) -> set[int]:
 
 
 def _drops(db: Database, fact: Fact) -> Iterator[int]:
-    """Keys of the sessions with a drop that holds it: its section, or a part of what a search had found."""
+    """Keys of the sessions with a drop that holds it: its section, the one of those without a line, or a part of what a
+    search had found."""
     section = re.compile(rf"section \w+_memory\.{fact.id}\b")
     rows = db.all(
-        "SELECT session, what, blob FROM drops WHERE what LIKE ? OR what LIKE 'result of search_memory%'",
+        "SELECT session, what, blob FROM drops WHERE what LIKE ? OR what LIKE '%section %_memory.more%'"
+        " OR what LIKE 'result of search_memory%'",
         f"%section %_memory.{fact.id}%",
     )  # fmt: skip
     wanted = _marked(fact)
     for session, what, blob in rows:
         if section.search(what):
             yield session
-        elif blob is not None and what.startswith("result of"):
+        elif blob is not None:
             try:
                 found = wanted.search(blobs.get_text(db, blob))
             except NexusError:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.database import Database
 
-_END = (1 << 63) - 1
+END = (1 << 63) - 1
+"""No entry has a larger id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
             SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, min(up.last, up.parent_entry), l.sent
             FROM up JOIN lanes l ON l.id = up.parent)
         SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth""",
-        _END,
+        END,
         lane,
     )
     if not rows:

@@ -24,8 +24,8 @@ from nexus_cli.ledger.episodes import recent
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.holds import Hold
 from nexus_cli.ledger.opening import lock_folder, memory, on_disk, to_read
-from nexus_cli.ledger.reading import unwritable
-from nexus_cli.ledger.requests import RequestRow
+from nexus_cli.ledger.reading import ReadDatabase, unwritable
+from nexus_cli.ledger.requests import Inherited, RequestRow
 from nexus_cli.ledger.said import said
 from nexus_cli.ledger.search import Found
 from nexus_cli.ledger.sessions import SessionInfo
@@ -43,6 +43,8 @@ class Ledger:
         """The file; None when it lives in memory."""
         self.notices = notices
         """What a person should be told about the opening, one line each."""
+        self.writes = not isinstance(db, ReadDatabase)
+        """False: it is only read, and whoever works in a session of it keeps what happens elsewhere."""
 
     @classmethod
     def open(cls, path: Path | None) -> Ledger:
@@ -68,9 +70,8 @@ class Ledger:
     def close(self) -> None:
         """Write what waits, let go of held sessions, close. Safe to call twice."""
         self._db.close()
-        for hold in self._holds.values():
-            hold.release()
-        self._holds.clear()
+        while self._holds:
+            self._holds.popitem()[1].release()
 
     # Sessions
 
@@ -102,8 +103,7 @@ class Ledger:
 
     def newest_session(self, folder: str) -> SessionInfo | None:
         """The session of `folder` that was used last; one that has nothing in it only where there is no other."""
-        begun = sessions.listing(self._db, folder, 1, begun=True)
-        return next(iter(begun or sessions.listing(self._db, folder, 1)), None)
+        return next(iter(sessions.listing(self._db, folder, 1, begun=True) or self.sessions(folder, 1)), None)
 
     def sessions(self, folder: str | None = None, limit: int = 50) -> list[SessionInfo]:
         """The last used first."""
@@ -141,17 +141,16 @@ class Ledger:
 
     def hold(self, session: str) -> bool:
         """Own a session until `close` or the end of the process; False when another live process does."""
-        if self.path is None or session in self._holds:
+        if self.path is None or not self.writes or session in self._holds:
             return True
         try:
             taken = Hold.take(lock_folder(self.path) / f"{session}.lock")
         except OSError as error:
             what = f"session {session} cannot be locked"
             raise NexusError("ledger", what, error.strerror or str(error), "Check the permissions") from error
-        if taken is None:
-            return False
-        self._holds[session] = taken
-        return True
+        if taken is not None:
+            self._holds[session] = taken
+        return taken is not None
 
     def holds(self, session: str) -> bool:
         """Whether this ledger owns the session."""
@@ -197,12 +196,10 @@ class Ledger:
         """The entries `first` to `last`, of the lane and its ancestors."""
         return entries.read(self._db, lane, first, last)
 
-    def begin_epoch(self, lane: int, epoch: Epoch, left_out: Sequence[Drop]) -> None:
-        """Record a new beginning together with what it leaves out."""
+    def begin_epoch(self, lane: int, epoch: Epoch, left_out: Sequence[Drop], noted: Sequence[Memo] = ()) -> None:
+        """Record a new beginning together with what it leaves out and what is noted of it."""
         with self._db.write():
-            epochs.begin(self._db, lane, epoch)
-            for drop in left_out:
-                drops.record(self._db, lane, drop)
+            epochs.begin(self._db, lane, epoch, left_out, noted)
 
     def next_epoch(self, lane: int) -> int:
         """The id that the session's next epoch takes."""
@@ -216,9 +213,11 @@ class Ledger:
         """An epoch of the lane's session or of one it came from; `NexusError("usage", ...)` when there is none."""
         return epochs.read(self._db, epochs.known_key(self._db, lane, epoch_id))
 
-    def sending(self, lane: int, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+    def sending(
+        self, lane: int, sent: Manifest, fixed: Sequence[Fixed], head: Sequence[bytes], dressed: Sequence[Fixed] = ()
+    ) -> None:
         """Record a request before its first byte goes out, and move the cursor."""
-        requests.sending(self._db, lane, manifest, fixed, head_lines)
+        requests.sending(self._db, lane, sent, fixed, head, dressed)
 
     def received(self, lane: int, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """Record how a request ended."""
@@ -252,6 +251,10 @@ class Ledger:
     def manifests(self, lane: int) -> list[RequestRow]:
         """Every request of a lane, oldest first."""
         return requests.rows(self._db, lane)
+
+    def inherited(self, lane: int) -> Inherited:
+        """The requests of the lanes that a lane goes on from."""
+        return requests.inherited(self._db, lane)
 
     def line_hashes(self, lane: int, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
         """SHA-256 of the lines sent under an epoch: of its slots, and of the entries after its base up to `last`."""
@@ -300,9 +303,9 @@ class Ledger:
         with self._db.write():
             memos.record(self._db, lane, memo)
 
-    def memos(self, lane: int, kind: str = "") -> list[Memo]:
-        """The memos of one kind that a lane knows, or of all kinds, oldest first."""
-        return memos.read(self._db, lane, kind)
+    def memos(self, lane: int, kind: str = "", *, own: bool = False) -> list[Memo]:
+        """The memos of one kind that a lane knows (its `own`: and made), or of all kinds, oldest first."""
+        return memos.read(self._db, lane, kind, own=own)
 
     # Files, tool starts, figures
 

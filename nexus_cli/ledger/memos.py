@@ -19,10 +19,10 @@ def record(db: Database, lane: int, memo: Memo) -> None:
     )  # fmt: skip
 
 
-def read(db: Database, lane: int, kind: str = "") -> list[Memo]:
-    """The memos of one kind that `lane` knows, or of all kinds, oldest first."""
+def read(db: Database, lane: int, kind: str = "", *, own: bool = False) -> list[Memo]:
+    """The memos of one kind that `lane` knows, or of all kinds, oldest first; with `own` those that it made itself."""
     found: list[Memo] = []
-    for segment in reversed(lanes.ancestry(db, lane)):
+    for segment in reversed(lanes.ancestry(db, lane)[: 1 if own else None]):
         rows = db.all(
             "SELECT kind, at, entry, blob FROM memos WHERE lane = ? AND ? IN (kind, '') AND entry <= ? ORDER BY key",
             segment.lane, kind, segment.last,

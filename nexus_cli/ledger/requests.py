@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from nexus_cli.core.entry import Manifest
@@ -26,9 +27,28 @@ class RequestRow:
     lane: int
     sent: str = ""
     """The library that made the body, its version, and the body's SHA-256; "" when the transport did not show it."""
+    session: str = ""
+    """The session that sent it, where that is another one than the lane's that was asked about."""
 
 
-def sending(db: Database, lane: int, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """The requests under the epochs that a lane shares with those it goes on from, oldest first in each lane."""
+
+    before: tuple[RequestRow, ...] = ()
+    """Those whose messages the lane has as they were sent."""
+    beside: tuple[RequestRow, ...] = ()
+    """Those that hold more, or something else behind the same beginning."""
+
+
+def sending(
+    db: Database,
+    lane: int,
+    manifest: Manifest,
+    fixed: Sequence[Fixed],
+    head_lines: Sequence[bytes],
+    dressed: Sequence[Fixed] = (),
+) -> None:
     """Record a request before it is sent: manifest, what it settles, the cursor; in one transaction.
 
     `ValueError` when the step is not the next one or something was settled otherwise before.
@@ -39,7 +59,7 @@ def sending(db: Database, lane: int, manifest: Manifest, fixed: Sequence[Fixed],
             raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
         epoch = epochs.known_key(db, lane, manifest.epoch)
         entries.fix(db, lane, fixed)
-        epochs.fix_head(db, epoch, head_lines)
+        epochs.fix_head(db, epoch, head_lines, dressed)
         db.run(
             "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -101,3 +121,22 @@ def rows(db: Database, lane: int, first: int = 1) -> list[RequestRow]:
         )
         for row in found
     ]  # fmt: skip
+
+
+def inherited(db: Database, lane: int) -> Inherited:
+    """The requests that others sent before `lane` went on from them, or beside it."""
+    found = Inherited()
+    chain = lanes.ancestry(db, lane)
+    epoch = sent = lanes.END
+    for child, parent in pairwise(chain):
+        origin = db.one("SELECT e.id FROM lanes l JOIN epochs e ON e.key = l.origin WHERE l.id = ?", child.lane)
+        if origin is None:
+            break
+        epoch, sent = min(epoch, int(origin[0])), min(sent, child.sent)
+        sender = db.one("SELECT id FROM sessions WHERE key = ? AND key <> ?", parent.session, chain[0].session)
+        named = str(sender[0]) if sender else ""
+        shared = [replace(row, session=named) for row in rows(db, parent.lane) if row.manifest.epoch <= epoch]
+        before = [row for row in shared if row.manifest.last <= sent]
+        beside = [row for row in shared if row.manifest.last > sent]
+        found = Inherited((*before, *found.before), (*beside, *found.beside))
+    return found

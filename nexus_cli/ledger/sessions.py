@@ -25,7 +25,7 @@ _NEAREST_AMONG = 500
 
 _COLUMNS = (
     "id, name, folder, project, model, recipe, created, updated, entries, turns, parent, first_text,"
-    " CASE WHEN unpriced THEN NULL ELSE cost END, main"
+    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, main"
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Usage, rounded
 
 CACHE_READ = (
     "prompt_tokens_details.cached_tokens",
@@ -83,7 +83,7 @@ def cost(usage: Usage, info: ModelInfo) -> float | None:
     write = info.input_price if info.cache_write_price is None else info.cache_write_price
     plain = max(0, usage.input - usage.cache_read - usage.cache_write)
     dollars = plain * info.input_price + usage.cache_read * read + usage.cache_write * write
-    return (dollars + usage.output * info.output_price) / MILLION
+    return rounded((dollars + usage.output * info.output_price) / MILLION)
 
 
 def to_usage(raw: object, info: ModelInfo) -> Usage:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from nexus_cli.context.kinds import Profile, profile
 from nexus_cli.core import event
 from nexus_cli.core.clip import Clipped, Count, clip, drop_marker
-from nexus_cli.core.entry import Cause, Drop, Entry, Kind
+from nexus_cli.core.entry import Cause, Drop, Entry, Form, Kind, Slot
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.services import Log
 from nexus_cli.session.engine import Engine
@@ -16,7 +17,8 @@ from nexus_cli.session.engine import Engine
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 
-
+SAMPLE = 20_000
+"""Characters that tell how many tokens a text is for the provider."""
 LARGE = 200_000
 """Characters from which on a text is counted and cut in a thread: the event loop has to hear a Ctrl-C meanwhile."""
 
@@ -41,6 +43,12 @@ async def kept(log: Log, drop: Drop) -> None:
         log.drop(drop)
 
 
+def _like(engine: Engine, text: str) -> Profile:
+    """What kind of content a text is, by its beginning: the provider may make more of it than of what was said."""
+    message = Message(Role.USER, text[:SAMPLE])
+    return profile(Slot(0, Form.FULL, message, tokens=engine.context.measure(message, "")))
+
+
 async def admit(
     engine: Engine,
     kind: Kind,
@@ -53,7 +61,8 @@ async def admit(
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`."""
     lane, count = engine.lane, engine.context.counter.count
     epoch = lane.epoch
-    room = engine.meter.countable(engine.budget.available) - epoch.system_tokens - epoch.tools_tokens
+    most = engine.meter.countable(engine.budget.available, _like(engine, text))
+    room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
     clipped, drop_id = await fitted(text, cap, count, lane.timeline.log.next_drop, over=bool(uncounted))
     content = clipped.text

@@ -10,17 +10,16 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from nexus_cli.context.economy import Rewrite, miss_cost, price_rewrite
 from nexus_cli.context.fingerprints import Difference, first_difference, rendered
-from nexus_cli.context.lane import slot_of
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import RequestRow
 from nexus_cli.provider.cache_life import CacheLife, cache_life
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.miss import Facts, age, expected, judge
 from nexus_cli.session.sent import Sent
 
@@ -35,13 +34,13 @@ class Outlook:
     """What is known before a request is sent."""
 
     tokens: int
-    """What the provider's cache should hold of it."""
-    shared: int
-    """Tokens of its beginning that an earlier request had too: the one before it, or one under a former epoch."""
+    """What the provider's cache should hold of it: of the request before it, or of one under a former epoch."""
     messages: int
     """How many messages on the wire those are, where a new epoch began; else 0."""
+    shared: int
+    """Tokens of its beginning that the request before it had too."""
     age: float | None
-    """Seconds since that beginning was used last, None where the clock does not tell."""
+    """Seconds since the beginning of that one was used last, None where the clock does not tell."""
     at: datetime
     fresh: int = 0
     """Our count of what no request before it held, where a new epoch began; else 0."""
@@ -54,14 +53,15 @@ def outlook(engine: Engine) -> Outlook:
         return Outlook(0, 0, 0, None, now)
     if sent.epoch is lane.epoch:
         seconds = age(engine.uses.get(sent.epoch.id), now)
-        return Outlook(expected(_life(engine), sent.tokens, seconds), sent.tokens, 0, seconds, now)
+        return Outlook(expected(_life(engine), sent.tokens, seconds), 0, sent.tokens, seconds, now)
     fresh = sum(slot.tokens for slot in lane.slots if slot.entry > sent.last)
     made = []
     for one in _candidates(engine):
         seconds = age(engine.uses.get(one.epoch.id), now)
         shared, messages = one.shares(lane.epoch, lane.slots)
-        made.append(Outlook(expected(_life(engine), shared, seconds), shared, messages, seconds, now, fresh))
-    return max(made, key=lambda one: one.tokens)
+        made.append(Outlook(expected(_life(engine), shared, seconds), messages, shared, seconds, now, fresh))
+    best = max(made, key=lambda one: one.tokens)
+    return replace(made[0], tokens=best.tokens, messages=best.messages)
 
 
 def _candidates(engine: Engine) -> Iterator[Sent]:
@@ -84,7 +84,10 @@ def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
         return made
     proven = sent.cached or _cached(usage)
     fresh = round(ahead.fresh * usage.input / max(1, engine.lane.counted))
-    facts = Facts(sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=proven, fresh=fresh)
+    facts = Facts(
+        sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=proven, fresh=fresh,
+        former=sent.life,
+    )  # fmt: skip
     verdict = judge(_life(engine), facts)
     if verdict.missed and sent.epoch is not engine.lane.epoch:
         found, source = _difference(engine, sent)
@@ -115,18 +118,9 @@ def _cached(usage: Usage) -> bool:
     return bool(usage.cache_read or usage.cache_write)
 
 
-def resume(engine: Engine, row: RequestRow, log: SessionLogger) -> None:
-    """Go on from the newest request of an earlier process."""
-    lane, sent = engine.lane, row.manifest
-    if row.usage is None or not row.reported:
-        return
-    epoch, tail = lane.epoch, lane.tail
-    if sent.epoch != epoch.id:
-        epoch = log.epoch(sent.epoch)
-        tail = [slot_of(entry) for entry in log.read(epoch.base + 1, sent.last)]
-    engine.sent = Sent(epoch, tail, sent.last, row.usage.input, _cached(row.usage))
-    engine.cold = row.usage.input  # what stands in the window was sent once at least
-    engine.uses[sent.epoch] = datetime.fromisoformat(sent.at)
+def known_life(info: ModelInfo) -> CacheLife | None:
+    """What is known of the cache of a model."""
+    return cache_life(info.name, info.provider, caches=info.cache)
 
 
 def warm(engine: Engine) -> bool:
@@ -150,24 +144,38 @@ def _still(engine: Engine, sent: Sent) -> bool:
     return seconds is None or seconds <= life.most
 
 
-def record_rewrite(engine: Engine, cause: str, before: int, after: int) -> Rewrite:
-    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo.
+def record_rewrite(engine: Engine, before: int) -> Rewrite:
+    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewritten`."""
+    priced = _priced(engine, before)
+    engine.lane.timeline.memo(*_rewrite(engine, priced))
+    return priced
 
-    `before` and `after` are our counts of the whole window. The window without the rewrite would have been read from
-    the cache as far as it had been sent; what it now has in common with that still is.
+
+def rewritten(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
+    """The memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
+
+    `before` is our count of the whole window until then. Without the rewrite it would have been read from the cache as
+    far as it had been sent; what it now has in common with that still is.
     """
-    lane = engine.lane
-    still_warm = _kept(engine) if cause == "model" else warm(engine)
+    return _rewrite(engine, _priced(engine, before))
+
+
+def _rewrite(engine: Engine, priced: Rewrite) -> tuple[str, dict[str, Any]]:
+    figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
+    return REWRITE, {"cause": engine.lane.epoch.cause, "epoch": engine.lane.epoch.id, **figures}
+
+
+def _priced(engine: Engine, before: int) -> Rewrite:
+    lane, after = engine.lane, engine.lane.counted
+    still_warm = _kept(engine) if lane.epoch.cause == "model" else warm(engine)
     held = (one for one in _candidates(engine) if _still(engine, one)) if still_warm else ()
-    shared = max((one.shares(lane.epoch, lane.slots)[0] for one in held), default=0)
+    shared = max((one.common(lane.epoch, lane.slots)[0] for one in held), default=0)
     fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
-    cold = max(0, engine.meter.estimate(after - fresh) - shared) if still_warm else 0
+    tokens = engine.meter.density().tokens
+    cold = max(0, round(tokens(after - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, engine.meter.estimate(before) - engine.meter.estimate(after))
     info = engine.model.info.priced(engine.meter.estimate(after))
-    priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
-    figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
-    lane.timeline.memo(REWRITE, {"cause": cause, "epoch": lane.epoch.id, **figures})
-    return priced
+    return price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
 
 
 def source_of(epoch: Epoch, section: str) -> str:
@@ -187,5 +195,4 @@ def _difference(engine: Engine, sent: Sent) -> tuple[Difference | None, str]:
 
 
 def _life(engine: Engine) -> CacheLife | None:
-    info = engine.model.info
-    return cache_life(info.name, info.provider, caches=info.cache)
+    return known_life(engine.model.info)

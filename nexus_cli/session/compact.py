@@ -7,7 +7,7 @@ goes wrong leaves the window as it was and is said in one line.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +17,11 @@ from nexus_cli.context.lane import Frame, Lane, frame_of
 from nexus_cli.context.neutral import neutral
 from nexus_cli.context.pin import Pin, named_ways
 from nexus_cli.context.summary_head import Additions, head
-from nexus_cli.context.unseen import Span, named
+from nexus_cli.context.unseen import Span, between, merged, named
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.entry import Cause, Drop, Epoch, Form, Slot
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.cache import record_rewrite
+from nexus_cli.session.cache import rewritten
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.gate import Judgement, gone_entries, judged, mistakes, to_keep
 from nexus_cli.session.goals import goals
@@ -44,8 +44,9 @@ def drafted(engine: Engine, cause: str, share: float) -> planning.Plan | None:
     available, count, pinned = countable(engine, cause), engine.context.counter.count, pins(engine.lane.timeline)
     budget, fixed = countable(engine), engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens
     target = int(share * available) - fixed
-    beyond = planning.Room(int(budget * planning.OWN_WORDS_SHARE), pins_room(engine), budget - fixed)
-    if cause == "command":  # what was pinned by hand does not yield to a target that the window is far from
+    words, full = int(budget * planning.OWN_WORDS_SHARE), cause != "command"
+    beyond = planning.Room(words, pins_room(engine), budget - fixed, newest=full)
+    if not full:  # what was pinned by hand does not yield to a target that the window is far from
         target += min(beyond.pins, sum(planning.cost(pin, count) for pin in pinned))
     return planning.plan(
         engine.lane.groups(),
@@ -148,10 +149,13 @@ async def _accept(
     new = (_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known)
     drops = (_drop(lane, plan, drop_id, unseen), *new)
     anchor = engine.meter.anchor
-    epoch = lane.rewrite(slots, "overflow" if cause == "overflow" else "compaction", drops, frame)
-    lane.timeline.memo(FIDELITY, {**figures, "epoch": epoch.id, "step": engine.step})
-    note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
-    record_rewrite(engine, epoch.cause, before, lane.counted)
+
+    def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        yield FIDELITY, {**figures, "epoch": epoch.id, "step": engine.step}
+        yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
+        yield rewritten(engine, before)
+
+    lane.rewrite(slots, "overflow" if cause == "overflow" else "compaction", drops, frame, notes)
     engine.meter.forget()
     for drop in drops:
         engine.emit(event.Dropped(replace(drop, text=None)))
@@ -189,10 +193,16 @@ def _smaller(
 
 
 def _drop(lane: Lane, plan: planning.Plan, drop_id: str, unseen: Sequence[Span]) -> Drop:
-    gone = sum(slot.tokens for slot in flatten(plan.gone))
-    what = f"messages {plan.named_but(unseen)} of the conversation, summed up"
+    """What leaves the window now. Read back it gives all that the new summary stands for, as no other way is named to
+    the model any more."""
+    gone, first = plan.leaving, plan.entries[0]
+    tokens = sum(slot.tokens for slot in gone or flatten(plan.gone))
+    names = named(merged(slot.entry for slot in gone)) if gone else plan.named_but(unseen)
+    what = f"messages {names} of the conversation, summed up"
     what += f"; and {named(unseen)}, left out before" if unseen else ""
-    return Drop(drop_id, what, gone, Cause.COMPACTION, lane.timeline.now(), plan.entries)
+    before = between(first, min(slot.entry for slot in gone) - 1, unseen) if gone else ()
+    what += f"; read with {named(before)}, summed up before" if before else ""
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
 
 
 def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:

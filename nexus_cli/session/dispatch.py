@@ -17,13 +17,14 @@ from typing import Any, Protocol, runtime_checkable
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Drop, Kind
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import LEVELS, Bound, Limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.admit import fitted, kept
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.powers import CHANGES, Powers, Refusal
 from nexus_cli.session.refused import SAID_NO
+from nexus_cli.session.signals import tightened
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check
@@ -88,7 +89,7 @@ class Dispatcher:
     here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
     errors: int = 0
-    """Calls in a row that could not run, in the run that began with entry `_began`."""
+    """Calls in a row that could not run, in the run that began with entry `_began`; one that was refused is none."""
     _began: int = -1
     _confirm: bool = False
     """Whether the calls of this step are asked for although they are permitted."""
@@ -104,10 +105,15 @@ class Dispatcher:
 
     def powers(self, engine: Engine) -> Powers:
         """What the limits in force allow the next step of `engine`'s lane, and why."""
+        errors = self.errors if engine.lane.run == self._began else 0
         return Powers.of(
-            engine, self.limits, self.errors, self.registry.get, self.starts.was_started, binding=self.signals,
+            engine, self.limits, errors, self.registry.get, self.starts.was_started, binding=self.signals,
             found=self.found,
         )  # fmt: skip
+
+    def in_force(self, engine: Engine, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
+        """The limits of the session, of which `bounds` are the layers, with what the state of the run binds now."""
+        return tightened(bounds, self.powers(engine).now) if self.signals else (self.limits, bounds)
 
     def _limit(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Settle what the limits say of `calls` before any of them runs."""
@@ -261,7 +267,8 @@ class Dispatcher:
     async def _record(self, engine: Engine, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
         self.changed.update(dict.fromkeys(result.changed))
-        self.errors = 0 if result.ran else self.errors + 1
+        if not result.denied:  # what a limit or the person held back says nothing of how the calls fare
+            self.errors = 0 if result.ran else self.errors + 1
         log = engine.lane.timeline.log
         clipped, drop_id = await fitted(
             result.text or NO_OUTPUT,

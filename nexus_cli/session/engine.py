@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.context.contents import Contents
 from nexus_cli.context.fidelity.analysed import Analysed
 from nexus_cli.context.groups import is_request
-from nexus_cli.context.kinds import Profile, Profiles
 from nexus_cli.context.lane import Frame, Lane
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
@@ -18,6 +18,7 @@ from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.seen import SeenFile
 from nexus_cli.core.services import Calibrations, Log
@@ -98,20 +99,16 @@ class Engine:
     """The files that the session read or changed, as the ledger has them."""
     before_summary: Callable[[], Awaitable[None]] = _at_once
     """What is done before a summary is asked for (facts are taken out, where that is switched on)."""
+    limits: Callable[[], Limits] | None = None
+    """What is in force by now, with what the state of the run binds; None: what `spending` keeps to."""
     event: Sequence[Mapping[str, Any]] = ()
     """The event sections of the next request: the `sections` of interface.md section 8."""
 
-    profiles: Profiles = field(default_factory=Profiles)
-    """What the slots of the tail hold by kind of content."""
     analysed: Analysed = field(default_factory=Analysed)
     """What compactions found in single entries."""
 
     def __post_init__(self) -> None:
-        self.meter.since = self._since
-
-    def _since(self, entry: int) -> Profile:
-        """What stands in the window after an entry, by kind of content."""
-        return self.profiles.total(slot for slot in self.lane.tail if slot.entry > entry)
+        self.meter.contents = Contents(lambda: (self.lane.epoch, self.lane.slots))
 
     @property
     def lane(self) -> Lane:
@@ -145,15 +142,9 @@ class Engine:
     def used(self) -> Used:
         """What the window holds now, by layer, scaled to the estimate."""
         lane = self.lane
-        counted = max(1, lane.counted)
-        scale = self.meter.estimate(lane.counted) / counted
         event = sum(slot.tokens for slot in lane.tail if slot.entry > lane.cursor)
-        return Used(
-            round(lane.epoch.system_tokens * scale),
-            round(lane.epoch.tools_tokens * scale),
-            round((lane.messages_tokens - event) * scale),
-            round(event * scale),
-        )
+        history = lane.messages_tokens - event
+        return self.meter.layers(Used(lane.epoch.system_tokens, lane.epoch.tools_tokens, history, event))
 
     def planned(self) -> TokenBudget:
         """The budget with what the window holds now."""

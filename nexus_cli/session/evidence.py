@@ -36,7 +36,8 @@ _MARK = " quotedwords "
 """What stands in the place of a quotation; no fact holds it."""
 _PASSED_ON = re.compile(
     r"\b(?:translat\w*|proofread\w*|rephras\w*|paraphras\w*|reword\w*|summari[sz]\w*|quoted|quoting|grammar|spelling"
-    r"|sentences?|paragraphs?|following|below|wrote|writes|says|said|pasted)\b",
+    r"|sentences?|paragraphs?|following|below|wrote|writes|says|said|pasted|übersetz\w*|formulier\w*|korrigier\w*"
+    r"|zitat|zitier\w*|sätze?|satz|schrieb|schreibt|sagte?|tradu\w*|corrig\w*|phrases?|frases?|frasi)\b",
     re.IGNORECASE,
 )
 """Of a message that is about a text: whose words the text is cannot be told."""
@@ -47,7 +48,9 @@ _FROM_NOW_ON = re.compile(r"\bfrom now on\b,?", re.IGNORECASE)
 _TO_COME = re.compile(r"['\u2019](?:ll|d)\b", re.IGNORECASE)
 
 _FILLER_WORDS = "a an the i me my mine we us our ours am is are do does please also"
-_FILLER = frozenset(_FILLER_WORDS.split())
+_SELF = frozenset(("ich", "je", "yo"))
+"""I: of what is said with it a preference alone is known to last."""
+_FILLER = frozenset(_FILLER_WORDS.split()) | _SELF
 """Words that may differ between what was said and how it is noted."""
 _OF_THEM = _FILLER | {"user", "person"}
 """The same in a fact about the person."""
@@ -57,7 +60,8 @@ _LEADS = _RULE | {"never", "prefer", "nie", "niemals", "jamais", "nunca"}
 _LEADS_UNSPACED = re.compile(r"\s*(?:いつも|常に|必ず|总是|總是|始终|永远|항상|절대)")
 _PASSING_WORDS = (
     "now today tonight tomorrow yesterday currently temporarily once again this that these those it then please mind "
-    "quotedwords"
+    "jetzt heute gerade momentan diesmal vorerst dies diese diesen dieser dieses maintenant aujourd hui ce cet cette "
+    "ces ahora hoy esta este estos estas adesso oggi questa questo agora hoje isso quotedwords"
 )
 _PASSING = frozenset(_PASSING_WORDS.split())
 """Words of the moment: what holds them lasts no longer, or means what only this message shows."""
@@ -67,7 +71,25 @@ _WISH_WORDS = (
 )
 _WISH = frozenset(_WISH_WORDS.split())
 """With I or we, and without always or never: a wish for the moment, or somebody else's words."""
-_VERBS = frozenset(("is", "are", "has", "have", "use", "uses"))
+_STATE_VERBS = (
+    "is are has have use uses live lives run runs sit sits stand stands belong belongs depend depends require requires "
+    "support supports contain contains listen listens"
+)
+_VERBS = frozenset(_STATE_VERBS.split())
+"""What says how the things of a project are, and not what happens to them."""
+_PREFERRING_WORDS = (
+    "prefer prefers bevorzuge bevorzugt bevorzugen préfère préfères prefiero prefiere preferisco preferisce prefiro "
+    "prefere"
+)
+_PREFERRING = frozenset(_PREFERRING_WORDS.split())
+_I_PREFER = frozenset(("prefiero", "preferisco", "prefiro"))
+_EACH = re.compile(r",?\s+and\s+(?=I\b)")
+_BOUND_WORDS = (
+    "if unless when whenever while until because since although though as where whether that who which after before "
+    "except or"
+)
+_BOUND = frozenset(_BOUND_WORDS.split())
+"""With one of them a part of a sentence does not stand for itself."""
 
 
 def quoted(quote: str, words: str) -> str:
@@ -101,7 +123,8 @@ def carries(sentence: str, fact: str, slot: MemorySlot = MemorySlot.PROJECT) -> 
     project), or a statement that begins with I, we, my, our or the, and is not of the moment. The fact has the same
     words in the same order, at least two, articles and politeness aside; only a first `always` may be left out. Its
     subject is the same: what the person does is noted as that (`deploys`), and is no order. Words for this project
-    alone, and `we`, carry nothing about the person or the agent; what the person does, nothing about the agent.
+    alone, and `we`, carry nothing about the person or the agent; what the person does, nothing about the agent. Of
+    statements that `and I` joins, one that says always, never or prefer carries a fact by itself.
     """
     if _ASKED.search(sentence) or _TO_COME.search(sentence):
         return False
@@ -114,7 +137,17 @@ def carries(sentence: str, fact: str, slot: MemorySlot = MemorySlot.PROJECT) -> 
     kinds = _kinds(said, here)
     if not kinds or not kinds <= _CARRIED[slot]:
         return False
-    told, noted, stated = list(spoken(said)), list(spoken(fact)), kinds != {"order"}
+    each = _EACH.split(said)
+    if len(each) > 1 and kinds == {"mine"} and not _BOUND.intersection(spoken(said)):
+        lasting = [part for part in each if not (_LEADS | _PREFERRING).isdisjoint(spoken(part))]
+        if any(_kinds(part, here) == kinds and _is_noted(part, fact, stated=True) for part in lasting):
+            return True
+    return _is_noted(said, fact, stated=kinds != {"order"})
+
+
+def _is_noted(said: str, fact: str, *, stated: bool) -> bool:
+    """Whether `fact` has the words of `said`, as the note of a statement or of an order."""
+    told, noted = list(spoken(said)), list(spoken(fact))
     if stated and not _same_subject(told, noted):
         return False
     heard = [_form(word, stated) for word in told if word not in _FILLER]
@@ -167,7 +200,11 @@ def _kind(words: list[str], here: bool) -> str:
         return ""
     if first in _LEADS or (here and (first == "use" or words[:3] == ["do", "not", "use"])):
         return "order"
-    if (there & _WISH and not there & _LEADS) or (words[1:2] and words[1].endswith("ing")):
+    if there & _WISH and not there & _LEADS:
+        return ""
+    if first in _SELF or first in _I_PREFER:
+        return "mine" if first in _I_PREFER or not _PREFERRING.isdisjoint(words[1:2]) else ""
+    if first in ("i", "we") and words[1:2] and words[1].endswith("ing"):
         return ""
     if first in ("i", "we"):
         return "mine" if first == "i" else "ours"
@@ -178,14 +215,16 @@ def _kind(words: list[str], here: bool) -> str:
 
 def _same_subject(said: list[str], noted: list[str]) -> bool:
     """Whether what I or we do is not noted as an order: `Deploys`, `The user deploys`, no `Deploy`."""
-    if said[0] not in ("i", "we"):
+    if said[0] not in ("i", "we", *_SELF):
         return True
     first = next((word for word in noted if word not in ("the", "never", "also", *_RULE)), "")
-    return first in (said[0], "user", "person", "prefer") or (first.endswith("s") and first not in said)
+    return first in (said[0], "user", "person", *_PREFERRING) or (first.endswith("s") and first not in said)
 
 
 def _form(word: str, stated: bool) -> str:
     """`word` as it is compared: of a statement without the ending of he deploys."""
+    if stated and word in _PREFERRING:
+        return "prefer"
     if not stated or word in _RULE or not (word.isascii() and word.isalpha()) or len(word) < 3:
         return word
     if word == "has":

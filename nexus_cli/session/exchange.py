@@ -95,7 +95,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         stamp(engine.clock()),
         ahead.tokens,
     )
-    lane.timeline.log.sending(manifest, sealed.fixed, sealed.head_lines)
+    lane.timeline.log.sending(manifest, sealed.fixed, sealed.head_lines, sealed.dressed)
     if main:
         engine.emit(event.StepStart(engine.step))
         engine.emit(event.CacheExpect(manifest.cached))

@@ -29,6 +29,12 @@ class Frames:
     tools_cost: Callable[[Sequence[Mapping[str, Any]]], int]
     _epoch: int = -1
     """The epoch of which is known what it told."""
+    _due: bool = False
+    """Nothing was told in that epoch yet: whatever message comes next tells all that its head does not."""
+    _last: int = -1
+    """The newest entry of the request that was put together last."""
+    _noted: tuple[str, ...] = ()
+    """The notices of that request."""
 
     async def frame(self, engine: Engine | None = None) -> Frame:
         """System text and tools as they would be now, in the budget that `engine` has by now."""
@@ -50,26 +56,34 @@ class Frames:
     async def gather(self, engine: Engine) -> Preamble:
         """The preamble of the next request: all that changed on a user message, notices alone on a tool result.
 
-        Where a new epoch begins in the middle of a run, its first tool result tells all.
+        Where a new epoch begins in the middle of a run, its first tool result tells all. Where one began while this
+        request was put together, what was told for it already is taken back and planned anew, with what the epoch lost.
         """
         lane = engine.lane
         self._fit(engine)
         if lane.epoch.id != self._epoch:
+            if lane.timeline.last == self._last:
+                engine.notices[:0] = self._noted
+            lane.undress()
             # What a head keeps is not told again: a switch of model keeps all of it, a compaction the newest part.
             self.resume(engine)
-        everything = lane.undressed() or self.gatherer.blank
+        self._last, self._noted = lane.timeline.last, ()
+        everything = lane.undressed() or self._due or self.gatherer.blank
         if everything and not engine.pending and self.gatherer.kept.arrived:
             engine.pending = "reload"
             engine.emit(Notice("what could not be read in time has come: the next request begins anew with it"))
         news = await self.gatherer.news(only="" if everything else NOTICES)
         engine.event = ()
+        self._due = self._due and bool(news.text)
 
         def settle() -> None:
+            self._due = False
             self.gatherer.settle(news)
             engine.event = news.described()
             if engine.event:
                 lane.timeline.memo(PLAN, _memo(lane.epoch.id, news, engine.event))
             if NOTICES in news.told:
+                self._noted = tuple(engine.notices)
                 engine.notices.clear()
 
         return Preamble(news.text, settle)
@@ -77,7 +91,7 @@ class Frames:
     def resume(self, engine: Engine) -> None:
         """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
         lane = engine.lane
-        self._epoch = lane.epoch.id
+        self._epoch, self._due = lane.epoch.id, lane.sent < 0
         self.gatherer.learn((slot.preamble for slot in lane.slots), last_told(lane.timeline))
         rows = json.loads(lane.epoch.sections)
         self.gatherer.look_again(str(one["id"]) for one in rows if one.get("source") == UNREAD)

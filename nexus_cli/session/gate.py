@@ -63,7 +63,8 @@ class Judgement:
     why: str
     """Why it is refused; "" where it is not."""
     lost: tuple[Commitment, ...] = ()
-    """Where it loses too much: what would stand neither in it nor beside it, what matters most first."""
+    """Where it loses too much: what the window still held and would stand neither in it nor beside it, what matters
+    most first."""
 
 
 async def to_keep(engine: Engine, plan: Plan) -> Seen:
@@ -113,13 +114,13 @@ def _judged(
             did=seen.kept.found,
         )  # fmt: skip
 
-    verdict = verdict_on(found, false)
+    verdict, held = verdict_on(found, false), list(found)
     if not verdict.ok:
         # What was out of the window before cannot be lost by this summary: it stays where it was, behind its drop.
-        rest = _held(window, found)
-        again = verdict_on(rest, false)
-        if again.ok and len(rest) < len(found):
-            verdict = _with_more(again, len(found) - len(rest), recalls)
+        held = _held(window, found)
+        verdict = verdict_on(held, false)
+        if verdict.ok:
+            verdict = _with_more(verdict, len(found) - len(held), recalls)
     told = Standing(summary)
     alone = sum(told.holds(one) for one in found)
     gone = sum(slot.tokens for slot in flatten(plan.gone))
@@ -129,10 +130,10 @@ def _judged(
     )  # fmt: skip
     if why or verdict.ok:
         return Judgement(verdict, why)
-    if false and verdict_on(found, ()).ok:
+    if false and verdict_on(held, ()).ok:
         return Judgement(verdict, _mistaken(false))
     there = Standing("\n".join([shown, *verdict.added, *(message.content for message in kept)]))
-    lost = sorted((one for one in found if not there.holds(one)), key=lambda one: RANK[one.kind])
+    lost = sorted((one for one in held if not there.holds(one)), key=lambda one: RANK[one.kind])
     return Judgement(verdict, _refusal(verdict, lost), tuple(lost))
 
 
@@ -148,6 +149,8 @@ def _laid_down(sentence: str, found: Sequence[Commitment]) -> bool:
 
 def _with_more(verdict: Verdict, beyond: int, recalls: bool) -> Verdict:
     """`verdict` with so many commitments more, all of them out of the window."""
+    if not beyond:
+        return verdict
     total = verdict.total + beyond
     return replace(
         verdict,

@@ -1,5 +1,7 @@
 """The limits that requests were sent under, kept with them: a memo of the lane, once per change.
 
+Where the state of a run binds them they can be others for each request.
+
 A report on an old request reads them here: what settings and recipes say by then is of no account.
 """
 
@@ -26,26 +28,28 @@ class InForce:
 
     timeline: Callable[[], Timeline]
     recipe: Recipe
-    bounds: Sequence[Bound]
-    _noted: bool = False
+    bounds: Callable[[], Sequence[Bound]]
+    """Those of the next request."""
+    _noted: dict[str, Any] | None = None
 
     async def noted(self, work: Awaitable[T]) -> T:
         """What `work`, a part of the next request, gives, with them recorded."""
-        if not self._noted:
-            self._note()
+        self._note()
         return await work
 
     def _note(self) -> None:
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
-            "limits": [bound.described() for bound in self.bounds],
+            "limits": [bound.described() for bound in self.bounds()],
         }
+        if self._noted == now:
+            return
         timeline = self.timeline()
         last = [memo.value for memo in timeline.memos(LIMITS)][-1:]
         if last != [now]:
             timeline.memo(LIMITS, now)
-        self._noted = True
+        self._noted = now
 
 
 def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:

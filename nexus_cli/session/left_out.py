@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.chosen import Chosen
-from nexus_cli.context.section import Section
+from nexus_cli.context.section import Layer, Section
 from nexus_cli.core.clock import Clock, stamp
 from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.services import Log
@@ -37,14 +37,16 @@ class SectionDrops:
         if key in names:
             return names[key]
         name, at = self.log.next_drop(), stamp(self.clock())
-        cause = Cause.INSTRUCTION_CAP if chosen.capped else Cause.SECTION_BUDGET
+        cause = Cause.INSTRUCTION_CAP if chosen.capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
         what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
         if chosen.unread:
             what, cause = section.full, Cause.LIMIT
         elif section.source:
             what += f" ({section.source})"
+        if chosen.form == 0:  # what is missing of it was never read
+            cause = Cause.LIMIT
         left = max(1, chosen.full_tokens - chosen.tokens)
-        drop = Drop(name, what, left, cause, at)
+        drop = Drop(name, what, left, cause, at, uncounted=section.beyond)
         self.log.drop(replace(drop, text=section.full))
         self.log.memo(
             Memo(KIND, at, self.log.last_id(), {"section": section.id, "sha256": section.digest, "drop": name})

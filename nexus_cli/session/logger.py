@@ -106,13 +106,19 @@ class SessionLogger:
         """Id of the newest entry, 0 when there is none."""
         return self.ledger.last_id(self.lane)
 
-    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
-        """Record a new beginning together with what it leaves out."""
-        self.ledger.begin_epoch(self.lane, epoch, drops)
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
+        """Record a new beginning together with what it leaves out and what is noted of it."""
+        self.ledger.begin_epoch(self.lane, epoch, drops, memos)
 
-    def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+    def sending(
+        self,
+        manifest: Manifest,
+        fixed: Sequence[Fixed],
+        head_lines: Sequence[bytes],
+        dressed: Sequence[Fixed] = (),
+    ) -> None:
         """Record a request before its first byte goes out."""
-        self.ledger.sending(self.lane, manifest, fixed, head_lines)
+        self.ledger.sending(self.lane, manifest, fixed, head_lines, dressed)
 
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """Record how request `step` ended and what it used."""

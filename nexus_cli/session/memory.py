@@ -53,7 +53,8 @@ class SessionFacts:
     @classmethod
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
         """The memory of a session that works in `folder`."""
-        return cls(ledger, made.id, made.main_lane, str(project(folder)), clock, ledger.path is not None)
+        kept = ledger.path is not None and ledger.writes
+        return cls(ledger, made.id, made.main_lane, str(project(folder)), clock, kept)
 
     def seams(self) -> Mapping[str, Any]:
         """What a contributor's `Sources` calls these."""
@@ -79,7 +80,7 @@ class SessionFacts:
         if fact is None:
             return None
         if fact.state is FactState.KEPT:  # what counts was stated or accepted by the person, in any slot
-            raise ValueError(f"{fact.id} is for the person to forget: /memory forget {fact.id}")
+            raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
         self._saved("forgotten")
         return self.ledger.facts.forget(fact.id, stamp(self.clock()))
 
@@ -87,8 +88,11 @@ class SessionFacts:
         """See `nexus_cli.core.memory.Merging`."""
         self._saved("merged")
         for fact_id in fact_ids:
-            if self._visible(fact_id) is None:
+            fact = self._visible(fact_id)
+            if fact is None:
                 raise NexusError("usage", f"no fact {one_line(fact_id)[:40]}", "nothing of this id is remembered here")
+            if fact.slot is MemorySlot.USER:
+                raise NexusError("usage", f"not merged: {fact.id}", "what the person said of themselves stays as it is")
         return self.ledger.facts.merge(fact_ids, text, stamp(self.clock()))
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
@@ -109,9 +113,9 @@ class SessionFacts:
             return ()
         facts = self.ledger.facts
         try:
-            found = facts.relevant(Topic(own_words(about) or about[:ABOUT]), self.project, slot)
+            found = facts.relevant(Topic(own_words(about) or about[:ABOUT]), self.project, slot, limit)
             if slot is MemorySlot.USER:
-                found += facts.search(" ".join(_ANSWERING), self.project, (slot,))
+                found += facts.search(" ".join(_ANSWERING), self.project, (slot,), limit)
         except NexusError:
             return ()
         standing = {fact.id: fact for fact in found}
@@ -160,13 +164,28 @@ def state(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, sessi
         raise NexusError("usage", "this cannot be remembered", str(error), "Give a short sentence") from error
 
 
-def accept(ledger: Ledger, which: str, root: str, at: str) -> list[Fact]:
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What accepting did."""
+
+    kept: Sequence[Fact]
+    forgotten: Sequence[Fact]
+    """Those whose place was taken, as they were."""
+
+
+def accept(ledger: Ledger, which: str, root: str, at: str) -> Accepted:
     """Keep a proposal by its id, or `all` that wait in project `root`; `NexusError("usage", ...)` for an unknown id."""
     if which.strip().casefold() == ALL:
         ids = [fact.id for fact in ledger.facts.listing(root, state=FactState.PROPOSED)]
     else:
         ids = [ledger.facts.known(which).id]
-    return [fact for fact in (ledger.facts.accept(fact_id, at) for fact_id in ids) if fact is not None]
+    kept, forgotten = list[str](), dict[str, Fact]()
+    for proposal in filter(None, map(ledger.facts.find, ids)):
+        old = filter(None, map(ledger.facts.find, proposal.replaces))
+        forgotten.update({fact.id: fact for fact in old if fact.id != proposal.id})
+        ledger.facts.accept(proposal.id, at)
+        kept.append(proposal.id)
+    return Accepted([fact for fact in map(ledger.facts.find, kept) if fact is not None], list(forgotten.values()))
 
 
 def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:

@@ -17,6 +17,9 @@ SLACK_SHARE = 0.01
 """Share of a request that a provider may count otherwise from one time to the next."""
 BACKWARDS = -60.0
 """Seconds that a clock may be set back before its times count as unknown."""
+ESTIMATED = 0.25
+"""Share by which our count of a beginning that two requests have in common may be too high: of tools providers make
+less than their JSON."""
 YEAR = 366 * 86400.0
 """Seconds after which a clock has more likely jumped than gone on."""
 CAUSES: Mapping[str, str] = {
@@ -67,6 +70,8 @@ class Facts:
     """Tokens of the request that none before it held, where it begins a new epoch: they cannot have been missed."""
     proven: bool = True
     """The provider has reported use of a cache in this session; one that never did may have none."""
+    former: CacheLife | None = None
+    """What is known of the cache of the one before, where that asked another model."""
 
 
 def age(then: datetime | None, now: datetime) -> float | None:
@@ -107,18 +112,29 @@ def slack(life: CacheLife, tokens: int) -> int:
 
 
 def _blamed(life: CacheLife, facts: Facts, missed: int) -> Verdict:
-    found, kept = facts.difference, facts.shared > 0 and facts.read >= facts.shared - slack(life, facts.shared)
-    if found is not None and (kept or found.kind == "model"):
-        return Verdict(found.kind, missed, True, changed(found, facts))
-    if facts.age is not None and facts.age > life.most:
-        return Verdict("expired", missed, False, _expired(life, facts.age))
-    if found is not None:
+    """A change explains what came behind it. Where the beginning before it is gone too, what took that took all."""
+    found, held = facts.difference, facts.former or life
+    lost = found is None or _lost(life, facts)
+    besides = f"; besides, {changed(found, facts)}" if found else ""
+    if lost is not False and facts.age is not None and facts.age > held.most:
+        return Verdict("expired", missed, False, _expired(held, facts.age) + besides)
+    if found is not None and not lost:
         return Verdict(found.kind, missed, True, changed(found, facts))
     if facts.age is None:
-        return Verdict("unknown", missed, None, "the clock does not tell how long ago it was used")
-    if facts.age > life.least:
-        return Verdict("expired", missed, False, _expired(life, facts.age))
+        return Verdict("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
+    if facts.age > held.least:
+        return Verdict("expired", missed, False, _expired(held, facts.age) + besides)
+    if found is not None:
+        why = f"the provider did not keep even the {facts.shared:,} tokens that had not changed{besides}"
+        return Verdict("provider", missed, False, why)
     return Verdict("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
+
+
+def _lost(life: CacheLife, facts: Facts) -> bool | None:
+    """Whether the beginning that did not change was not read; None where it is too short to tell."""
+    if facts.shared < life.minimum:
+        return None
+    return facts.read < facts.shared * (1 - ESTIMATED) - slack(life, facts.shared)
 
 
 def changed(found: Difference, facts: Facts) -> str:

@@ -1,13 +1,18 @@
-"""Which schemas a frame has: a recipe that lets few tools run does not pay for the others in a session that begins."""
+"""Which schemas a frame has: a recipe that lets few tools run does not pay for the others in a session that begins.
+
+Also which of the tools that it names there are not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.entry import Epoch
-from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.tools.registry import ToolRegistry, discover
 
 Schemas = Sequence[dict[str, Any]]
 
@@ -26,6 +31,20 @@ def offered(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) ->
     before = {str(tool["function"]["name"]) for tool in now.tools} if now else set()
     every = registry.get_definitions()
     return [one for one in every if one["function"]["name"] in names] if before <= names else every
+
+
+def strangers(recipe: Recipe) -> tuple[str, ...]:
+    """A line for the person for each name among the tools of `recipe` that no tool has: it may be misspelt."""
+    named = recipe.limits.tools
+    known = discover() if named else {}
+    unknown = sorted(name for name in named or () if name not in known)
+    return tuple(_stranger(recipe.name, name, known) for name in unknown)
+
+
+def _stranger(recipe: str, name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name[:80], known, 1)
+    hint = f"; the nearest is {near[0]}" if near else ""
+    return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
 
 
 def names_of(schemas: Schemas) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places, project
@@ -14,11 +15,15 @@ from nexus_cli.provider.names import split
 from nexus_cli.provider.windows import model_info
 from nexus_cli.session.options import Options
 
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
+
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
     """The person's ledger; one in memory where nothing is to be saved, or nothing can be.
 
-    Where nothing is to be saved it knows the person's facts as they are now: only nothing is written.
+    Where nothing is to be saved it knows the person's facts as they are now: only nothing is written. To go on with a
+    session a ledger that cannot be written is enough; `NexusError("ledger", ...)` where it cannot be read either.
     """
     if not options.save:
         ledger = Ledger.open(None)
@@ -27,10 +32,11 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     try:
         ledger = Ledger.open(places().ledger)
     except NexusError as error:
-        if needs_ledger(options):
+        if options.require_save:
             raise
-        notices.append(in_memory(error))
-        return Ledger.open(None)
+        ledger = Ledger.look(places().ledger) if needs_ledger(options) else Ledger.open(None)
+        notices.append(in_memory(error, "what follows" if needs_ledger(options) else "this session"))
+        return ledger
     notices.extend(ledger.notices)
     return ledger
 
@@ -40,9 +46,9 @@ def needs_ledger(options: Options) -> bool:
     return options.require_save or bool(options.resume) or options.newest
 
 
-def in_memory(error: NexusError) -> str:
-    """What a person is told when the ledger cannot be used."""
-    return f"{error.message}; this session is kept in memory and lost when it ends"
+def in_memory(error: NexusError, what: str = "this session") -> str:
+    """What a person is told when the ledger cannot be written."""
+    return f"{error.message}; {what} is kept in memory and lost when it ends"
 
 
 def chosen_session(ledger: Ledger, options: Options) -> SessionInfo | None:
@@ -67,6 +73,13 @@ def hold(ledger: Ledger, session: SessionInfo) -> None:
             "another process is working in it",
             f"Wait for it, or make a copy: nexus sessions fork {session.id}",
         )
+
+
+def refuse_to_leave(session: Session) -> None:
+    """`NexusError("ledger", ...)` where what happened in a session would be lost if another went on in its place."""
+    if session.ledger is not None and session.ledger.path is not None and not session.saved:
+        why = "its ledger cannot be written, so that it lives in this process alone"
+        raise NexusError("ledger", f"session {session.id} cannot be left", why, "/export keeps a copy; then /exit")
 
 
 def known_model(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:

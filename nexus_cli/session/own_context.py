@@ -48,7 +48,7 @@ class OwnContext:
         listed = listing("", drops, back(drops, lane.slots, lane.timeline.memos(UNDONE)))["drops"]
         return {
             "budget": budget_value(made.budget),
-            "sections": [*made.report.sections, *self._told(made.report.scale)],
+            "sections": [*made.report.sections, *self._told(made.report.messages)],
             "drops": [one for one in listed if not one["back"]],
         }
 

@@ -7,9 +7,10 @@ takes back. How they look is `nexus_cli.context.pin`, where they stand `nexus_cl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from nexus_cli.context.pin import Pin as Pin
+from nexus_cli.context.plan import cost
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.clip import clip
 from nexus_cli.core.entry import Entry
@@ -23,6 +24,9 @@ NUMBERED = re.compile(
 )
 """What somebody types who means the number of a message."""
 FIND = "/pin alone lists your newest messages with their numbers; any other words are pinned as words"
+SHORTER = "Pin only the part that matters, as words: /pin WORDS"
+SHORT = 40
+"""Characters of what was typed that an error repeats."""
 RESULT_CAP = 1000
 """Tokens of a tool result that are pinned; the whole stays readable as its message."""
 
@@ -39,15 +43,15 @@ def pins(timeline: Timeline) -> tuple[Pin, ...]:
     return tuple(found.values())
 
 
-def pin(timeline: Timeline, what: str, count: Callable[[str], int]) -> Pin:
+def pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
     """Pin the message whose number `what` is, else `what` itself as words of the person.
 
     The same again gives the pin that is there. `NexusError("usage", ...)` for no words and for a message that the
-    session does not have, also for what only looks like a number.
+    session does not have, also for what only looks like a number, and for more than `room` tokens, which all pins
+    have together: no summary would ever show it.
     """
     what = what.strip()
-    number = what.removeprefix("#")
-    entry = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+    number, entry = what.removeprefix("#"), _number(what)
     if not what or (number.isdigit() and not entry):
         why = "it names neither words nor a message"
         raise NexusError("usage", f"/pin {what}".strip(), why, FIND)
@@ -59,19 +63,52 @@ def pin(timeline: Timeline, what: str, count: Callable[[str], int]) -> Pin:
     if same:
         return same
     made = Pin(f"p{1 + _newest(timeline)}", entry, text)
+    if room is not None and cost(made, count) > room:
+        why = f"it takes {cost(made, count):,} tokens, and all pins together have room for {room:,}"
+        raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
     timeline.memo(KIND, {"id": made.id, "entry": made.entry, "text": made.text})
     return made
 
 
-def unpin(timeline: Timeline, name: str) -> Pin:
-    """Take back the pin of this id; `NexusError("usage", ...)` where there is none."""
-    now = {one.id: one for one in pins(timeline)}
-    name = name.strip().casefold()
-    if name not in now:
-        why = f"there are {', '.join(now)}" if now else "nothing is pinned"
-        raise NexusError("usage", f"/unpin {name[:40]}".rstrip(), f"there is no such pin: {why}", "/pin lists them")
-    timeline.memo(KIND, {"id": name, "off": True})
-    return now[name]
+def unpin(timeline: Timeline, what: str) -> Pin:
+    """Take back the pin of this id, of the message of this number, or with these words, of which a part is enough.
+
+    `NexusError("usage", ...)` where there is none, or more than one.
+    """
+    now, what = pins(timeline), what.strip()
+    found = _meant(now, what)
+    if len(found) != 1:
+        ids = ", ".join(one.id for one in found or now)
+        there = f"there are {ids}" if now else "nothing is pinned"
+        why = f"{ids} have these words" if found else f"there is no such pin: {there}"
+        raise NexusError("usage", f"/unpin {_short(what)}".rstrip(), why, "/pin lists them")
+    timeline.memo(KIND, {"id": found[0].id, "off": True})
+    return found[0]
+
+
+def _meant(now: Sequence[Pin], what: str) -> list[Pin]:
+    """The pins that `what` may name: one by its id, its message or all its words, else those that hold the words."""
+    said, entry = " ".join(what.split()).casefold(), _number(what)
+    texts = [" ".join(one.text.split()).casefold() for one in now]
+    for same in (
+        [one for one in now if one.id == said],
+        [one for one in now if entry and one.entry == entry],
+        [one for one, text in zip(now, texts, strict=True) if said and text == said],
+    ):
+        if same:
+            return same
+    return [one for one, text in zip(now, texts, strict=True) if said and not entry and said in text]
+
+
+def _number(what: str) -> int:
+    """The number of a message that `what` is: `14`, `#14`; else 0."""
+    number = what.removeprefix("#")
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+
+
+def _short(what: str) -> str:
+    line = " ".join(what.split())
+    return line if len(line) <= SHORT else f"{line[: SHORT - 3]}..."
 
 
 def _newest(timeline: Timeline) -> int:

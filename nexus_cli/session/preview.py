@@ -11,10 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nexus_cli.context import plan as planning
+from nexus_cli.context.contents import Contents
 from nexus_cli.context.economy import price_rewrite, request_cost
 from nexus_cli.context.groups import flatten, is_request
 from nexus_cli.context.pin import Pin
 from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.cache import warm
 from nexus_cli.session.compact import chosen, countable, drafted
@@ -49,7 +51,7 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     choice = chosen(engine, plan, "command")
     after = _after(engine, plan)
     value |= {
-        "after": min(_afterwards(engine, after), estimate(lane.counted)),
+        "after": min(_afterwards(engine, plan, after), estimate(lane.counted)),
         "goes": {
             **_part(engine, flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1],
             "without": list(plan.staying), "recall": can_recall(engine),
@@ -74,14 +76,16 @@ def _after(engine: Engine, plan: planning.Plan) -> int:
 
 
 def _scaled(engine: Engine, counted: int) -> int:
-    """So many of our tokens as the status line shows them."""
-    whole = engine.lane.counted
-    return round(counted * engine.meter.estimate(whole) / max(1, whole))
+    """So many of our tokens of messages as the status line shows them."""
+    return round(counted * engine.meter.density().ratio)
 
 
-def _afterwards(engine: Engine, counted: int) -> int:
+def _afterwards(engine: Engine, plan: planning.Plan, counted: int) -> int:
     """What the status line would show for a window of which we count so much and nothing was reported yet."""
-    meter = engine.meter.fork()
+    meter, epoch = engine.meter.fork(), engine.lane.epoch
+    rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(slot.tokens for slot in plan.kept)
+    told = Slot(0, Form.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
+    meter.contents = Contents(lambda: (epoch, (*plan.kept, told)))
     meter.forget()
     return meter.estimate(counted)
 
@@ -142,8 +146,8 @@ def _cost(engine: Engine, plan: planning.Plan, choice: Choice, after: int) -> di
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
     info, estimate = engine.model.info, engine.meter.estimate
     before = estimate(engine.lane.counted)
-    then = min(_afterwards(engine, after), before)
-    fixed = _scaled(engine, engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens)
+    then, used = min(_afterwards(engine, plan, after), before), engine.used()
+    fixed = used.system + used.tools
     is_warm = warm(engine)
     rewrite = price_rewrite(
         info.priced(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=is_warm

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from nexus_cli.context.economy import price_rewrite
 from nexus_cli.context.groups import Group
+from nexus_cli.context.kinds import total
 from nexus_cli.context.pruning import LEAST, Stale, pruned, stale
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
@@ -121,9 +122,9 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
     saved = before - lane.counted
     engine.meter.forget()
     if anchor is not None:  # what was reported of the rest still holds
-        gone = round(saved * anchor.reported / max(1, anchor.counted))
-        engine.meter.anchored(anchor.last, anchor.counted - saved, anchor.reported - gone)
-    priced = record_rewrite(engine, PRUNED, before, lane.counted)
+        gone = round(saved * engine.meter.density(total(one.slot for one in found)).ratio)
+        engine.meter.anchored(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+    priced = record_rewrite(engine, before)
     for drop in drops:
         engine.emit(event.Dropped(drop))
     results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"

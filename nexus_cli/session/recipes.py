@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from nexus_cli.context.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.trust import FOLDER, configuration, state
+from nexus_cli.core.trust import FOLDER, State, configuration, state
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.options import Options
 
 INSIDE = "recipes/"
 FRONTS = ("chat", "ask")
 """Recipes of the front ends: a session that was begun in one of them goes on in the other."""
+NOT_TRUSTED: Mapping[State, str] = {
+    "changed": f"it is this project's, which is not trusted any more: its {FOLDER} has changed",
+    "untrusted": "it is this project's, which is not trusted",
+}
+"""Why a recipe that lies in the project does not count."""
+TRUST = "`nexus trust` shows what it holds and lets it count"
 
 
 def folders() -> list[Path]:
@@ -27,10 +34,17 @@ def own_recipe(name: str) -> Recipe:
 
 
 def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
-    """The recipe `name` of a session in `cwd`, and what the person should know; raises as `load_recipe` does."""
+    """The recipe `name` of a session in `cwd`, and what the person should know; raises as `load_recipe` does, and
+    where the project has it and is not trusted the error says so."""
     here = project_recipes(cwd)
     if here is None:
-        return own_recipe(name), ()
+        try:
+            return own_recipe(name), ()
+        except NexusError as error:
+            why = NOT_TRUSTED.get(_waiting(name, cwd)) if error.kind == "usage" else None
+            if why is None:
+                raise
+            raise NexusError("usage", error.what, why, TRUST) from error
     shadowed = name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another one has this name, and comes first"
     return load_recipe(name, folders(), here), (notice,) if shadowed else ()
@@ -50,14 +64,28 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
     except NexusError as error:
         why = f"the session has the limits of its recipe: {error.message}"
         hint = "Go on in another recipe: --recipe ask"
+        hint = f"{TRUST}; or go on in another recipe: --recipe ask" if error.hint == TRUST else hint
         raise NexusError(error.kind, f"session {found.id} cannot go on", why, hint) from error
 
 
 def project_recipes(cwd: Path) -> ProjectRecipes | None:
     """The recipes of the project around `cwd`, None where it has none or is not trusted."""
+    found, where = _in_project(cwd)
+    return found if where == "trusted" else None
+
+
+def _waiting(name: str, cwd: Path) -> State:
+    """How far the project around `cwd` is trusted where it has a recipe `name`, else `nothing`."""
+    found, where = _in_project(cwd)
+    return where if found and name in found.names() else "nothing"
+
+
+def _in_project(cwd: Path) -> tuple[ProjectRecipes | None, State]:
+    """The recipes that lie in the project around `cwd`, None where it has none, and how far it is trusted."""
     root = project(cwd)
     found = configuration(root)
     files = {name.removeprefix(INSIDE): data for name, data in found.files.items() if name.startswith(INSIDE)}
-    if not files or state(root, found) != "trusted":
-        return None
-    return ProjectRecipes(root / FOLDER / "recipes", {name: data for name, data in files.items() if "/" not in name})
+    if not files:
+        return None, "nothing"
+    here = {name: data for name, data in files.items() if "/" not in name}
+    return ProjectRecipes(root / FOLDER / "recipes", here), state(root, found)

@@ -12,7 +12,7 @@ from nexus_cli.context.groups import flatten
 from nexus_cli.context.planner import JOINT, section_budget
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import Notice
-from nexus_cli.session.cache import record_rewrite
+from nexus_cli.session.cache import rewritten
 from nexus_cli.session.engine import Engine
 
 WINDOW = "window"
@@ -38,8 +38,8 @@ async def refit(engine: Engine) -> bool:
             lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": engine.budget.window})
         return False
     before = lane.counted
-    made = lane.rewrite(flatten(lane.groups()), engine.pending or WINDOW, (), frame)
-    record_rewrite(engine, made.cause, before, lane.counted)
+    head, cause = flatten(lane.groups()), engine.pending or WINDOW
+    lane.rewrite(head, cause, (), frame, lambda _: [rewritten(engine, before)])
     engine.meter.forget()
     engine.pending = ""
     engine.emit(Notice(f"the sections were planned anew for a window of {engine.budget.window:,} tokens"))

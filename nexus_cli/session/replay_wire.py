@@ -7,6 +7,7 @@ The requests themselves are rebuilt from the ledger as `replay` does; nothing is
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.aside import Aside, within
@@ -29,35 +30,61 @@ UNLOADED = "litellm could not be loaded here in time"
 
 
 async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
-    """How many bodies of the main lane are `equal`, which `differ` (by step), and why others were `skipped`.
+    """How many bodies of the main lane are `equal`, which `differ` (by step), and why others were `skipped`; `beside`
+    has the same of every side lane that sent something, with its `lane` and `agent`. With `step` it is empty.
 
     `NexusError("usage", ...)` for a request that is not there.
     """
-    lane = ledger.session(session).main_lane
-    equal, differ, skipped = 0, [], dict[str, list[int]]()
-    loaded: bool | None = None
+    main = ledger.session(session).main_lane
+    lanes = [main] if step is not None else [main, *(lane for lane in ledger.lanes(session) if lane != main)]
     catcher = Catcher()
     async with catcher as address:
         through = LitellmBackend(
             api_base=address, api_key=NOBODY, info=lambda name: model_info(name, settings.models)
         )
+        again = _Again(catcher, through)
         try:
-            for row, request in _requests(ledger, lane, step):
-                made_by, _, digest = row.sent.rpartition(" ")
-                why = _not_comparable(row, made_by)
-                if not why and loaded is None:
-                    loaded = await _loaded(through)
-                if why := why or ("" if loaded else UNLOADED):
-                    skipped.setdefault(why, []).append(row.manifest.step)
-                elif (now := await body_again(request, catcher, through)) == digest:
-                    equal += 1
-                elif now:
-                    differ.append(row.manifest.step)
-                else:
-                    skipped.setdefault("litellm made no body for it here", []).append(row.manifest.step)
+            found = [await _compared(again, _requests(ledger, lane, step)) for lane in lanes]
         finally:
             await through.aclose()
-    return {"library": library(), "equal": equal, "differ": differ, "skipped": skipped}
+    named = [{"lane": lane, "agent": ledger.agent(lane), **one} for lane, one in zip(lanes, found, strict=True)]
+    beside = [one for one in named[1:] if one["equal"] or one["differ"] or one["skipped"]]
+    return {"library": library(), **found[0], "beside": beside}
+
+
+async def _compared(again: _Again, requests: Iterator[tuple[RequestRow, Request]]) -> dict[str, Any]:
+    """What came of the requests of one lane."""
+    equal, differ, skipped = 0, [], dict[str, list[int]]()
+    for row, request in requests:
+        made_by, _, digest = row.sent.rpartition(" ")
+        why = _not_comparable(row, made_by) or await again.unable()
+        now = "" if why else await again.body(request)
+        if now == digest and not why:
+            equal += 1
+        elif now:
+            differ.append(row.manifest.step)
+        else:
+            skipped.setdefault(why or "litellm made no body for it here", []).append(row.manifest.step)
+    return {"equal": equal, "differ": differ, "skipped": skipped}
+
+
+@dataclass
+class _Again:
+    """Makes bodies again; the model library is loaded when the first is wanted."""
+
+    catcher: Catcher
+    backend: LitellmBackend
+    _loaded: bool | None = None
+
+    async def unable(self) -> str:
+        """Why no body can be made, or ""."""
+        if self._loaded is None:
+            self._loaded = await _loaded(self.backend)
+        return "" if self._loaded else UNLOADED
+
+    async def body(self, request: Request) -> str:
+        """The hash of the body of a request; "" where there is none."""
+        return await body_again(request, self.catcher, self.backend)
 
 
 async def _loaded(backend: LitellmBackend) -> bool:

@@ -13,19 +13,21 @@ from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.session.cache import record_rewrite
-from nexus_cli.session.compact import compact
+from nexus_cli.session.cache import rewritten
+from nexus_cli.session.compact import compact, drafted
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.pins import pins
 from nexus_cli.session.prune import prune_instead
 from nexus_cli.session.refit import refit
 from nexus_cli.session.said import said
 from nexus_cli.session.spending import left_over
-from nexus_cli.session.tries import may_compact
+from nexus_cli.session.tries import may_compact, refused_for_nothing
 from nexus_cli.session.way_back import can_recall
 
 NAMED = 3
 """So many of the largest parts, or of the images, are named in a refusal."""
+CUTS = 3
+"""So often a window is cut before one request at most."""
 FEWER = "Send less at once, or use a model with a larger window"
 
 
@@ -37,10 +39,10 @@ async def make_room(engine: Engine) -> None:
     fits = engine.fits()
     if fits and expected < engine.compact.at * engine.budget.available:
         return
-    if may_compact(engine, fits=fits) and not prune_instead(engine):
+    hopeless = fits and refused_for_nothing(engine) and drafted(engine, "window", engine.compact.to) is None
+    if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
         await compact(engine, "window", engine.compact.to)
-    if not engine.fits():
-        truncate(engine)
+    _cut_down(engine)
     _refuse_if_too_large(engine)
 
 
@@ -52,9 +54,19 @@ async def after_overflow(engine: Engine, error: ProviderError) -> None:
     may = may_compact(engine, fits=False)
     if not may or not await compact(engine, "overflow", engine.compact.overflow_to):
         truncate(engine)
-    if not engine.fits():
-        truncate(engine)
+    _cut_down(engine)
     _refuse_if_too_large(engine)
+
+
+def _cut_down(engine: Engine) -> None:
+    """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
+    for _ in range(CUTS):
+        before = engine.lane.counted
+        if engine.fits():
+            return
+        truncate(engine)
+        if engine.lane.counted >= before:
+            return
 
 
 def truncate(engine: Engine) -> None:
@@ -73,8 +85,7 @@ def truncate(engine: Engine) -> None:
     available -= rewriter.reserved
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
     rewriter.strategy = near(rewriter.strategy, available - fixed - MARKER_ROOM)
-    drops = rewriter.truncate(lane, available)
-    record_rewrite(engine, "truncation", before, lane.counted)
+    drops = rewriter.truncate(lane, available, notes=lambda _: [rewritten(engine, before)])
     engine.meter.forget()
     for drop in drops:
         engine.emit(event.Dropped(replace(drop, text=None)))

@@ -9,6 +9,7 @@ from nexus_cli.context.fingerprints import Fingerprint, in_common, rendered
 from nexus_cli.context.groups import arrange, flatten, size
 from nexus_cli.context.render import Wire
 from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.provider.cache_life import CacheLife
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Sent:
     """As the provider reported it."""
     cached: bool = True
     """Up to here the provider has reported some use of a cache."""
+    life: CacheLife | None = None
+    """What is known of the cache of its model, where the lane asks another one now."""
 
     @property
     def slots(self) -> list[Slot]:
@@ -40,11 +43,15 @@ class Sent:
 
     def shares(self, epoch: Epoch, slots: Sequence[Slot]) -> tuple[int, int]:
         """What a request of `slots` under another epoch has in common with it: tokens, and messages on the wire."""
+        counted, messages = self.common(epoch, slots)
+        return min(self.tokens, round(self.tokens * counted / max(1, self.counted))), messages
+
+    def common(self, epoch: Epoch, slots: Sequence[Slot]) -> tuple[int, int]:
+        """The same in tokens by our count."""
         same = in_common(self.fingerprint(), rendered(epoch, slots))
         if same < 0:
             return 0, 0
         common = flatten(arrange(slots))[:same]
         wire = Wire(epoch)
         wire.extend(common)
-        counted = epoch.system_tokens + epoch.tools_tokens + size(tuple(common))
-        return min(self.tokens, round(self.tokens * counted / max(1, self.counted))), len(wire.messages)
+        return epoch.system_tokens + epoch.tools_tokens + size(tuple(common)), len(wire.messages)

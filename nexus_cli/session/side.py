@@ -20,7 +20,7 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     log = engine.side_log(agent, lane.timeline.last)
     context = engine.context.fork(lane.fork(Timeline(log, engine.clock)))
     context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
-    return replace(engine, context=context, meter=engine.meter.fork(), step=0, notices=[])
+    return replace(engine, context=context, meter=engine.meter.fork(), step=0, notices=[], limits=None)
 
 
 def sized(engine: Engine, model: Model) -> tuple[TokenBudget, Meter]:
@@ -42,5 +42,5 @@ def separate(engine: Engine, agent: str, model: Model) -> Engine:
     context.lane.begin()
     return replace(
         engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[], sent=None, cold=0,
-        earlier={}, files=tuple, event=(),
+        earlier={}, files=tuple, event=(), limits=None,
     )  # fmt: skip

@@ -1,16 +1,17 @@
 """What the state of a run says about its limits: seed D's context signals, a table from `Signals` to `Limits`.
 
 Pure. They bind only where the recipe lets them (`signals = true`); elsewhere pressure is shown and errors are a notice.
-An error is a call that could not run, never the exit status of a command.
+An error is a call that could not run, never the exit status of a command, nor a call that was refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import Bound, Limits, compose
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ TABLE = (
     Row("event_class", lambda now: now.event_class == "building", Limits(confirm=True), "files or systems are changed"),
 )
 """Seed D's table of signals, in its order."""
+LAYERS = ("settings", "project", "recipe")
+"""Layers that speak before all others: the first that names a value is the one that bound it."""
 
 
 def restrictions(now: Signals) -> Limits:
@@ -55,6 +58,15 @@ def restrictions(now: Signals) -> Limits:
         if row.holds(now):
             bound = bound & row.limits
     return bound
+
+
+def tightened(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
+    """What is in force where the layers that `bounds` were composed of are joined by the state of the run."""
+    said: dict[str, dict[str, Any]] = {layer: {} for layer in LAYERS}
+    for bound in bounds:
+        for layer, value in bound.said.items():
+            said.setdefault(layer, {})[bound.name] = value
+    return compose([*((layer, Limits(**its)) for layer, its in said.items()), ("signals", restrictions(now))])
 
 
 def reasons(now: Signals, name: str) -> str:

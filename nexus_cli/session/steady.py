@@ -40,7 +40,8 @@ class SteadyLog:
     def __init__(
         self, logger: SessionLogger, *, require_save: bool, warn: Callable[[str], None], shared: _Shared | None = None
     ) -> None:
-        """`shared` is given by the lane that this one is a side lane of."""
+        """`shared` is given by the lane that this one is a side lane of. Over a ledger that is only read all is kept in
+        memory from the start, without a word."""
         self.logger = logger
         self._require_save = require_save
         self._warn = warn
@@ -49,10 +50,12 @@ class SteadyLog:
         self._split = logger.last_id()
         self._started: set[str] = set()
         self._digests: dict[str, str] = {}
+        if not logger.ledger.writes:
+            self._go_on_without()
 
     @property
     def saving(self) -> bool:
-        """False once the ledger has failed."""
+        """False once the ledger has failed, and where it is only read."""
         return self._shared.memory is None
 
     def side(self, agent: str, at_entry: int | None) -> Log:
@@ -80,9 +83,12 @@ class SteadyLog:
                     raise problem from error
                 what = "what follows" if problem is not error else "the session"
                 self._warn(f"{problem.message}; {what} goes on in memory and is lost when it ends")
-                self._own = self._shared.memory = MemoryLog(self._split, self._shared.drops, self._shared.epochs)
+                self._go_on_without()
         assert self._memory is not None, "the ledger has failed"
         return kept(self._memory)
+
+    def _go_on_without(self) -> None:
+        self._own = self._shared.memory = MemoryLog(self._split, self._shared.drops, self._shared.epochs)
 
     def _plain(self, error: NexusError) -> NexusError:
         """`error`, or that the session is no longer there, which shows in many ways."""
@@ -113,9 +119,12 @@ class SteadyLog:
         """See `Log`."""
         return self._split if self._memory is None else self._memory.last_id()
 
-    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop]) -> None:
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """See `Log`."""
-        self._try(lambda: self.logger.begin_epoch(epoch, drops), lambda memory: memory.begin_epoch(epoch, drops))
+        self._try(
+            lambda: self.logger.begin_epoch(epoch, drops, memos),
+            lambda memory: memory.begin_epoch(epoch, drops, memos),
+        )
         self._shared.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
@@ -127,11 +136,17 @@ class SteadyLog:
         memory = self._memory
         return memory.epoch(epoch_id) if memory and memory.has(epoch_id) else self.logger.epoch(epoch_id)
 
-    def sending(self, manifest: Manifest, fixed: Sequence[Fixed], head_lines: Sequence[bytes]) -> None:
+    def sending(
+        self,
+        manifest: Manifest,
+        fixed: Sequence[Fixed],
+        head_lines: Sequence[bytes],
+        dressed: Sequence[Fixed] = (),
+    ) -> None:
         """See `Log`."""
         self._try(
-            lambda: self.logger.sending(manifest, fixed, head_lines),
-            lambda memory: memory.sending(manifest, fixed, head_lines),
+            lambda: self.logger.sending(manifest, fixed, head_lines, dressed),
+            lambda memory: memory.sending(manifest, fixed, head_lines, dressed),
         )
 
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.context.economy import request_cost
 from nexus_cli.context.groups import flatten
+from nexus_cli.context.kinds import total
 from nexus_cli.context.plan import Plan
 from nexus_cli.context.prompts import prompt
 from nexus_cli.core.message import Message, Role
@@ -107,4 +108,4 @@ def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: i
 def room_for(engine: Engine, plan: Plan, model: Model) -> int:
     """Tokens of a transcript that one request to `model` takes, by our count."""
     budget, meter = sized(engine, model)
-    return int(meter.countable(budget.available) * TRANSCRIPT_SHARE) - plan.summary_cap
+    return int(meter.countable(budget.available, total(flatten(plan.gone))) * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -16,6 +16,8 @@ from nexus_cli.core.entry import Memo
 if TYPE_CHECKING:
     from nexus_cli.session.engine import Engine
 
+Note = tuple[str, dict[str, Any]]
+"""A memo that is about to be recorded: kind and value."""
 TRIED = "compaction"
 """The kind of memo that says at which step a compaction was made, failed or was undone, and the epoch that it began
 (None: it failed); `paid` whether a failed one had asked for a summary, `over` whether the window did not fit then;
@@ -28,26 +30,26 @@ overflows. After several in a row that were paid for and came to nothing twice a
 overflow cuts that short, but those that failed at one count in the same way for the next."""
 
 
-def note_made(engine: Engine, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> None:
-    """Epoch `epoch` began with a summary; `anchor` is of the epoch before it."""
+def note_made(engine: Engine, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> Note:
+    """Epoch `epoch` begins with a summary; `anchor` is of the epoch before it. To be recorded with it."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
-    _note(engine, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
+    return _tried(engine, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
 
 
 def note_failed(engine: Engine, why: str, *, paid: bool, over: bool = False) -> None:
     """A compaction came to nothing; `over` says that the window did not fit."""
-    _note(engine, {"epoch": None, "why": why, "paid": paid, "over": over})
+    engine.lane.timeline.memo(*_tried(engine, {"epoch": None, "why": why, "paid": paid, "over": over}))
 
 
-def note_undone(engine: Engine, epoch: int, undone: int) -> None:
-    """Epoch `epoch` took back the compaction that had begun epoch `undone`."""
+def note_undone(engine: Engine, epoch: int, undone: int) -> list[Note]:
+    """Epoch `epoch` takes back the compaction that had begun epoch `undone`. To be recorded with it."""
     drops = made(engine.lane.timeline, undone).get("drops", [])
-    _note(engine, {"epoch": epoch, "why": "undo"})
-    engine.lane.timeline.memo(UNDONE, {"epoch": undone, "drops": drops})
+    tried = _tried(engine, {"epoch": epoch, "why": "undo"})
+    return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
 
 
-def _note(engine: Engine, value: Mapping[str, Any]) -> None:
-    engine.lane.timeline.memo(TRIED, {"step": engine.step, **value})
+def _tried(engine: Engine, value: Mapping[str, Any]) -> Note:
+    return TRIED, {"step": engine.step, **value}
 
 
 def made(timeline: Timeline, epoch: int) -> Mapping[str, Any]:
@@ -58,19 +60,33 @@ def made(timeline: Timeline, epoch: int) -> Mapping[str, Any]:
 def anchor_before(timeline: Timeline, epoch: int) -> Anchor | None:
     """What had been reported of the window that the compaction of `epoch` replaced."""
     told = made(timeline, epoch).get("anchor")
-    return Anchor(*map(int, told)) if told else None
+    if not told:
+        return None
+    last, reported, counted = map(int, told)
+    return Anchor(last, reported, counted)
 
 
 def may_compact(engine: Engine, *, fits: bool) -> bool:
     """Whether a summary may be asked for now, `fits` saying that the next request fits without; also over a restart."""
     tried = [memo.value for memo in engine.lane.timeline.memos(TRIED)]
-    if fits and any(_lately(engine, value) for value in tried):
+    if fits and any(_lately(engine, value) for value in tried if not _for_nothing(value)):
         return False
     failed = _in_vain(tried)
     alike = failed if fits else [value for value in failed if value.get("over")]
     return not any(_lately(engine, value) for value in failed) and not (
         alike and _lately(engine, alike[0], AGAIN_AFTER << (len(alike) - 1))
     )
+
+
+def refused_for_nothing(engine: Engine) -> bool:
+    """Whether the last try found too little to sum up, a short while ago: nothing was paid, nothing has to be waited
+    for, and nobody wants to hear of it at each step."""
+    tried = engine.lane.timeline.memos(TRIED)
+    return bool(tried) and _for_nothing(tried[-1].value) and _lately(engine, tried[-1].value)
+
+
+def _for_nothing(value: Mapping[str, Any]) -> bool:
+    return value["epoch"] is None and not value.get("paid")
 
 
 def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

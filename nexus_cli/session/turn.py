@@ -14,7 +14,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.session.admit import admit
-from nexus_cli.session.cache import record_rewrite
+from nexus_cli.session.cache import rewritten
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
@@ -23,6 +23,9 @@ from nexus_cli.session.repeats import END_AT, NOTICE_AT, notice, times_in_a_row
 from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import after_overflow, make_room
 from nexus_cli.session.unhurried import unhurried
+
+TRIES = 2
+"""How often what a rewrite took away is told: the room for it may take another one."""
 
 
 async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
@@ -45,10 +48,12 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
 async def request(engine: Engine) -> None:
     """One step: limits, what changed, room, the request; once more after an overflow."""
     engine.spending.check_steps()
+    epoch = engine.lane.epoch.id
     await dress(engine)
     await renew(engine)
     await prune(engine)
     await make_room(engine)
+    await _tell_anew(engine, epoch)
     engine.emit(event.ContextPlan(plan_value(engine)))
     try:
         await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected()))
@@ -57,7 +62,9 @@ async def request(engine: Engine) -> None:
             raise
         engine.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
         engine.spending.steps -= 1
+        epoch = engine.lane.epoch.id
         await after_overflow(engine, error)
+        await _tell_anew(engine, epoch)
         await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected()))
 
 
@@ -66,8 +73,8 @@ async def renew(engine: Engine) -> None:
     if engine.pending:
         head = flatten(engine.lane.groups())
         before = engine.lane.counted
-        engine.lane.rewrite(head, engine.pending, (), await engine.frame())
-        record_rewrite(engine, engine.pending, before, engine.lane.counted)
+        frame = await engine.frame()
+        engine.lane.rewrite(head, engine.pending, (), frame, lambda _: [rewritten(engine, before)])
         engine.meter.forget()
         engine.pending = ""
 
@@ -77,6 +84,17 @@ async def dress(engine: Engine) -> None:
     preamble = await engine.gather()
     if preamble.text and engine.lane.dress(preamble.text):
         preamble.settle()
+
+
+async def _tell_anew(engine: Engine, epoch: int) -> None:
+    """Where another epoch than `epoch` began meanwhile: tell in it what its window does not tell any more, and make
+    room for that. What then has no place at all is told with the next step."""
+    for _ in range(TRIES):
+        if engine.lane.epoch.id == epoch:
+            return
+        epoch = engine.lane.epoch.id
+        await dress(engine)
+        await make_room(engine)
 
 
 async def steered(engine: Engine) -> bool:

@@ -37,7 +37,6 @@ from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.acts.extract import extract
-from nexus_cli.session.cache import resume
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
@@ -47,15 +46,25 @@ from nexus_cli.session.goals import goals
 from nexus_cli.session.in_force import InForce
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import SessionFacts
-from nexus_cli.session.offered import names_of, offered
-from nexus_cli.session.opening import chosen_session, hold, in_memory, known_model, needs_ledger, open_ledger
+from nexus_cli.session.offered import names_of, offered, strangers
+from nexus_cli.session.opening import (
+    chosen_session,
+    hold,
+    in_memory,
+    known_model,
+    needs_ledger,
+    open_ledger,
+    refuse_to_leave,
+)
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.own_context import OwnContext
 from nexus_cli.session.parts import Parts, ignore
+from nexus_cli.session.past import resume
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.refit import refit
 from nexus_cli.session.reports.context import of_session as report_of
 from nexus_cli.session.session import Session
+from nexus_cli.session.signals import Signals
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.steady import SteadyLog
@@ -99,9 +108,7 @@ def open_session(
 
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
     """A session after `earlier`, in the same process and ledger."""
-    if ledger.path is not None and not earlier.saved:
-        why = "its ledger failed, so that it lives in this process alone"
-        raise NexusError("ledger", f"session {earlier.id} cannot be left", why, "/export keeps a copy; then /exit")
+    refuse_to_leave(earlier)
     made = opened(ledger)
     if made.id == earlier.id:
         made.take_over(earlier)
@@ -121,7 +128,7 @@ def _open(
 ) -> Session:
     found = chosen_session(ledger, options)
     recipe, told = recipe_of(found, options)
-    notices.extend(told)
+    notices.extend([*told, *strangers(recipe)])
     name = options.model or (found.model if found else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
@@ -151,7 +158,7 @@ def _open(
         if not held:
             ledger.let_go(made.id)
         raise
-    if found and (found.model != info.name or options.recipe not in ("", found.recipe)):
+    if found and ledger.writes and (found.model != info.name or options.recipe not in ("", found.recipe)):
         ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None)
     return session
 
@@ -205,25 +212,25 @@ class _Wiring:
         frames = Frames(
             gathers, model, rules, tools, context.system_cost, context.tools_cost
         )
-        in_force = InForce(lambda: engine.lane.timeline, self.recipe, bounds)
+        in_force = InForce(lambda: engine.lane.timeline, self.recipe, lambda: dispatcher.in_force(engine, bounds)[1])
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.name)), self.settings.compact, self.clock, ignore,
             Spending(limits), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.logger.step(),
-            files=lambda: self.ledger.seen_files(self.made.id),
+            files=lambda: self.ledger.seen_files(self.made.id), limits=lambda: dispatcher.in_force(engine, bounds)[0],
         )  # fmt: skip
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project(options.cwd), approver, services,
             (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
-        if self.settings.compact.extract and self.ledger.path is not None:
+        if self.settings.compact.extract and facts.saves:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log), log.drops, self._close,
             lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine),
-            lambda: self._report(log), log, self.ledger, options, self.settings,
+            lambda: self._report(log, dispatcher.powers(engine).now), log, self.ledger, options, self.settings,
         )  # fmt: skip
 
     def _cost(self, engine: Engine) -> float | None:
@@ -232,9 +239,9 @@ class _Wiring:
         except NexusError:
             return engine.spending.usage.cost_usd
 
-    def _report(self, log: SteadyLog) -> dict[str, Any]:
+    def _report(self, log: SteadyLog, now: Signals) -> dict[str, Any]:
         options = replace(self.options, model=self.info.name, recipe="")
-        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe)
+        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe, now)
         if not log.saving:
             value["notices"].append("the ledger has failed: this is what it held until then")
         return value
@@ -245,7 +252,8 @@ class _Wiring:
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
         epoch = log.logger.current_epoch()
         if epoch is not None:
-            context.lane = Lane.load(Timeline(log, self.clock), context.measure, epoch, log.logger.cursor())
+            timeline, settled = Timeline(log, self.clock), bool(log.logger.line_hashes(epoch.id, 0)[0])
+            context.lane = Lane.load(timeline, context.measure, epoch, log.logger.cursor(), head_open=not settled)
         return context
 
     def _gatherer(
@@ -285,8 +293,7 @@ class _Wiring:
         frames.resume(engine)
         last = log.logger.last_request()
         engine.last_usage = last.usage if last else None
-        if last:
-            resume(engine, last, log.logger)
+        resume(engine, log.logger, self.settings)
         if last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
             sent = sum(slot.tokens for slot in lane.slots if slot.entry <= last.manifest.last)
             fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens

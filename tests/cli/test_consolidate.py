@@ -63,7 +63,8 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
     listed = json.loads(nexus("memory", "list", "--json").stdout)["facts"]
     assert [(fact["id"], fact["state"]) for fact in listed] == [("m3", "proposed"), ("m2", "kept"), ("m1", "kept")]
     assert b"takes the place of m1, m2" in nexus("memory", "list").stdout
-    assert nexus("memory", "accept", "all").returncode == 0
+    accepted = nexus("memory", "accept", "all")
+    assert accepted.returncode == 0 and b"Forgotten: m1 (agent) Run pytest quietly." in accepted.stdout
     listed = json.loads(nexus("memory", "list", "--json").stdout)["facts"]
     assert [(fact["id"], fact["state"]) for fact in listed] == [("m3", "kept")] and listed[0]["accepted"]
     assert nexus("replay", "--session", value["session"]).returncode == 0

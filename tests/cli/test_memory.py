@@ -34,6 +34,15 @@ def test_facts_are_added_listed_found_and_forgotten(nexus: Run, tmp_path: Path) 
     assert b"pnpm" not in b"".join(path.read_bytes() for path in places().data.glob("ledger.db*"))
 
 
+def test_in_a_pipe_no_fact_is_cut_and_in_so_many_columns_it_is(nexus: Run) -> None:
+    fact = "The release is built by the job called nightly " + "and then signed " * 20 + "by hand"
+    nexus("memory", "add", fact)
+    for arguments in (["list"], ["search", "nightly"]):
+        assert [line for line in nexus("memory", *arguments).stdout.decode().splitlines() if fact in line]
+    narrow = nexus("memory", "list", env={"COLUMNS": "80"}).stdout.decode()
+    assert fact not in narrow and max(map(len, narrow.splitlines())) <= 80
+
+
 def test_another_project_has_facts_of_its_own(nexus: Run, tmp_path: Path) -> None:
     nexus("memory", "add", "use pnpm")
     elsewhere = tmp_path / "other"
@@ -64,6 +73,8 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
     [
         (["accept", "m9"], b"no fact m9"),
         (["forget", "m9"], b"no fact m9"),
+        (["accept", ""], b"ID: its value is empty"),
+        (["forget", " "], b"ID: its value is empty"),
         (["forget", "all"], b"no fact all"),
         (["add", " "], b"cannot be remembered"),
         (["add", "user"], b"--slot user and a TEXT"),

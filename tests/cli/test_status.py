@@ -161,6 +161,7 @@ def test_a_skill_that_cannot_be_read_is_listed_with_the_reason_and_using_it_is_e
 
 def test_a_projects_skills_are_told_before_they_count(nexus: Any, tmp_path: Path) -> None:
     skill(tmp_path / ".nexus", "build", "Build.")
+    assert b"none; 1 more in this project after `nexus trust`" in b" ".join(nexus("status").stdout.split())
     assert b"1 more skill; `nexus trust` lets" in b" ".join(nexus("skill", "list").stdout.split())
     assert b"count after `nexus trust`" in nexus("skill", "use", "build").stderr
     trust(tmp_path)
@@ -169,7 +170,9 @@ def test_a_projects_skills_are_told_before_they_count(nexus: Any, tmp_path: Path
 
 def test_two_skills_of_one_name_are_listed_and_the_personal_one_is_used(nexus: Any, tmp_path: Path) -> None:
     skill(tmp_path / ".nexus", "build", "Theirs.")
+    skill(tmp_path / ".nexus", "bake", "Theirs.")
     skill(places().config, "build", "Mine.")
+    assert b"1 skill; 2 more in this project" in b" ".join(nexus("status").stdout.split())
     trust(tmp_path)
     assert b"[shadowed by the one before] Theirs." in nexus("skill", "list").stdout
     assert nexus("skill", "use", "build").stdout == b"Mine.\n"

@@ -41,13 +41,19 @@ def propose(desk: FakeDesk, text: str, quote: str = "") -> None:
 
 def test_the_person_adds_finds_and_forgets(desk: FakeDesk) -> None:
     assert "Nothing is remembered" in shown(desk.run("memory"))
-    desk.run("memory add Deploys with fly").run("memory add user Likes tabs").run("memory add Agent Reads logs first")
+    desk.run("memory add Deploys with fly").run("memory add user Likes tabs").run("memory add agent Reads logs first")
     listed = shown(desk.run("memory"))
     for line in ("m1  project", "m2  user", "m3  agent", "typed by you  Likes tabs"):
         assert line in listed
     assert "Deploys with fly" in shown(desk.run("memory search deploying")) and "tabs" not in shown(desk)
     assert shown(desk.run("memory forget m1")) == "Forgotten for good: m1 (project) Deploys with fly"
     assert "Deploys" not in shown(desk.run("memory"))
+
+
+@pytest.mark.parametrize("text", ["User likes tea", "Users like tea", "PROJECT files are in src", "Agent smith is me"])
+def test_a_sentence_that_begins_like_a_slot_is_kept_whole(desk: FakeDesk, text: str) -> None:
+    (fact,) = shown_facts(desk.run(f"memory add {text}"))
+    assert (fact["slot"], fact["text"]) == ("project", text)
 
 
 def test_a_proposal_is_shown_whole_before_it_is_accepted(desk: FakeDesk) -> None:
@@ -67,6 +73,7 @@ def test_all_that_waits_is_accepted_at_once(desk: FakeDesk) -> None:
     desk.run("memory accept all")
     form, value = desk.shown[-1]
     assert form == "fact" and len(value["facts"]) == 3 and {one["state"] for one in value["facts"]} == {"kept"}
+    assert value["forgotten"] == []
     assert "nothing to do" in shown(desk.run("memory accept all"))
 
 

@@ -90,6 +90,35 @@ def test_a_fork_goes_on_beside_its_source(desk: FakeDesk) -> None:
         assert ledger.find_session("a copy").id == desk.session.id
 
 
+def test_a_session_whose_ledger_failed_is_not_copied_when_it_can_be_written_again(desk: FakeDesk) -> None:
+    desk.turn("kept")
+    ledger = desk.session.ledger
+    assert ledger is not None
+    ledger._db.run("PRAGMA query_only = ON")
+    desk.turn("kept in memory")
+    assert not desk.session.saved
+    ledger._db.run("PRAGMA query_only = OFF")
+    with pytest.raises(NexusError, match="cannot be left"):
+        desk.run("fork a copy")
+    with the_ledger() as other:
+        assert [info.id for info in other.sessions()] == [desk.session.id]
+
+
+def test_a_copy_that_cannot_be_gone_on_with_is_not_left_behind(
+    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.turn("words")
+
+    async def refused(*_: object) -> None:
+        raise NexusError("usage", "limit max_cost", "the price is unknown")
+
+    monkeypatch.setattr(desk, "reopen", refused)
+    with pytest.raises(NexusError, match="max_cost"):
+        desk.run("fork a copy")
+    with the_ledger() as other:
+        assert [info.id for info in other.sessions()] == [desk.session.id]
+
+
 def test_a_name_is_one_line_and_finds_the_session(desk: FakeDesk) -> None:
     desk.turn("words")
     desk.run("rename the [/bold] {} %s  page")
@@ -122,7 +151,8 @@ def test_markdown_has_every_word_and_jsonl_everything(desk: FakeDesk, tmp_path: 
     desk.run("permissions all").turn("please `run` it")
     desk.run("export md a.md").run("export jsonl a.jsonl")
     text = (tmp_path / "a.md").read_text()
-    for part in ("# please `run` it", "## You", "## Assistant", "**bash**", "## Result of bash", "out", "done ```x```"):
+    heads = "# please `run` it", "## You", "## Assistant", "**bash** (c2a)", "## Result of bash (c2a)"
+    for part in (*heads, "out", "done ```x```"):
         assert part in text
     assert "\n````\n```\nout" in text, "output cannot end its fence"
     head, *entries = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]

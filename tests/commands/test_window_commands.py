@@ -15,6 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Recalled
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.paths import places
+from nexus_cli.ledger import Ledger
 from nexus_cli.session import usable
 from nexus_cli.session.reports import last
 from nexus_cli.ui.reports import FORMS
@@ -56,6 +57,37 @@ def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one
     for typed in ("--step", "--step 0", "--step x", "--diff x", "--step 9", "1", "--step 1 2", "--step " + "9" * 99):
         with pytest.raises(NexusError, match=r"it takes nothing, |has sent 2 requests"):
             desk.run(f"context {typed}")
+
+
+def test_after_the_ledger_has_failed_reports_say_first_where_they_end(
+    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they read is old by then; lists that are kept in memory too are not."""
+
+    def full(*arguments: object, **named: object) -> None:
+        raise NexusError("ledger", "the ledger could not be written", "the disk is full")
+
+    desk.turn("one")
+    desk.turn("two")
+    reports = ("cache", "cache why", "context", "context --step 2", "context --diff", "cost")
+    for line in reports:
+        desk.run(line)
+    assert desk.said == []
+    monkeypatch.setattr(Ledger, "append", full)
+    monkeypatch.setattr(Ledger, "sending", full)
+    desk.turn("three " + "many words " * 300)
+    used = desk.session.status().used
+    for number, line in enumerate(reports, 1):
+        desk.run(line)
+        assert len(desk.said) == number
+        assert desk.said[-1].startswith("The ledger has failed: what follows ends with request 2; ")
+        assert f"about {used:,} of " in desk.said[-1]
+    assert desk.shown[-2][0] == "between" and desk.shown[-2][1]["step"] == 2
+    with pytest.raises(NexusError, match="has sent 2 requests"):
+        desk.run("context --step 3")
+    assert len(desk.said) == len(reports) + 1, "said before the refusal, which counts what was saved"
+    desk.run("drops").run("pin")
+    assert len(desk.said) == len(reports) + 1
 
 
 def test_after_a_switch_of_model_nothing_is_cached(desk: FakeDesk) -> None:

@@ -41,6 +41,20 @@ def test_a_goal_is_set_listed_done_and_dropped(desk: FakeDesk) -> None:
     assert shown(desk, "goal done with the old parser")["goals"][0]["text"] == "done with the old parser"
 
 
+def test_several_goals_are_done_or_dropped_at_once_and_pay_for_no_request(desk: FakeDesk) -> None:
+    desk.provider.script = lambda request: "Write it.\nTest it."
+    for goal in ("a parser", "a printer", "a linker"):
+        desk.run(f"goal {goal}")
+    sent = len(desk.provider.seen)
+    value = shown(desk, "goal done g2, g3")
+    assert [(one["id"], one["done"]) for one in value["goals"]] == [("g1", True), ("g4", False), ("g7", False)]
+    assert [one["id"] for one in shown(desk, "goal drop g4 g5 g1")["goals"]] == ["g7"]
+    with pytest.raises(NexusError, match="drop g40: no goal or step has this id"):
+        desk.run("goal drop g7 g40")
+    assert [one["id"] for one in shown(desk, "goal")["goals"]] == ["g7"] and len(desk.provider.seen) == sent
+    assert shown(desk, "goal drop g7 support")["goals"][-1]["text"] == "drop g7 support"
+
+
 def test_a_reflection_shows_what_was_learned(desk: FakeDesk) -> None:
     with pytest.raises(NexusError, match="nothing was asked"):
         desk.run("reflect")
@@ -79,6 +93,8 @@ def test_steps_of_the_cache_are_offered(desk: FakeDesk) -> None:
 def test_why_says_in_plain_words_whether_signals_bind(desk: FakeDesk) -> None:
     text = " ".join(FORMS["why"](shown(desk, "why"), 200).split())
     assert "The recipe chat changes no limit for this, it is only reported." in text
+    desk.session._parts.dispatcher.errors = 1
+    assert "1 call in a row could not run" in " ".join(FORMS["why"](shown(desk, "why"), 200).split())
 
 
 def test_why_names_the_layer_and_what_each_said(desk: FakeDesk) -> None:

@@ -440,8 +440,10 @@ def test_the_footprint_is_one_short_line(tmp_path: Path) -> None:
     calls = {f"tool_{n}": 10 - n for n in range(8)}
     [section] = made("footprint", bare_sources(tmp_path, footprint=lambda: Footprint(1, calls)))
     named = "10 tool_0, 9 tool_1, 8 tool_2, 7 tool_3, 6 tool_4, 12 others"
-    assert section.forms == (f"Earlier in this session: 1 turn, 52 tool calls ({named})",)
-    assert COUNTER.count(section.full) <= 60
+    told = f"Earlier in this session: 1 turn, 52 tool calls ({named})"
+    assert section.forms == (told, f'[earlier in this session: recall("{DROP}")]')
+    assert COUNTER.count(section.full) <= 60 and COUNTER.count(section.forms[1]) <= 12
+    assert len(made("footprint", bare_sources(tmp_path, footprint=lambda: Footprint(1, {})))[0].forms) == 1
     assert made("footprint", bare_sources(tmp_path)) == ()
 
 

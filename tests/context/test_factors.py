@@ -13,11 +13,13 @@ from server.meter import Meter as ServerMeter
 from server.meter import quarter
 
 from nexus_cli.context import kinds
+from nexus_cli.context.contents import Contents
 from nexus_cli.context.factors import LEAST, MOST, Factors
-from nexus_cli.context.kinds import NOTHING, Kind, Profiles, kind_of, profile, tokens, total
+from nexus_cli.context.kinds import NOTHING, Kind, Profiles, kind_of, profile, tokens
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.tokens import OVERHEAD_PER_MESSAGE, TiktokenCounter, count_message
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.budget import Used
+from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Calibration
 
@@ -49,12 +51,17 @@ def text(dice: random.Random, kind: str) -> str:
 class Conversation:
     """A window that grows, our meter over it, and the server's count of the same."""
 
-    def __init__(self, seed: int, server: ServerMeter) -> None:
+    def __init__(self, seed: int, server: ServerMeter, fixed: int = SYSTEM) -> None:
         self.dice, self.server = random.Random(seed), server
         self.slots: list[Slot] = []
-        self.reported = SYSTEM
-        self.meter = Meter()
-        self.meter.since = lambda last: total(slot for slot in self.slots if slot.entry > last)
+        self.last = 0
+        self.reported = fixed
+        self.epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=SYSTEM)
+        self.meter = Meter(contents=self.contents())
+
+    def contents(self) -> Contents:
+        """What stands in the window."""
+        return Contents(lambda: (self.epoch, self.slots))
 
     @property
     def counted(self) -> int:
@@ -62,20 +69,38 @@ class Conversation:
 
     def add(self, role: Role, kind: str, calls: bool = False) -> None:
         """One more message, on both sides."""
-        call = ToolCall(f"c{len(self.slots)}", "write_file", {"content": text(self.dice, "code")}, "")
+        call = ToolCall(f"c{self.last}", "write_file", {"content": text(self.dice, "code")}, "")
         message = Message(role, text(self.dice, kind), (call,) if calls else ())
-        self.slots.append(Slot(len(self.slots) + 1, Form.FULL, message, tokens=count_message(message, COUNT)))
-        self.reported += self.server.overhead + self.server.tokens(message.content, str(role.value))
-        if calls:
-            self.reported += self.server.tokens(call.name + json.dumps(call.arguments), "assistant")
+        self.last += 1
+        self.slots.append(Slot(self.last, Form.FULL, message, tokens=count_message(message, COUNT)))
+        self.reported += self.size(message)
 
     def request(self) -> tuple[float, float]:
         """What the estimate of the unsent tail, and of the whole, is off by, as shares; then the report comes."""
         estimate, anchor = self.meter.estimate(self.counted), self.meter.anchor
         sent = anchor.reported if anchor else 0
         off = abs(estimate - self.reported) / (self.reported - sent), abs(estimate - self.reported) / self.reported
-        self.meter.report(len(self.slots), self.counted, self.reported)
+        self.meter.report(self.last, self.counted, self.reported)
         return off
+
+    def step(self, number: int) -> tuple[float, float]:
+        """A request with what comes before and after it."""
+        self.add(Role.USER, KINDS[number % 4])
+        off = self.request()
+        self.add(Role.ASSISTANT, "prose", calls=number % 3 == 0)
+        self.add(Role.TOOL, self.dice.choice(KINDS[:3]))
+        return off
+
+    def begin_anew(self, kept: int) -> None:
+        """A new epoch that shows only the newest `kept` messages."""
+        gone, self.slots = self.slots[:-kept], self.slots[-kept:]
+        self.reported -= sum(self.size(slot.message) for slot in gone)
+        self.meter.forget()
+
+    def size(self, message: Message) -> int:
+        """What the server counts for a message."""
+        called = sum(self.server.tokens(c.name + json.dumps(c.arguments), "assistant") for c in message.tool_calls)
+        return self.server.overhead + self.server.tokens(message.content, str(message.role.value)) + called
 
 
 KINDS = ("prose", "code", "json", "wide")
@@ -126,8 +151,7 @@ def test_what_was_learned_helps_the_next_session() -> None:
 
     def misses(calibration: Calibration) -> float:
         talk = Conversation(2, server)
-        talk.meter = Meter(calibration)
-        talk.meter.since = lambda last: total(slot for slot in talk.slots if slot.entry > last)
+        talk.meter = Meter(calibration, talk.contents())
         talk.add(Role.USER, "prose")
         talk.request()
         found = 0.0
@@ -137,6 +161,77 @@ def test_what_was_learned_helps_the_next_session() -> None:
         return found
 
     assert misses(learned) < misses(Calibration(learned.factor)) / 2
+
+
+OWN = {"json": 1.5, "code": 1.2, "tool": 1.3, "cjk": 0.7}
+HEAVY = 2 * SYSTEM
+"""What a server makes of the system text that counts words otherwise than we do."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_window_that_was_cut_down_is_known_within_three_per_cent_before_it_is_sent(seed: int) -> None:
+    talk = Conversation(seed, ServerMeter(COUNT, 1.0, OWN), HEAVY)
+    for number in range(12):
+        talk.step(number + seed)
+    for kept in (3, 1, 6):
+        ratio = talk.reported / talk.counted
+        talk.begin_anew(kept)
+        assert abs(talk.reported / talk.counted - ratio) / ratio > 0.05, "the ratio of the last report is no guide"
+        assert abs(talk.meter.estimate(talk.counted) - talk.reported) <= 0.03 * talk.reported
+        assert talk.step(kept)[1] <= 0.03
+        for number in range(3):
+            talk.step(number)
+
+
+def test_a_new_session_knows_the_system_text_and_does_not_mistake_it_for_messages() -> None:
+    server = ServerMeter(COUNT, 1.0, OWN)
+    before = Conversation(1, server, HEAVY)
+    for number in range(12):
+        before.step(number)
+    talk = Conversation(2, server, HEAVY)
+    talk.meter = Meter(before.meter.calibration, talk.contents())
+    assert abs(talk.meter.estimate(talk.counted) - HEAVY) <= 0.03 * HEAVY
+    assert before.meter.calibration.factor < 1.5 < HEAVY / SYSTEM
+    assert talk.meter.countable(HEAVY) <= SYSTEM < talk.meter.countable(HEAVY * 2)
+    talk.add(Role.USER, "prose")
+    assert talk.request()[1] <= 0.03
+
+
+def test_the_system_text_is_as_many_tokens_at_every_step_of_an_epoch() -> None:
+    talk = Conversation(3, ServerMeter(COUNT, 1.0, OWN), HEAVY)
+    sent = []
+    for number in range(12):
+        talk.add(Role.USER, KINDS[number % 4])
+        talk.request()
+        sent.append((Used(SYSTEM, 0, talk.counted - SYSTEM - 20, 20), talk.reported))
+    found = [talk.meter.layers(counted, reported) for counted, reported in sent]
+    assert [one.total for one in found] == [reported for _, reported in sent]
+    assert max(one.system for one in found) - min(one.system for one in found) <= 0.02 * HEAVY
+    assert abs(found[-1].system - HEAVY) <= 0.05 * HEAVY
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9000), st.integers(1, 30_000)), max_size=8),
+    st.tuples(*[st.integers(0, 50_000)] * 4),
+    st.one_of(st.none(), st.integers(0, 200_000)),
+    st.integers(0, 100_000),
+)
+def test_layers_come_to_the_whole_and_what_is_countable_fits(
+    reports: list[tuple[int, int]], counts: tuple[int, int, int, int], reported: int | None, room: int
+) -> None:
+    epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=counts[0], tools_tokens=counts[1])
+    slots: list[Slot] = []
+    meter = Meter(contents=Contents(lambda: (epoch, slots)))
+    for number, (counted, said) in enumerate(reports):
+        slots.append(Slot(number, Form.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
+        meter.report(number, counts[0] + counts[1] + sum(slot.tokens for slot in slots), said)
+    used = meter.layers(Used(*counts), reported)
+    if sum(counts):
+        assert used.total == (meter.estimate(sum(counts)) if reported is None else reported)
+    assert min(used.system, used.tools, used.history, used.event) >= 0
+    meter.forget()
+    assert meter.upper(meter.countable(room)) <= room
+    assert meter.countable(room) <= meter.countable(room + 1)
 
 
 CALLS = st.builds(ToolCall, st.just("c1"), st.just("bash"), st.just({"command": "ls"}), st.just(""))

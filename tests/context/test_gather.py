@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nexus_cli.context import contributed
 from nexus_cli.context.aside import within
@@ -157,6 +159,50 @@ def test_a_preamble_takes_two_per_cent_of_the_window_and_at_most_a_thousand_toke
     assert len(text) <= cap
     assert len(text) >= cap * 0.4
     assert "x" * 1001 not in preamble(gatherer(contributor("huge", "x" * 1001))[0])
+
+
+def test_sticky_sections_are_told_in_their_shortest_form_however_small_the_pool_and_the_plan_says_so() -> None:
+    parts = [
+        contributor("a", "A: " + "x" * 90, f"a {DROP}", sticky=True), contributor("b", "B: " + "y" * 20, sticky=True),
+        contributor("c", "C"),
+    ]  # fmt: skip
+    now, _, dropped = gatherer(*parts, window=1000)
+    news = asyncio.run(now.news())
+    assert news.text == "a d1\nB: " + "y" * 20 and [one.section.id for one in dropped] == ["a", "c"]
+    assert (news.plan.budget, news.plan.raised) == (20, len(news.text))
+    assert "the pool of 20 tokens was raised to 28 for the shortest forms of sticky" in news.described()[0]["reason"]
+    roomy, _, _ = gatherer(*parts)
+    news = asyncio.run(roomy.news())
+    assert news.plan.raised == 0 and not any("raised" in str(one["reason"]) for one in news.described())
+
+
+@given(st.integers(0, 3_000), st.lists(st.tuples(st.booleans(), st.integers(1, 60), st.booleans()), max_size=9))
+def test_a_preamble_is_above_its_cap_only_for_sticky_sections(
+    window: int, made: list[tuple[bool, int, bool]]
+) -> None:
+    parts = [
+        contributor(f"c{n}", "x" * size, *([f"p{DROP}"] if short else []), sticky=sticky)
+        for n, (sticky, size, short) in enumerate(made)
+    ]
+    now, _, _ = gatherer(*parts, window=window)
+    news = asyncio.run(now.news())
+    forms = {one.section.id: one.form for one in news.plan.chosen}
+    assert all(forms[f"c{n}"] is not None for n, (sticky, _, _) in enumerate(made) if sticky)
+    least = sum(min(size, len("pd9999")) if short else size for sticky, size, short in made if sticky)
+    assert len(news.text) <= max(now.pool, least + len(made)) + min(60, now.pool // 4) + 1
+    assert (news.plan.raised > 0) == (len(news.text) > now.pool) and news.plan.raised in (0, len(news.text))
+
+
+def test_notices_wait_for_a_roomier_request_and_alone_they_are_a_pointer() -> None:
+    long = contributor("notices", "[nexus: " + "x" * 90 + "]", f"[{DROP}]", sticky=True)
+    now, _, dropped = gatherer(contributor("a", "A: " + "y" * 12, sticky=True), long, window=1000)
+    assert preamble(now) == "A: " + "y" * 12 and not dropped
+    assert preamble(now, only="notices") == "[d1]"
+
+
+def test_an_override_of_an_event_section_has_a_pointer() -> None:
+    now, _, _ = gatherer(contributor("a", "A", sticky=True), recipe=Recipe("r", overrides={"a": "x" * 90}), window=1000)
+    assert preamble(now) == '[a of recipe r: recall("d1")]'
 
 
 def test_what_does_not_fit_the_pool_is_a_drop_named_once_and_told_as_soon_as_it_fits() -> None:

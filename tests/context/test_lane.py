@@ -9,6 +9,7 @@ from context.conversation import Letters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nexus_cli.context.groups import flatten
 from nexus_cli.context.lane import Frame, Lane
 from nexus_cli.context.timeline import MemoryLog, Timeline
 from nexus_cli.core.entry import Epoch, Form, Kind
@@ -25,8 +26,8 @@ class Record(MemoryLog):
         super().__init__()
         self.epochs: list[Epoch] = []
 
-    def begin_epoch(self, epoch: Epoch, drops: Any) -> None:
-        super().begin_epoch(epoch, drops)
+    def begin_epoch(self, epoch: Epoch, drops: Any, memos: Any = ()) -> None:
+        super().begin_epoch(epoch, drops, memos)
         self.epochs.append(epoch)
 
 
@@ -59,12 +60,17 @@ STEPS = st.lists(
     ),
     max_size=30,
 )
+REWRITES = st.one_of(st.tuples(st.just("rewrite"), st.integers(0, 9)), st.tuples(st.just("undress"), st.none()))
 
 
 @settings(max_examples=150)
-@given(STEPS)
-def test_within_an_epoch_each_request_begins_with_the_one_before(steps: list[tuple[str, Any]]) -> None:
+@given(STEPS, st.lists(st.tuples(st.integers(0, 30), REWRITES), max_size=4))
+def test_within_an_epoch_each_request_begins_with_the_one_before(
+    steps: list[tuple[str, Any]], rewrites: list[tuple[int, tuple[str, Any]]]
+) -> None:
     lane, before = new_lane(), list[bytes]()
+    for place, step in rewrites:
+        steps.insert(place, step)
     for number, (name, value) in enumerate([*steps, ("send", None)]):
         match name:
             case "user":
@@ -78,6 +84,11 @@ def test_within_an_epoch_each_request_begins_with_the_one_before(steps: list[tup
                     lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=call.id), "tool:look")
             case "dress":
                 lane.dress(value)
+            case "undress":
+                lane.undress()
+            case "rewrite":
+                lane.rewrite(flatten(lane.groups()[-value:]), "truncation", ())
+                before = []
             case "send":
                 now = lines(lane)
                 assert now[: len(before)] == before
@@ -126,6 +137,24 @@ def test_a_preamble_goes_to_the_newest_unsent_message_and_never_to_a_sent_one() 
     assert lane.dress("notice")
     assert lines(lane)[: len(sent)] == sent
     assert lane.slots[-1].preamble == "notice"
+
+
+def test_what_is_added_to_a_head_is_settled_by_its_first_request() -> None:
+    lane = new_lane()
+    say(lane, U, "one")
+    lane.dress("old")
+    lane.rewrite(lane.slots, "truncation", ())
+    recorded = lane.epoch
+    lane.undress()
+    assert lane.dress("new") and lane.dress("newer")
+    assert (recorded.head[0].preamble, lane.slots[0].preamble) == ("old", "new\nnewer")
+    [fixed] = lane.seal().dressed
+    assert (fixed.entry, fixed.preamble, fixed.tokens) == (1, "new\nnewer", lane.slots[0].tokens)
+    assert not lane.dress("too late")
+    lane.undress()
+    assert lane.slots[0].preamble == "new\nnewer" and not lane.seal().dressed
+    again = Lane.load(lane.timeline, measure, recorded, 0, head_open=True)
+    assert again.dress("later") and not again.fork(lane.timeline).dress("in a fork") and not again.dress("after it")
 
 
 def test_what_is_settled_is_said_once_and_the_head_with_the_first_request() -> None:

@@ -86,22 +86,58 @@ def test_without_facts_there_is_no_section(name: str, tmp_path: Path) -> None:
     assert made(name, tmp_path) == made(name, tmp_path, facts=Remembered()) == ()
 
 
-@given(st.lists(st.text("ab é漢", min_size=1, max_size=LONGEST).filter(str.strip), max_size=9))
-def test_the_facts_of_a_turn_stay_within_their_room(texts: list[str]) -> None:
+@given(st.lists(st.text("ab é漢", min_size=1, max_size=LONGEST).filter(str.strip), max_size=20))
+def test_the_facts_of_a_turn_stay_within_their_room_and_every_other_is_named(texts: list[str]) -> None:
     value = [{"id": f"m{n}", "text": " ".join(text.split()), "date": "2026-01-02"} for n, text in enumerate(texts)]
-    total = 0
     for name in OURS:
         found = ALL[name].render(value, VIEW)
-        assert len(found) <= 5 and bool(found) == bool(texts), "the best one always comes"
-        shortest = [COUNTER.count(section.forms[-1].replace(DROP, "d1")) for section in found]
-        total += sum(shortest[1:])
-    assert total <= 120
+        assert len(found) <= 13 and bool(found) == bool(texts), "the best one always comes"
+        lines = [section for section in found if section.id != f"{name}.more"]
+        said = [next(form for form in reversed(one.forms) if form.startswith("- ")) for one in lines]
+        assert sum(COUNTER.count(form) for form in said[1:]) <= (240 if name == "user_memory" else 40)
+        more = next((section.full for section in found if section not in lines), "")
+        held = "\n".join([*(section.full for section in lines), *([more] if more else [])])
+        assert all(f"- {one['text']} (remembered 2026-01-02, {one['id']})" in held.splitlines() for one in value)
 
 
-def test_many_short_facts_take_about_a_hundred_tokens(tmp_path: Path) -> None:
+def test_many_short_facts_take_about_a_hundred_tokens_where_they_are_no_rules_of_the_person(tmp_path: Path) -> None:
     facts = Remembered(*(f"fact number {number} about the deploy" for number in range(9)))
-    found = [section for name in OURS for section in made(name, tmp_path, facts=facts, about=lambda: "deploy")]
-    assert len(found) >= 3 and sum(COUNTER.count(section.full) for section in found) <= 120
+    names = ("project_memory", "agent_memory")
+    found = [section for name in names for section in made(name, tmp_path, facts=facts, about=lambda: "deploy")]
+    assert len(found) == 4 and sum(COUNTER.count(section.forms[section.least]) for section in found) <= 120
+
+
+def test_what_the_person_wants_of_answers_is_told_whole_and_a_long_fact_pushes_out_no_short_one(tmp_path: Path) -> None:
+    rules = [
+        "Answers are in German", "Answers never hold emojis", "Answer with the command first, explanation afterwards",
+        "Replies end with a summary of the changed files", "Answer in metric units always", "Reply without apologies",
+    ]  # fmt: skip
+    for texts in (rules, rules[::-1]):
+        found = made("user_memory", tmp_path, facts=Remembered(*texts))
+        assert [section.id for section in found] == [f"user_memory.m{number}" for number in range(1, 7)]
+        assert all(section.least == 0 and section.sticky for section in found)
+    found = made("project_memory", tmp_path, facts=Remembered("one", "a long fact " * 13, "two"))
+    assert [section.id for section in found] == ["project_memory.m1", "project_memory.m3", "project_memory.more"]
+
+
+def test_facts_without_room_are_one_pointer_that_names_them(tmp_path: Path) -> None:
+    *_, more = made("user_memory", tmp_path, facts=Remembered(*(f"answers, rule {number}" for number in range(40))))
+    assert (more.id, more.least, more.sticky) == ("user_memory.more", 1, True)
+    assert more.forms[1] == f'[28 more facts of the person: recall("{DROP}")]'
+    assert more.source == "facts m13, m14, m15, m16, m17, m18, m19, m20 and 20 more"
+    assert len(more.full.splitlines()) == 28 and more.full.endswith("- answers, rule 39 (remembered 2026-01-02, m40)")
+
+
+def test_in_a_small_window_the_lines_of_facts_take_a_hundredth_of_it() -> None:
+    small = View.of("openai/m", "chat", TokenBudget.of(3_000), COUNTER.count)
+    value = [{"id": f"m{n}", "text": f"answers, rule {n}", "date": "2026-01-02"} for n in range(9)]
+    found = ALL["user_memory"].render(value, small)
+    assert [section.id for section in found] == ["user_memory.m0", "user_memory.more"]
+
+
+def test_a_long_rule_of_the_person_has_a_pointer_too() -> None:
+    (section,) = ALL["user_memory"].render([{"id": "m4", "text": "word " * 60, "date": "2026-01-02"}], VIEW)
+    assert len(section.forms) == 3 and section.forms[-1] == f'[m4 of the person: recall("{DROP}")]'
 
 
 def test_a_long_fact_has_a_short_form_that_says_where_the_rest_is(tmp_path: Path) -> None:
@@ -138,6 +174,21 @@ def test_a_long_memory_file_has_shorter_forms(tmp_path: Path) -> None:
     sizes = [COUNTER.count(form) for form in section.forms]
     assert len(sizes) == 3 and sizes == sorted(sizes, reverse=True) and sizes[1] <= 450 and sizes[2] < 40
     assert len(section.full) < 70_000 and all(DROP in form for form in section.forms[1:])
+
+
+def test_a_memory_file_beyond_its_limit_says_so_in_the_text_the_section_and_a_notice(tmp_path: Path) -> None:
+    data = b"one line of notes\n" * 9_000
+    path = notes(data)
+    chosen = ALL["memory"]
+    value = asyncio.run(chosen.read(Sources.of(tmp_path, START, facts=Remembered())))
+    (section,) = chosen.render(value, VIEW)
+    beyond = len(data) - 64 * 1024
+    assert section.beyond == section.described()["unread_bytes"] == beyond
+    assert section.full.endswith(f"\n[... {beyond:,} more bytes of MEMORY.md are not read ...]")
+    assert list(chosen.notices(value)) == [f"{path}: only the first 65,536 bytes are read"]
+    notes(b"short\n")
+    value = asyncio.run(chosen.read(Sources.of(tmp_path, START)))
+    assert chosen.render(value, VIEW)[0].beyond == 0 and not chosen.notices(value)
 
 
 @pytest.mark.parametrize("text", [b"", b" \n\t\n", b"\0\0binary\0", b"\xff\xfe"])

@@ -89,10 +89,13 @@ def test_a_file_that_may_not_be_read_is_a_notice(config: Path, tmp_path: Path) -
     assert "cannot be read" in found.notice
 
 
-def test_of_a_file_of_ten_megabytes_one_is_read(config: Path, tmp_path: Path) -> None:
-    (config / "SOUL.md").write_bytes(b"Be calm and kind.\n" * (10 * 1024 * 1024 // 18))
+def test_of_a_file_of_ten_megabytes_one_is_read_and_the_others_are_counted(config: Path, tmp_path: Path) -> None:
+    data = b"Be calm and kind.\n" * (10 * 1024 * 1024 // 18)
+    (config / "SOUL.md").write_bytes(data)
     [found] = persona_texts(IDENTITY, tmp_path)
-    assert LIMIT - 20 <= len(found.text) <= LIMIT
+    assert found.beyond == len(data) - LIMIT
+    text, _, last = found.text.rpartition("\n")
+    assert LIMIT - 20 <= len(text) <= LIMIT and last == f"[... {found.beyond:,} more bytes of SOUL.md are not read ...]"
     assert "only the first 1,048,576 bytes" in found.notice
     made = forms("# Identity", found.text, COUNT)
     assert [COUNT(form.replace(DROP, STAND_IN)) < 1100 for form in made] == [False, True, True]

@@ -200,6 +200,42 @@ def test_a_long_turn_is_cut_between_groups_and_keeps_its_request() -> None:
     assert AVAILABLE * 0.2 < newest <= AVAILABLE * 0.25
 
 
+def far_below(groups: Sequence[Group], target: int = 2000) -> Plan:
+    """The plan towards a target that system text and tools leave next to nothing of."""
+    chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT, beyond=Room(1000, 1000, 16_000, True))
+    assert chosen is not None
+    return chosen
+
+
+@pytest.mark.parametrize("run", [[100, *[300] * 45], [100]], ids=["in the midst of a turn", "at its beginning"])
+def test_the_newest_groups_have_their_share_however_little_the_target_leaves(run: list[int]) -> None:
+    groups = said([50, *[300] * 45], run)[:-1]
+    chosen = far_below(groups)
+    request = next(s for s in chosen.kept if s.message.content == "1" * 100)
+    assert AVAILABLE * 0.2 < total(chosen) - request.tokens <= AVAILABLE * 0.25
+
+
+def test_before_a_bare_request_the_answer_to_the_last_one_stays_even_above_the_share() -> None:
+    groups = said([50, *[900] * 12], [100])[:-1]
+    groups[-2] = (slot(groups[-2][0].entry, Message(Role.ASSISTANT, "x" * 5200)),)
+    assert [len(s.message.content) for s in far_below(groups).kept] == [5200, 100]
+
+
+@settings(max_examples=150)
+@given(TURNS, st.integers(-3000, 9000), st.booleans())
+def test_the_newest_groups_leave_at_least_half_of_the_way_to_the_target(
+    turns: list[list[int]], target: int, bare: bool
+) -> None:
+    groups = said(*turns)[: -1 if bare else None]
+    chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT, beyond=Room(1000, 1000, 16_000, True))
+    assume(chosen is not None)
+    assert chosen is not None
+    at_least = [group for group in groups if group[0].message.content == str(len(turns) - 1) * turns[-1][0]]
+    at_least += [group for group in groups[-1:] if group not in at_least]
+    half = target + max(0, chosen.before - target) // 2
+    assert total(chosen) <= max(sum(map(size, at_least)), half - chosen.summary_cap - NOTE_TOKENS)
+
+
 def test_steering_belongs_to_the_current_request() -> None:
     groups = said([50, 10], [100, *[300] * 30], [7, *[300] * 30])
     first = next(g[0].entry for g in groups if g[0].message.content == "1" * 100)

@@ -144,6 +144,16 @@ def test_the_first_folder_that_has_it_wins(tmp_path: Path) -> None:
     assert load_recipe("ask", [tmp_path / "nowhere", PACKAGED]).description != "mine"
 
 
+def test_a_folder_in_the_place_of_a_recipe_is_named_and_never_offered(tmp_path: Path) -> None:
+    for name in ("mine", "ask"):
+        (tmp_path / f"{name}.toml").mkdir()
+    assert recipe_names([tmp_path]) == []
+    with pytest.raises(NexusError, match=r"mine\.toml: is no regular file") as raised:
+        load_recipe("mine", [tmp_path, PACKAGED])
+    assert raised.value.kind == "config"
+    assert load_recipe("ask", [tmp_path, PACKAGED]).name == "ask"
+
+
 def test_an_unknown_name_is_told_with_the_nearest_and_all_there_are() -> None:
     with pytest.raises(NexusError) as caught:
         load_recipe("chta", [PACKAGED])

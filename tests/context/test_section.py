@@ -106,4 +106,5 @@ def test_a_section_describes_itself_with_the_keys_of_the_context_report() -> Non
         "weight": 1.0,
         "sticky": True,
         "source": "NEXUS.md",
+        "unread_bytes": 0,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_front_matter_names_and_describes_a_skill(tmp_path: Path) -> None:
 
 def test_a_description_over_several_lines_becomes_one(tmp_path: Path) -> None:
     personal("a", "---\ndescription: >-\n  Roll out\n  carefully\nlicense: MIT\n---\nText\n")
-    personal("b", "---\ndescription: first\n  and second\n---\n")
+    personal("b", "---\ndescription: first\n  and second\n---\nText\n")
     assert [found.description for found in skills(tmp_path)] == ["Roll out carefully", "first and second"]
 
 
@@ -51,12 +52,32 @@ def test_without_front_matter_the_folder_and_the_first_paragraph_speak(tmp_path:
     assert guide(found) == text.strip("\n")
 
 
-@pytest.mark.parametrize("text", ["---\nname: x\nnever closed", "", "   \n", "---", "---\n---"])
-def test_broken_front_matter_is_no_error(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("---\nname: x\ndescription: [y\n# Title\nText.", "no line --- closes"),
+        ("---\r\nname: x\r\nText.", "no line --- closes"),
+        (f"---\nname: x\nnote: {'n' * 20_000}\n---\nText.", "in its first 16 KiB"),
+        ("", "is empty"), ("   \n", "is empty"), ("---", "no guide"), ("---\n---", "no guide"),
+        ("---\nname: x\n---\n\n", "no guide"),
+    ],
+)  # fmt: skip
+def test_a_guide_that_is_none_is_named_with_what_is_wrong_and_not_printed(
+    tmp_path: Path, text: str, problem: str
+) -> None:
     personal("plain", text)
     [found] = skills(tmp_path)
-    assert found.name == "plain"
-    assert found.problem == ""
+    assert problem in found.problem and found.description == ""
+    with pytest.raises(NexusError, match=problem) as raised:
+        use(found.name, tmp_path)
+    assert raised.value.exit_status == 2 and found.path in raised.value.hint
+
+
+@pytest.mark.parametrize("text", ["---\nA rule stands above it.", "---\n\nText: with a colon later", "Text\n---"])
+def test_a_rule_is_no_front_matter(tmp_path: Path, text: str) -> None:
+    personal("plain", text)
+    [found] = skills(tmp_path)
+    assert (found.problem, guide(found)) == ("", text)
 
 
 def test_hostile_names_and_descriptions_become_one_short_line(tmp_path: Path) -> None:
@@ -71,12 +92,19 @@ def test_hostile_names_and_descriptions_become_one_short_line(tmp_path: Path) ->
 def test_what_is_no_skill_is_left_alone_and_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (places().config / "skills" / "empty").mkdir(parents=True)
     (places().config / "skills" / "folder" / "SKILL.md").mkdir(parents=True)
+    for name in ("pipe", "link"):
+        (places().config / "skills" / name).mkdir()
+    os.mkfifo(places().config / "skills" / "pipe" / "SKILL.md")
+    (places().config / "skills" / "link" / "SKILL.md").symlink_to("nowhere")
     (places().config / "skills" / "file").write_text("x")
     personal(".hidden", "x")
     personal("binary", b"\0\1\2")
-    [found] = skills(tmp_path)
+    found, *others = skills(tmp_path)
     assert found.name == "binary"
     assert "not a text file" in found.problem
+    assert [(one.name, one.problem) for one in others] == [
+        (name, "is no regular file") for name in ("folder", "link", "pipe")
+    ]
     with pytest.raises(NexusError, match="not a text file"):
         guide(found)
 

@@ -136,7 +136,7 @@ def test_a_kill_around_any_commit_loses_nothing_and_resuming_goes_on(
     kind: str, nth: int, when: str, place: Path, zygote: Zygote
 ) -> None:
     with world(place, Worker(), window=WINDOW) as around:
-        status, confirmed = zygote.run(job(around, ["first", "second"], kind=kind, nth=nth, when=when))
+        status, confirmed = zygote.run(job(around, ["first", "second", "third"], kind=kind, nth=nth, when=when))
         assert status == -signal.SIGKILL, "the commit was never reached"
         with the_ledger() as ledger:
             assert_sound(ledger, confirmed)

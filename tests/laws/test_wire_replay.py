@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from laws.model import Habits, Model
+from laws.model import FORK, Habits, Model
 from laws.world import MODELS, World, outcome, say, the_ledger, world
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.replay_wire import check_wire
 from nexus_cli.session.room import truncate
@@ -105,3 +106,32 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
         for session in both:
             found = checked(session)
             assert found["differ"] == [] and found["skipped"] == {} and found["equal"]
+
+
+@pytest.mark.parametrize("form", list(MODELS))
+def test_the_bodies_of_side_lanes_are_compared_too_and_told_apart(place: Path, form: str) -> None:
+    summary = {"when": {"contains": FORK}, "then": {"text": "SUMMARY: lists " * 9}}
+    listing = {"calls": [{"name": "bash", "arguments": {"command": "seq 1 400"}}]}
+    script = {"rules": [summary, {"when": {"last_role": "tool"}, "then": "listed"}], "default": listing}
+    with world(place, script, window=12_000, form=form) as around:
+
+        async def live() -> str:
+            opened = around.open()
+            for number in range(4):
+                assert outcome(await say(opened, f"TURN{number} list")).ok
+            assert any(isinstance(event, CompactionDone) and event.ok for event in await opened.compact())
+            await opened.aclose()
+            return opened.id
+
+        session = asyncio.run(live())
+        found = checked(session)
+        (side,) = found["beside"]
+        assert side["agent"] == "compact" and side["differ"] == [] and side["skipped"] == {} and side["equal"]
+        assert found["equal"] + side["equal"] == len(around.server.requests)
+        assert checked(session, 1)["beside"] == []
+        with the_ledger() as ledger, ledger._db.write():
+            made_by = f"{found['library']} {'0' * 64}"
+            ledger._db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = 1", made_by, side["lane"])
+        again = checked(session)
+        assert again["differ"] == [] and again["equal"] == found["equal"]
+        assert again["beside"] == [{**side, "equal": side["equal"] - 1, "differ": [1]}]

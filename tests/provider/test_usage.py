@@ -113,6 +113,12 @@ def test_an_unknown_price_is_no_price_and_a_price_of_zero_is_one() -> None:
     assert to_usage({"prompt_tokens": 5}, ModelInfo("m", "p", 1000, None, 0.0, 0.0)).cost_usd == 0.0
 
 
+def test_dollars_are_rounded_where_they_are_made_and_added() -> None:
+    raw = {"prompt_tokens": 1_013, "prompt_tokens_details": {"cached_tokens": 7}, "completion_tokens": 1}
+    assert repr(to_usage(raw, PRICED).cost_usd) == "0.0030351"
+    assert repr((Usage(cost_usd=0.1) + Usage(cost_usd=0.2)).cost_usd) == "0.3"
+
+
 COUNTED = (
     "prompt_tokens completion_tokens cache_read_input_tokens cache_creation_input_tokens input_tokens reasoning_tokens"
 )

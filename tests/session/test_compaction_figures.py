@@ -64,7 +64,8 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             value = await looked(session)
             assert value["before"] == full
             parts = value["goes"]["tokens"] + value["stays"]["tokens"]
-            whole = engine.lane.messages_tokens * full / engine.lane.counted
+            used = engine.used()
+            whole = used.history + used.event
             assert abs(parts - whole) < 10
             events = await session.compact()
             start = next(event for event in events if isinstance(event, CompactionStart))
@@ -142,7 +143,7 @@ def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
             assert ended(await session.compact()).ok
             first = results(await lived(session, "new words " * 1200))[0]
             cold = session._parts.engine.lane.timeline.memos("rewrite")[-1].value["cold"]
-            assert first.missed and abs(first.missed - cold) < 300 < 1200
+            assert first.missed and abs(first.missed - cold) < 400 < 1200
             ledger = session.ledger
             assert ledger is not None
             row = why(ledger, session.id, WIDE, session._parts.engine.step - 1)
@@ -191,7 +192,9 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
             goes = value["goes"]
             assert goes["without"] == [5] and goes["first"] == 1 < 5 < goes["last"]
             text = FORMS["compaction"](value, 100)
-            assert "word for word" in text and "in part" in text and f"1 to {goes['last']} go, but 5" in text
+            assert "word for word" in text and "in part" in text
+            said = f"1 to {goes['last']} go, and can be recalled; 5 stays: your current request."
+            assert said in " ".join(text.split())
             last = text.rstrip().rsplit("\n\n", 1)[-1]
             assert last.startswith("The cache is warm now: the summary costs $") and "earned back" in last
             assert ended(await session.compact()).ok

@@ -63,6 +63,34 @@ def test_pins_are_numbered_for_ever_and_taken_back_by_id() -> None:
     assert pins.pin(lane, "more", count).id == "p3", "no id is given twice"
 
 
+def test_a_pin_is_taken_back_by_its_message_or_its_words_too() -> None:
+    lane = timeline("one", "keep the tests")
+    for what in ("2", "always use\n  Tabs", "never use tabs here", "tabs"):
+        pins.pin(lane, what, count)
+    assert pins.unpin(lane, "#2").id == "p1"
+    assert pins.unpin(lane, " TABS ").id == "p4", "all its words are these"
+    with pytest.raises(NexusError, match="p2, p3 have these words") as caught:
+        pins.unpin(lane, "use tabs")
+    assert caught.value.kind == "usage" and "\n" not in caught.value.line
+    with pytest.raises(NexusError, match="there are p2, p3"):
+        pins.unpin(lane, "1")
+    assert [pins.unpin(lane, what).id for what in ("never use", "always use tabs")] == ["p3", "p2"]
+    assert pins.pins(lane) == ()
+
+
+def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), "long words " * 400, *TURNS) as session:
+            for what in ("1", "other words " * 400):
+                with pytest.raises(NexusError, match=r"it takes [\d,]+ tokens, and all pins together have") as no:
+                    await done(session, pin(what))
+                assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
+            assert pins.pins(session.context.lane.timeline) == () and not session._parts.engine.notices
+            assert "p1 is these words" in noted(await done(session, pin("short words")))
+
+    asyncio.run(live())
+
+
 @pytest.mark.parametrize("what", ["3", "0", "#99", "999999999", ""])
 def test_a_message_that_the_session_does_not_have_is_one_clear_line(what: str) -> None:
     lane = timeline("one", "two")
@@ -138,7 +166,8 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
         async with living(tmp_path, Summariser(), *TURNS) as session:
             for word in ("old", "new"):
                 said = noted(await done(session, pin(f"{word} words " * 220)))
-            assert "the oldest that do not fit" in said
+            assert "a summary has no room for p1, which can be recalled" in said
+            assert "too long to be told at once" in said
             assert ended(await session.compact()).ok
             text = summary_of(session)
             assert "> new words" in text and "> old words" not in text

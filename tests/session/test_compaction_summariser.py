@@ -146,6 +146,31 @@ def test_a_summary_that_loses_too_much_is_refused_and_the_verdict_is_kept(tmp_pa
     asyncio.run(live())
 
 
+def test_a_refused_summary_answers_for_what_the_window_still_held_alone(tmp_path: Path) -> None:
+    """What a cut took away long before is not this summary's to lose."""
+    script = Summariser("", lambda request: "understood")
+
+    def rules(turn: int) -> str:
+        return " ".join(f"Never touch the module mod_{turn}_{n}_{'x' * 20} in this work." for n in range(40))
+
+    async def live() -> None:
+        async with living(tmp_path, script, *map(rules, range(12)), window=14_000) as session:
+            text = "\n".join(slot.message.content for slot in session.context.lane.slots)
+            held, gone = set(re.findall(r"mod_\d+_\d+_", text)), {f"mod_{n}_0_" for n in range(12)}
+            gone -= held
+            assert gone and len(held) >= 40, "the window was cut, and has many of them still"
+            script.summary = SUMMARY
+            done = ended(await session.compact())
+            found = re.search(r"would lose (\d+) of (\d+) things agreed on \((.*)\)", done.why)
+            assert found is not None, done.why
+            assert int(found[1]) <= int(found[2]) <= len(held)
+            assert set(re.findall(r"mod_\d+_\d+_", found[3])) <= held
+            memo = session.context.lane.timeline.memos("fidelity")[-1].value
+            assert memo["refused"] == done.why and memo["total"] == int(found[2])
+
+    asyncio.run(live())
+
+
 def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Path) -> None:
     script = Summariser()
 

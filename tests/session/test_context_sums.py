@@ -4,6 +4,7 @@ new epoch that it begins."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -85,11 +86,28 @@ def test_what_a_request_has_more_is_not_what_the_provider_counts_otherwise(tmp_p
         made = opened(Counting(lambda request: "well"), tmp_path, session)
         session = made.id
         assert say(made, words)[1].ok
-    one, two = (shown(tmp_path, session, step)["sections"][0]["tokens"] for step in (1, 2))
-    assert one != two
+    one, two = (shown(tmp_path, session, step) for step in (1, 2))
+    assert one["scale"] != two["scale"] and one["sections"][0]["tokens"] == two["sections"][0]["tokens"]
     assert difference(Options(tmp_path, MODEL), SETTINGS, session, 2)["sections"] == {
         "added": [], "removed": [], "changed": [],
     }  # fmt: skip
+
+
+def test_every_figure_is_in_the_unit_that_its_row_says(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text("\n".join(f"Rule {number}: be exact and brief." for number in range(4000)))
+    made = opened(Counting(lambda request: "well"), tmp_path)
+    assert say(made, "two " * 300)[1].ok
+    value = shown(tmp_path, made.id, 1)
+    assert value["scale"] > 1.1
+    [rules] = [one for one in value["sections"] if one["form"] == "shortened"]
+    ratio = rules["tokens"] / rules["counted"]
+    assert ratio > 1.1 and abs(rules["full_tokens"] / rules["full_counted"] - ratio) < 0.01
+    named = [int(found.replace(",", "")) for found in re.findall(r"([\d,]+) tokens", rules["reason"])]
+    assert named == [rules["tokens"], rules["full_tokens"]], rules["reason"]
+    limit, [drop] = value["section_budget"], value["drops"]
+    assert limit["unit"] == drop["unit"] == "counted"
+    sent = sum(one["counted"] for one in value["sections"] if one["layer"] == "system")
+    assert sent <= limit["used"] <= limit["tokens"] and drop["tokens"] < rules["full_counted"]
 
 
 def test_only_what_was_sent_before_in_the_epoch_is_called_cached(tmp_path: Path) -> None:

@@ -27,6 +27,14 @@ CARRIED = [
     ("Please always run make check before you commit, thanks", "Always run make check before you commit"),
     ("いつも日本語で答えてください", "いつも日本語で答えてください"),
     ("don't use yarn here", "Do not use yarn here"),
+    ("remember that the staging server is 10.0.0.5", "The staging server is 10.0.0.5"),
+    ("The tests live in tests/unit.", "Tests live in tests/unit"),
+    ("Our CI runs on Jenkins", "CI runs on Jenkins"),
+    ("Ich bevorzuge kurze Antworten.", "Bevorzugt kurze Antworten"),
+    ("Je préfère des réponses courtes.", "Préfère des réponses courtes"),
+    ("Prefiero respuestas cortas", "Prefiere respuestas cortas"),
+    ("I'm Anna and I prefer short answers", "Prefers short answers"),
+    ("I use Linux, and I never use npm", "Never uses npm"),
 ]
 NOT_CARRIED = [
     ("yes", "Delete all branches after a merge"),
@@ -74,6 +82,22 @@ NOT_CARRIED = [
     ("You always push to main", "Always push to main"),
     ("We review their code", "Reviews code"),
     ("I have been pushing to main", "Pushing to main"),
+    # one of several statements, turned or held by another
+    ("If I'm tired and I prefer short answers, be brief", "Prefers short answers"),
+    ("I get angry when they ask and I prefer short answers", "Prefers short answers"),
+    ("I'm Anna and I prefer short answers when I am tired", "Prefers short answers"),
+    ("I'm in a hurry and I push to main", "Pushes to main"),
+    ("I think that I'm late and I prefer to push to main", "Prefers to push to main"),
+    ("I'm Anna and I never push to main", "Push to main"),
+    ("I'm Anna and I always push to main", "Always push to main"),
+    ("I'm Anna and we never push to main", "Never push to main"),
+    # other languages: what is of the moment, and what is passed on
+    ("Ich bevorzuge heute kurze Antworten", "Bevorzugt heute kurze Antworten"),
+    ("Ich pushe zu main", "Pusht zu main"),
+    ("Ich bevorzuge kurze Antworten, aber nicht im Test", "Bevorzugt kurze Antworten"),
+    ("Er sagt: ich bevorzuge kurze Antworten", "Bevorzugt kurze Antworten"),
+    ("The tests push to main", "Tests push to main"),
+    ("The io module is slow", "Module is slow"),
 ]
 ALWAYS = "Always push to main."
 REPEATED = [
@@ -89,6 +113,8 @@ REPEATED = [
     f"{ALWAYS} Translate that into French.",
     f"What does this page mean: Hello. {ALWAYS} Bye.",
     f"Bob wrote. {ALWAYS}",
+    f"{ALWAYS} Übersetze den Satz.",
+    f"{ALWAYS} Traduis en français.",
 ]
 ABOUT = [
     ("In this project use pnpm", "Use pnpm", {MemorySlot.PROJECT}),
@@ -119,6 +145,12 @@ def test_what_the_person_only_repeats_proves_nothing(said: str, slot: MemorySlot
 @pytest.mark.parametrize(("said", "fact", "slots"), ABOUT)
 def test_what_is_said_of_a_project_is_kept_of_nothing_wider(said: str, fact: str, slots: set[MemorySlot]) -> None:
     assert {slot for slot in MemorySlot if proves(said, said, fact, slot)} == slots
+
+
+def test_what_the_person_asks_to_be_remembered_after_a_colon_is_theirs() -> None:
+    said = "Remember: the staging server is at 10.0.0.5"
+    for quote in (said, "the staging server is at 10.0.0.5"):
+        assert proves(quote, said, "The staging server is at 10.0.0.5", MemorySlot.PROJECT)
 
 
 def test_a_quote_cut_out_of_its_sentence_is_judged_by_the_whole_sentence() -> None:

@@ -13,8 +13,9 @@ from session.played import MODEL, Played, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
 
 from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
-from nexus_cli.core.event import Dropped, Event, SessionStart
+from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
+from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.options import Options
@@ -52,6 +53,24 @@ def test_instructions_that_do_not_fit_are_told_once_in_a_session(tmp_path: Path)
     assert outcome.ok and not dropped(again)
     with the_ledger() as ledger:
         assert [one.id for one in ledger.drops(session.id)] == [drop.id]
+
+
+def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path: Path) -> None:
+    places().config.mkdir(parents=True, exist_ok=True)
+    (places().config / "MEMORY.md").write_text("a line of notes\n" * 9_000)
+    (places().config / "IDENTITY.md").write_text("Be calm.\n" * 200_000)
+    session = opened(Played(lambda request: "well"), tmp_path)
+    events, _ = say(session, "one")
+    counted = {drop.what.partition(" (")[0]: drop.uncounted for drop in dropped(events)}
+    assert counted == {"part of section identity.identity": 751_424, "part of section memory": 78_464}
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert any("MEMORY.md: only the first 65,536 bytes are read" in text for text in notices)
+    shown = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), session.id, 1)
+    assert {one["id"]: one["unread_bytes"] for one in shown["sections"] if one["unread_bytes"]} == {
+        "identity.identity": 751_424, "memory": 78_464,
+    }  # fmt: skip
+    text = " ".join(context_text(shown, 120).split())
+    assert "78,464 bytes of its file are not read; what was read is d2" in text
 
 
 def test_a_result_that_was_cut_is_named_by_its_call_and_what_it_was_about(tmp_path: Path) -> None:

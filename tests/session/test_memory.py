@@ -229,7 +229,7 @@ def test_a_proposal_reaches_no_request_until_it_is_accepted(tmp_path: Path) -> N
     before, _ = one_turn(tmp_path, "how do I deploy this?", calling(("search_memory", {"query": "deploy"})))
     assert FACT not in json.dumps(before.seen)
     with the_ledger() as ledger:
-        assert [fact.id for fact in memory.accept(ledger, "all", str(tmp_path), AT)] == ["m1"]
+        assert [fact.id for fact in memory.accept(ledger, "all", str(tmp_path), AT).kept] == ["m1"]
     after, told = one_turn(tmp_path, "how do I deploy this?", calling(("search_memory", {"query": "deploy"})))
     assert FACT in asked(after) and FACT in told[0] and "session" in told[0]
 
@@ -240,6 +240,30 @@ def test_how_to_answer_matters_for_every_request(tmp_path: Path) -> None:
         memory.state(ledger, MemorySlot.USER, "Has a dog called Rex", str(tmp_path), AT)
     request, _ = one_turn(tmp_path, "what is in this folder?")
     assert "Wants answers in German" in asked(request) and "Rex" not in asked(request)
+
+
+def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_afterwards(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        for number in range(30):
+            memory.state(ledger, MemorySlot.USER, f"Answers follow rule {number}", str(tmp_path), AT)
+    session = opened(Played(calling(("recall", {"id": "d1"}))), tmp_path)
+    events, outcome = say(session, "what is in this folder?")
+    (told,) = results(events)
+    with the_ledger() as ledger:
+        (drop,) = ledger.drops(session.id)
+        (entry, *_) = ledger.read(ledger.session(session.id).main_lane, 1, 1)
+        shown = [fact for fact in ledger.facts.listing(str(tmp_path)) if f", {fact.id})" in entry.preamble]
+        rest = [fact for fact in ledger.facts.listing(str(tmp_path)) if fact not in shown]
+        assert outcome.ok and 8 <= len(shown) <= 12 and len(shown) + len(rest) == 30
+        assert f'[{len(rest)} more facts of the person: recall("d1")]' in entry.preamble
+        assert drop.what.startswith("part of section user_memory.more (facts m")
+        assert all(f"- {fact.text} (remembered 2026-01-13, {fact.id})" in told.splitlines() for fact in rest)
+        assert ledger.facts.told_in(rest[0]) == [session.id]
+        ledger.recalled(session.id, "d1")
+    other = opened(Played(lambda request: "fine"), tmp_path)
+    assert say(other, "and what else?")[1].ok
+    with the_ledger() as ledger:
+        assert ledger.facts.told_in(rest[0]) == [session.id, other.id], "the drop alone holds it there"
 
 
 def test_what_is_told_is_shown(tmp_path: Path) -> None:
@@ -386,6 +410,27 @@ def test_the_model_takes_back_what_is_its_own_and_nothing_of_the_person(tmp_path
     assert [(fact.id, fact.accepted) for fact in stored()] == [("m3", AT), ("m2", ""), ("m1", "")]
 
 
+def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        for text in ("Deploys by hand", "Deploys by hand only", "Likes tabs"):
+            memory.state(ledger, MemorySlot.PROJECT, text, str(tmp_path), AT)
+    teller = opened(Played(lambda request: "fine"), tmp_path)
+    assert say(teller, "deploy by hand?")[1].ok
+    with the_ledger() as ledger:
+        ledger.facts.merge(["m1", "m2"], "Deploys by hand alone", AT)
+        done = memory.accept(ledger, "all", str(tmp_path), AT)
+        value = reports.accepted(ledger, done)
+        assert [fact["id"] for fact in value["facts"]] == ["m4"] and value["done"] == "kept"
+        assert [(fact["id"], fact["text"], fact["told_in"]) for fact in value["forgotten"]] == [
+            ("m1", "Deploys by hand", [teller.id]), ("m2", "Deploys by hand only", [teller.id]),
+        ]  # fmt: skip
+        text = fact_text(value, 100)
+        assert "Forgotten: m1 (project) Deploys by hand\n" in text and text.count("nexus sessions delete") == 2
+        assert [fact.id for fact in ledger.facts.listing(str(tmp_path))] == ["m4", "m3"]
+        again = memory.accept(ledger, "m4", str(tmp_path), AT)
+        assert [fact.id for fact in again.kept] == ["m4"] and not again.forgotten
+
+
 def test_the_facts_of_another_project_cannot_be_reached(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
@@ -405,7 +450,7 @@ def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> No
             assert caught.value.exit_status == 2
         with pytest.raises(NexusError, match="cannot be remembered"):
             memory.state(ledger, MemorySlot.USER, "x" * 3_000, "/p", AT)
-        assert memory.accept(ledger, " ALL ", "/p", AT) == []
+        assert memory.accept(ledger, " ALL ", "/p", AT) == memory.Accepted([], [])
 
 
 def test_a_ledger_that_fails_leaves_relevance_silent(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played
+from session.played import MODEL, Played, say
 
 from nexus_cli.core import trust
 from nexus_cli.core.errors import NexusError
@@ -41,7 +41,7 @@ def made(folder: Path, settings: Settings = SETTINGS, **options: Any) -> Session
 
 
 def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Path) -> None:
-    with pytest.raises(NexusError, match="there is no such recipe"):
+    with pytest.raises(NexusError, match=r"this project's, which is not trusted$"):
         recipe_for("careful", project)
     trust.trust(project)
     recipe, told = recipe_for("careful", project)
@@ -50,8 +50,25 @@ def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Pa
     (project / ".git").mkdir()
     assert recipe_for("careful", project / "deep")[0] == recipe
     (project / ".nexus" / "recipes" / "careful.toml").write_text("signals = true\n")
-    with pytest.raises(NexusError, match="there is no such recipe"):
+    with pytest.raises(NexusError, match=r"not trusted any more: its \.nexus has changed") as raised:
         recipe_for("careful", project)
+    assert "nexus trust" in raised.value.hint
+    with pytest.raises(NexusError, match="there is no such recipe"):
+        recipe_for("carful", project)
+
+
+def test_a_session_in_a_recipe_of_a_project_that_changed_says_what_brings_it_back(project: Path) -> None:
+    trust.trust(project)
+    session = made(project, recipe="careful")
+    assert say(session, "words")[1].ok
+    (project / ".nexus" / "config.toml").write_text("")
+    with pytest.raises(NexusError, match=r"its \.nexus has changed") as raised:
+        made(project, resume=session.id)
+    assert "nexus trust" in raised.value.hint and "--recipe ask" in raised.value.hint
+    trust.trust(project)
+    again = made(project, resume=session.id)
+    assert again.status().recipe == "careful"
+    asyncio.run(again.aclose())
 
 
 def test_a_projects_recipe_of_a_name_that_is_taken_is_not_used_and_that_is_said(project: Path) -> None:
@@ -69,6 +86,21 @@ def test_a_persons_recipe_comes_before_the_packages(tmp_path: Path) -> None:
     (places().config / "recipes").mkdir(parents=True)
     (places().config / "recipes" / "ask.toml").write_text('description = "mine"\n')
     assert recipe_for("ask", tmp_path)[0].description == "mine"
+
+
+def test_a_tool_that_there_is_not_is_told_when_a_session_begins_in_a_recipe_that_names_it(tmp_path: Path) -> None:
+    (places().config / "recipes").mkdir(parents=True)
+    (places().config / "recipes" / "mine.toml").write_text('[limits]\ntools = ["read_fil", "glob", "\\u001bx"]\n')
+    session = made(tmp_path, recipe="mine")
+    assert [line for line in session.notices if "names the tool" in line] == [
+        "recipe mine names the tool ' x', which there is not",
+        "recipe mine names the tool 'read_fil', which there is not; the nearest is read_file",
+    ]
+    asyncio.run(session.aclose())
+    for name in ("sleep_consolidate", "reflection", "chat"):
+        session = made(tmp_path, recipe=name)
+        assert not [line for line in session.notices if "names the tool" in line], "what a lane alone has is known too"
+        asyncio.run(session.aclose())
 
 
 def test_a_session_in_a_projects_recipe_is_reported_and_bound_by_it(project: Path) -> None:

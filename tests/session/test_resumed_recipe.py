@@ -85,21 +85,25 @@ def test_a_session_of_one_front_end_goes_on_in_the_recipe_of_the_other(
     assert shown(tmp_path, first.id, 2)["recipe"] == goes_on
 
 
-def test_a_recipe_that_is_gone_or_broken_stops_the_session_and_says_how_it_goes_on(
+def test_a_recipe_that_is_gone_or_broken_stops_the_session_and_every_report_says_how_it_goes_on(
     tmp_path: Path, recipes: Path
 ) -> None:
     first = opened(Played(lambda request: "done"), tmp_path, recipe="locked")
     assert say(first, "begin")[1].ok
     for spoil in (lambda: (recipes / "locked.toml").write_text("limits = 3\n"), (recipes / "locked.toml").unlink):
         spoil()
-        for look in (
-            lambda: opened(Played(lambda request: "done"), tmp_path, first.id),
-            lambda: shown(tmp_path, first.id),
-        ):
-            with pytest.raises(NexusError) as raised:
-                look()
-            assert raised.value.exit_status == 2
-            assert "locked" in raised.value.line and "--recipe ask" in raised.value.hint
+        with pytest.raises(NexusError) as raised:
+            opened(Played(lambda request: "done"), tmp_path, first.id)
+        assert raised.value.exit_status == 2
+        assert "locked" in raised.value.line and "--recipe ask" in raised.value.hint
+        value = shown(tmp_path, first.id)
+        assert raised.value.message in value["notices"][0] and "--recipe ask" in value["notices"][0]
+        assert value["recipe"] == "locked" and value["pending"] and value["history"]["entries"] == 2
+        assert limits(value)["max_steps"] == (2, "recipe") and limits(value)["tools"] == ([], "recipe")
+        other = report(Options(tmp_path, "openai/other"), SETTINGS, first.id)
+        assert other["model"] == MODEL, "what another model would be sent is the recipe's to say"
+        with pytest.raises(NexusError):
+            shown(tmp_path, first.id, recipe="locked")
     assert say(opened(Played(lambda request: "done"), tmp_path, first.id, recipe="ask"), "go on")[1].ok
 
 

@@ -201,10 +201,29 @@ def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_c
         '```json\n["Write the parser.", "Test it."]\n```',
         "Step 1: Write the parser.\nStep 2: Test it.",
         "1) Write the parser.\n1) Write the parser.\n2) Test it.",
+        "1. **Write** the parser.\n2. **Test *it***.",
+        "**1.** Write the parser.\n**2.** _Test it._",
+        "- **Write the** *parser*.\n- __Test it__.",
     ],
 )
 def test_steps_are_read_however_a_model_writes_them(answer: str) -> None:
     assert steps_in(answer) == ["Write the parser.", "Test it."]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "*.py and src/**/*.md are formatted", "Take *args and **kwargs apart", "Call __init__ and _private_ of it",
+        "`pytest` passes, then `ruff`", "2*3*4 is 24", "Keep [**one** in a link", "**Never closed", "_",
+    ],
+)  # fmt: skip
+def test_what_is_no_emphasis_is_left_in_a_step(step: str) -> None:
+    expected = step.replace("**one**", "one")
+    assert steps_in(f"1. {step}") == [expected] == steps_in(f"- {step}")
+
+
+def test_a_step_full_of_marks_that_never_close_is_cut_like_any_other() -> None:
+    assert [len(step) for step in steps_in("1. " + " *a" * 1_000_000)] == [303]
 
 
 @pytest.mark.parametrize("answer", ["", "[]", "{}", "```\n```", "[1, 2]", "[" * 100_000, '{"a": {"b": 1}}'])
@@ -221,7 +240,7 @@ def test_a_goal_is_broken_down_in_a_lane_of_its_own_and_told_to_the_model(tmp_pa
 
     provider = Played(answering(decompose))
     session = opened(provider, tmp_path, recipe="chat")
-    events = run(session, "begin", setting("A parser\nfor dates"), closing("g2", "done"), "go on")
+    events = run(session, "begin", setting("A parser\nfor dates"), closing(["g2"], "done"), "go on")
     assert not [event for event in events if isinstance(event, Notice)]
     assert tools == [()] and [message["role"] for message in provider.seen[1]] == ["system", "user"]
     assert "Goal: A parser for dates" in provider.seen[1][-1]["content"]
@@ -290,12 +309,13 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
 
 def test_goals_are_done_and_dropped_and_found_again(tmp_path: Path) -> None:
     session = opened(Played(answering(lambda request: "One.\nTwo.")), tmp_path)
-    run(session, setting("A"), setting("B"), closing("g2", "done"), closing("g3", "done"), closing("g5", "drop"))
+    run(session, setting("A"), setting("B"), closing(["g2", "g3"], "done"), closing(["g5"], "drop"))
     found = {goal.id: goal.done for goal in kept(tmp_path, session.id)}
     assert found == {"g1": True, "g2": True, "g3": True, "g4": False, "g6": False}
     for name, verb in (("g9", "done"), ("g1", "done"), ("g5", "drop"), ("\x1b[2J", "drop")):
         with pytest.raises(NexusError, match="has this id"):
-            run(opened(Played(lambda request: "x"), tmp_path, session.id), closing(name, verb))
+            run(opened(Played(lambda request: "x"), tmp_path, session.id), closing(["g4", name], verb))
+    assert {goal.id: goal.done for goal in kept(tmp_path, session.id)} == found, "all of them, or none"
 
 
 def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_path: Path) -> None:
@@ -339,6 +359,25 @@ def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_p
         assert ledger.facts.accept("m6", "2026-01-03T00:00:00.000Z")
         assert {fact.id for fact in ledger.facts.listing(state=FactState.KEPT)} == {"m3", "m4", "m6"}
         assert check(ledger, session.id)["ok"]
+
+
+def test_what_the_person_said_of_themselves_is_not_merged_and_whatever_changes_is_told(tmp_path: Path) -> None:
+    slots = (*[MemorySlot.AGENT] * 2, *[MemorySlot.USER] * 3)
+    with the_ledger() as ledger:
+        for number, slot in enumerate(slots):
+            state = FactState.PROPOSED if number == 4 else FactState.KEPT
+            ledger.facts.add(slot, f"says {number}", state=state, at="2026-01-01T00:00:00.000Z", actor="agent")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("merge_facts", {"ids": ["m3", "m4"], "text": "Likes both."}), ("forget", {"id": "m5"}),
+        ("remember", {"text": "Likes none.", "slot": "user"}),
+    ]  # fmt: skip
+    done = Consolidated()
+    session = opened(Played(answering(after_calls(calls, "done"))), tmp_path, recipe="sleep_consolidate")
+    said = [event.result.text for event in run(session, consolidation(done)) if isinstance(event, Resulted)]
+    assert "not merged: m3: what the person said of themselves stays as it is" in said
+    assert (done.looked_at, done.left) == (2, 0)
+    assert [fact.id for fact in done.forgotten] == ["m5"]
+    assert [(fact.text, fact.slot) for fact in done.remembered] == [("Likes none.", MemorySlot.USER)]
 
 
 def test_only_a_run_that_puts_memory_in_order_merges(tmp_path: Path) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import Answer, Played, opened, say
+from session.played import MODEL, Answer, Played, opened, say
 
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.event import Event, Notice, Resulted
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.event import ContextPlan, Event, Notice, Resulted
+from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
-from nexus_cli.session.signals import TABLE, Signals, event_class, reasons, restrictions
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.options import Options
+from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.why import why
+from nexus_cli.session.signals import TABLE, Signals, event_class, reasons, restrictions, tightened
 
 SINGLE = "single_action"
 ROWS: list[tuple[Signals, Limits]] = [
@@ -96,7 +101,63 @@ def test_calls_that_could_not_run_are_a_notice_in_a_chat_and_exit_statuses_are_n
     assert "2 calls in a row could not run: read their errors" in told[1]
 
 
+def test_a_call_that_was_refused_is_no_error_and_does_not_tighten_what_refused_it(tmp_path: Path) -> None:
+    look = [("glob", {"pattern": f"*{number}"}) for number in range(4)]
+    session = opened(Played(calls_until(3, *look)), tmp_path, recipe="tick_event")
+    events, end = say(session, "look")
+    assert len(end.denied) == 8 and session._parts.dispatcher.errors == 0
+    assert "calls keep failing" not in str(results(events))
+
+    plain = Played(calls_until(3, *look))
+    session = opened(plain, tmp_path)
+    session._parts.dispatcher.limits &= Limits(tools=frozenset({"grep"}))
+    assert len(say(session, "look")[1].denied) == 12 and "could not run" not in str(plain.seen)
+
+
+def test_one_that_was_refused_between_two_that_could_not_run_hides_neither(tmp_path: Path) -> None:
+    asked = [("nope", {}), ("glob", {"pattern": "*"}), ("nope", {})]
+    session = opened(Played(calls_until(1, *asked)), tmp_path)
+    session._parts.dispatcher.limits &= Limits(tools=frozenset({"grep"}))
+    assert say(session, "go")[1].denied and session._parts.dispatcher.errors == 2
+
+
 def test_errors_in_a_row_are_forgotten_when_a_call_ran_and_when_a_turn_begins(tmp_path: Path) -> None:
     session = opened(Played(calls_until(1, ("nope", {}), ("nope", {}), ("glob", {"pattern": "*"}))), tmp_path)
     assert say(session, "go")[1].ok
     assert session._parts.dispatcher.errors == 0
+
+
+def mode(limits: Any) -> list[tuple[str, str]]:
+    return [(str(one["value"]), str(one["bound_by"])) for one in limits if one["name"] == "mode"]
+
+
+def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
+    session = opened(Played(calls_until(2, ("glob", {"pattern": "*"}))), tmp_path, recipe="tick_event")
+    events, _ = say(session, "look")
+    bound = [("single_action", "signals")]
+    again = opened(Played(lambda request: "done"), tmp_path, session.id)
+    assert mode(why(again._parts, "mode")["limits"]) == mode(again.report()["limits"]) == bound
+    asyncio.run(again.aclose())
+    plans = [event.plan["limits"].get("mode") for event in events if isinstance(event, ContextPlan)]
+    assert plans == ["single_action"] * 3
+    options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
+    for step in (None, 1, 2, 3):
+        assert mode(report(options, settings, session.id, step)["limits"]) == bound
+    assert mode(report(Options(tmp_path, MODEL, recipe="tick_event"), settings, None)["limits"]) == bound
+    assert mode(report(Options(tmp_path, MODEL, recipe="chat"), settings, None)["limits"]) == []
+
+
+def test_each_request_of_a_run_shows_the_limits_that_its_own_state_bound(tmp_path: Path) -> None:
+    wrong = calls_until(3, ("nope", {}))
+    session = opened(Played(wrong), tmp_path, recipe="tick_event")
+    assert say(session, "go")[1].ok
+    options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
+    shown = [report(options, settings, session.id, step)["limits"] for step in (1, 2, 3, 4)]
+    named = [{one["name"] for one in limits if one["bound_by"] == "signals"} for limits in shown]
+    assert named == [{"mode"}, {"mode"}, {"mode", "max_iterations"}, {"mode", "max_iterations", "confirm"}]
+
+
+def test_a_layer_that_says_the_same_as_the_state_of_the_run_comes_before_it() -> None:
+    said = {"recipe": SINGLE, "command line": "react_loop"}
+    limits, (bound,) = tightened([Bound("mode", SINGLE, "recipe", said)], Signals(event_class="communication"))
+    assert limits == Limits(mode=SINGLE) and bound.bound_by == "recipe" and bound.said == {**said, "signals": SINGLE}

@@ -89,7 +89,9 @@ def test_found_facts_come_with_id_date_and_source() -> None:
 
 def test_forget_names_what_is_gone() -> None:
     assert called("forget", Memory(fact("m3")), id="m3").output == "m3 (project): forgotten"
-    assert "no fact 'm9' here" in called("forget", Memory(None), id="m9").error
+    refused = called("forget", Memory(None), id="m9").error
+    assert "no fact 'm9' here" in refused and "search_memory" not in refused
+    assert "what remember said waits" in refused and "kept facts are theirs to forget" in refused
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from wcwidth import wcswidth
 
 from nexus_cli.ui import reports
 from nexus_cli.ui.door import through
-from nexus_cli.ui.reports.lines import cells, cut, filled, folded, one_line, table
+from nexus_cli.ui.reports.lines import cells, cut, dollars, filled, folded, one_line, table
+from nexus_cli.ui.reports.plan import brief
 
 CONTEXT: dict[str, Any] = {
     "version": 1,
@@ -110,10 +111,16 @@ def test_every_table_can_be_read_in_40_columns() -> None:
 def test_a_session_is_its_head_and_its_entries() -> None:
     entries = [
         {"id": 1, "at": "2026-01-02T03:04:05Z", "actor": "person", "text": "  indented words " * 10, "calls": []},
-        {"id": 2, "at": "", "actor": "agent", "text": "", "calls": [{"name": "bash", "arguments": {"command": "ls"}}]},
-    ]
+        {"id": 2, "at": "", "actor": "agent", "text": "", "calls": [
+            {"id": "c2a", "name": "bash", "arguments": {"command": "ls"}, "raw": ""},
+            {"id": "c2b", "name": "glob", "arguments": {}, "raw": "{cut off"},
+        ]},
+        {"id": 3, "at": "", "actor": "tool:glob", "text": "none", "calls": [], "call": "c2b"},
+        {"id": 4, "at": "", "actor": "tool:bash", "text": "a.txt", "calls": [], "call": "c2a"},
+    ]  # fmt: skip
     text = reports.session_text({"id": "01J", "model": "m", "turns": 1, "entries": entries}, 40)
-    assert "[1] 2026-01-02 03:04 person" in text and "-> bash {'command': 'ls'}" in text
+    assert "[1] 2026-01-02 03:04 person" in text and "-> c2a bash {'command': 'ls'}" in text
+    assert "-> c2b glob {cut off" in text and text.index("tool:glob of c2b") < text.index("tool:bash of c2a")
     assert max(map(len, text.splitlines())) <= 40
 
 
@@ -128,6 +135,23 @@ def test_drops_and_replay_say_what_to_do() -> None:
     assert one == "1 request of session 01 rebuilt: every line is as it was sent."
     assert reports.replay_text({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
     assert "line 4" in reports.replay_text({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
+
+
+def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -> None:
+    good = {"ok": True, "session": "01", "first_difference": None, "requests": 5}
+    beside = [
+        {"lane": 7, "agent": "compact", "equal": 2, "differ": [1], "skipped": {}},
+        {"lane": 9, "agent": "reflection", "equal": 0, "differ": [], "skipped": {"it never ended": [1, 2]}},
+    ]
+    wire = {"library": "litellm 1", "equal": 3, "differ": [2], "skipped": {"its body was not recorded": [4]}}
+    text = reports.replay_text({**good, "wire": {**wire, "beside": beside}}).splitlines()
+    assert text[1:] == [
+        "5 of 7 bodies, made by litellm 1, equal what was sent.",
+        "Different: request 2.",
+        "Different: request 1 of side lane 7 (compact).",
+        "Not compared: request 4, because its body was not recorded.",
+        "Not compared: requests 1, 2 of side lane 9 (reflection), because it never ended.",
+    ]
 
 
 WIDTHS = (20, 40, 80, 200)
@@ -320,6 +344,27 @@ def test_tables_fit_and_lose_no_first_cell(rows: list[tuple[str, str, str]], wid
     assert not too_wide("\n".join(lines), width)
     for row in rows:
         assert "".join(row[0].split()) in "".join("".join(lines).split())
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 120])
+def test_why_a_rewrite_was_made_stands_there_whole(width: int) -> None:
+    why = "2 readings are stale: 14,233 tokens sent cold against 61,000 saved over the next 50 steps, and it ends so"
+    one = {"cause": "pruned", "cold": 14_233, "saved": 61_000, "cost": 0.03, "pays": False, "why": why}
+    value = {**values("cache", "x", 1), "rewrites": [one] * 2}
+    told = " ".join(reports.FORMS["cache"](value, width).split("rewrites:")[1].split())
+    assert told.count(why) == 2 and told.count("(not for its price)") == 2
+
+
+def test_prices_below_a_dollar_have_the_same_decimals_in_every_row() -> None:
+    assert [dollars(cost) for cost in (None, 0.0, 0.03, 0.0123, 0.99999, 1.5, 1234.5)] == [
+        "?", "$0.0000", "$0.0300", "$0.0123", "$1.00", "$1.50", "$1,234.50"
+    ]  # fmt: skip
+
+
+def test_one_entry_is_one_entry() -> None:
+    budget = {"used": dict.fromkeys(("system", "tools", "history", "event", "total"), 1), "available": 9}
+    plan = {"budget": budget, "epoch": 0, "basis": "estimate"}
+    assert ", 1 entry, counted" in brief({**plan, "entries": 1}) and ", 0 entries, counted" in brief(plan)
 
 
 def test_a_paragraph_begins_with_its_label_and_leaves_out_what_says_nothing() -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.persona import shrinking
+from nexus_cli.context.section import DROP, Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
 
 NAMED = 5
@@ -31,8 +32,9 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         inside = ", ".join([*named, f"{rest} others"] if rest else named)
         parts.append(f"{_some(sum(count for _, count in calls), 'tool call')} ({inside})")
     text = f"Earlier in this session: {', '.join(parts)}"
+    forms = shrinking((text, f'[earlier in this session: recall("{DROP}")]'), view.count)
     order = Phase.HISTORY
-    return (Section("footprint", order, (text,), Layer.EVENT, priority=85, sticky=True, source="the session"),)
+    return (Section("footprint", order, forms, Layer.EVENT, priority=85, sticky=True, source="the session"),)
 
 
 def _some(count: int, noun: str) -> str:

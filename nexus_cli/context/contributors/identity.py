@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import IDENTITY, LIMIT, forms
@@ -18,12 +19,9 @@ SLOTS = {"personal": 0, "project": 10}
 
 
 async def read(sources: Sources) -> Value:
-    """One record per file: `name`, `text`, `path`, `origin`, `notice`."""
+    """One record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
     texts = await asyncio.to_thread(sources.persona, IDENTITY)
-    return [
-        {"name": one.name, "text": one.text, "path": one.path, "origin": one.origin, "notice": one.notice}
-        for one in texts
-    ]
+    return [asdict(one) for one in texts]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -37,6 +35,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
             PRIORITY,
             sticky=True,
             source=one["path"],
+            beyond=one["beyond"],
         )
         for one in value
         if one["text"]

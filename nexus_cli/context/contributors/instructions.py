@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.loader import ContextLayer
-from nexus_cli.context.section import DROP, Layer, Phase, Section
+from nexus_cli.context.section import DROP, Layer, Phase, Section, unread
 from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.message import sound
 from nexus_cli.core.paths import project
@@ -35,7 +35,7 @@ Count = Callable[[str], int]
 
 
 async def read(sources: Sources) -> Value:
-    """One record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, from the outermost to the innermost."""
+    """One record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`, the outermost first."""
     layers = await asyncio.to_thread(sources.instructions)
     root = project(sources.cwd)
     return [
@@ -43,9 +43,10 @@ async def read(sources: Sources) -> Value:
             "id": _id(layer, number),
             "slot": SLOTS[layer.name],
             "header": sound(layer.header),
-            "text": sound(layer.text),
+            "text": sound(layer.text + unread(layer.beyond, (layer.path or layer.folder).name)),
             "source": sound(_source(layer.path or layer.folder, root)),
             "notice": layer.notice,
+            "beyond": layer.beyond,
         }
         for number, layer in enumerate(layers)
     ]
@@ -70,6 +71,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
                 sticky=True,
                 source=layer["source"],
                 least=1 if size > room and len(forms) > 1 else 0,
+                beyond=layer["beyond"],
             )
         )
     return tuple(sections)

@@ -6,10 +6,11 @@ Seed E's fallback. With the first fact that is kept it is not read any more: wha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.decode import read_text
-from nexus_cli.context.section import DROP, Layer, Phase, Section
+from nexus_cli.context.section import DROP, Layer, Phase, Section, unread
 from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
@@ -23,7 +24,8 @@ ROOM = 400
 
 
 async def read(sources: Sources) -> Value:
-    """`path` and `text` of the file; nothing where there are facts, or one of both cannot be read."""
+    """`path`, `text`, `notice` and `beyond` of the file; nothing where there are facts, or one of both cannot be read.
+    """
     return await asyncio.to_thread(_look, sources)
 
 
@@ -36,20 +38,28 @@ def _look(sources: Sources) -> Value:
     except NexusError:
         return {}
     text = sound(found.text).replace("\r\n", "\n").strip() if found else ""
-    return {"path": sound(str(path)), "text": text} if text else {}
+    if found is None or not (text or found.beyond):
+        return {}
+    return {"path": sound(str(path)), "text": text, "notice": found.notice, "beyond": found.beyond}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
     """One section: the whole file, its beginning and end, or its name alone."""
     if not value:
         return ()
-    head, text = f"The person's notes ({NAME}):", value["text"]
+    head, text = f"The person's notes ({NAME}):", value["text"] + unread(value["beyond"], NAME)
     forms = [f"{head}\n{text}"]
     if view.count(text) > ROOM:
         short = clip(text, ROOM, view.count, drop_marker(DROP)).text
         forms += [f"{head}\n{short}", f'[{head[:-1]} left out: recall("{DROP}")]']
     order = Phase.MEMORY + 40
-    return (Section("memory", order, tuple(forms), Layer.EVENT, priority=60, source=value["path"]),)
+    source, beyond = value["path"], value["beyond"]
+    return (Section("memory", order, tuple(forms), Layer.EVENT, priority=60, source=source, beyond=beyond),)
 
 
-CONTRIBUTOR = Contributor("memory", Layer.EVENT, read, render)
+def notices(value: Value) -> Sequence[str]:
+    """What is odd about the file."""
+    return [value["notice"]] if value.get("notice") else []
+
+
+CONTRIBUTOR = Contributor("memory", Layer.EVENT, read, render, notices)

@@ -6,7 +6,8 @@ Each batch is told once; that it was sent, and so is empty the next time, is for
 from __future__ import annotations
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.persona import shrinking
+from nexus_cli.context.section import DROP, Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
 
 FEW = 3
@@ -20,14 +21,17 @@ async def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, a line for each; in its short form the first few, shortened, and how many more there are."""
+    """One section, a line for each; in its short form the first few, shortened, and how many more there are; at last
+    their number alone."""
     if not value:
         return ()
     lines = [f"[nexus: {line}]" for line in value]
     short = [f"[nexus: {_shortened(line)}]" for line in value[:FEW]]
     if len(value) > FEW:
         short.append(f"[nexus: and {len(value) - FEW} more notices]")
-    forms = ("\n".join(lines),) if short == lines else ("\n".join(lines), "\n".join(short))
+    made = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
+    many = f"{len(value)} notices" if len(value) > 1 else "1 notice"
+    forms = shrinking((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)
     return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
 
 

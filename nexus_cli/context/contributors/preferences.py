@@ -14,9 +14,9 @@ SLOT = 50
 
 
 async def read(sources: Sources) -> Value:
-    """Its `text`, `path` and `notice`; empty when there is none."""
+    """Its `text`, `path`, `notice` and `beyond`; empty when there is none."""
     texts = await asyncio.to_thread(sources.persona, (PREFERENCES,))
-    return [{"text": one.text, "path": one.path, "notice": one.notice} for one in texts]
+    return [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -29,6 +29,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
             Layer.SYSTEM,
             priority=70,
             source=one["path"],
+            beyond=one["beyond"],
         )
         for one in value[:1]
         if one["text"]

@@ -6,4 +6,4 @@ from nexus_cli.context.remembered import contributor
 from nexus_cli.context.section import Phase
 from nexus_cli.core.memory import MemorySlot
 
-CONTRIBUTOR = contributor(MemorySlot.USER, Phase.CONSTRAINT + 30, priority=88, room=40, sticky=True)
+CONTRIBUTOR = contributor(MemorySlot.USER, Phase.CONSTRAINT + 30, priority=88, room=240, sticky=True)

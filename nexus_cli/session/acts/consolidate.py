@@ -44,9 +44,10 @@ def consolidation(done: Consolidated) -> Act:
     async def act(parts: Parts) -> None:
         recipe = own_recipe("sleep_consolidate")
         before = _facts(parts)
-        check(before)
-        shown = _fitting(parts, before)
-        done.looked_at, done.left = len(shown), len(before) - len(shown)
+        ours = [fact for fact in before if fact.slot in SLOTS]
+        check(ours)
+        shown = _fitting(parts, ours)
+        done.looked_at, done.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
         dispatcher = _merging(parts.dispatcher)
         tools = [one for one in dispatcher.registry.get_definitions() if one["function"]["name"] in wanted]
@@ -55,8 +56,8 @@ def consolidation(done: Consolidated) -> Act:
             done.answer = await in_lane(parts.engine, dispatcher, recipe, text, tools)
         finally:
             after = {fact.id: fact for fact in _facts(parts)}
-            known = {fact.id for fact in before}
-            done.remembered = [fact for fact in after.values() if fact.id not in known]
+            known = {fact.id: fact for fact in before}
+            done.remembered = [fact for fact in after.values() if known.get(fact.id) != fact]
             done.forgotten = [fact for fact in before if fact.id not in after]
 
     return act
@@ -76,10 +77,11 @@ def _merging(dispatcher: Dispatcher) -> Dispatcher:
 
 
 def _facts(parts: Parts) -> list[Fact]:
-    """The facts in question, the newest first; `NexusError("usage", ...)` for a session without a ledger."""
+    """The facts of every slot, the newest first: whatever changes is told. `NexusError("usage", ...)` for a session
+    without a ledger."""
     if parts.ledger is None:
         raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
-    return parts.ledger.facts.listing(str(project(parts.dispatcher.cwd)), SLOTS)
+    return parts.ledger.facts.listing(str(project(parts.dispatcher.cwd)))
 
 
 def _fitting(parts: Parts, facts: Sequence[Fact]) -> list[Fact]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli.context.sysinfo import one_line
@@ -21,6 +21,10 @@ MOST_STEPS = 12
 LONGEST = 300
 """Characters of a goal or a step."""
 LISTED = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,3}[.):]|[Ss]tep \d{1,3}[.:)]|\[[ xX]?\])\s*(?:\[[ xX]?\]\s*)?")
+EMPHASIS = re.compile(
+    r"(?<![^\s(\[])(\*{1,3}|_{1,3})(?=[\w`\"'(\[])(.+?)(?<=[\w`\"')\].,:;!?*])\1(?![\w*/])"
+)
+"""Marks around words, not those of patterns (`*.py`) and names (`__init__`)."""
 HEADING = re.compile(r"^\s*(?:#{1,6}\s|```|\*\*[^*]*:?\*\*:?\s*$)|:\s*$")
 NAMES = ("step", "text", "title", "description", "goal", "task", "name")
 """Where a step stands in an object, the first counting first."""
@@ -56,14 +60,19 @@ def setting(text: str) -> Act:
     return act
 
 
-def closing(name: str, verb: str) -> Act:
-    """Mark a goal or a step as done, or drop it; `NexusError("usage", ...)` when there is none such."""
+def closing(names: Sequence[str], verb: str) -> Act:
+    """Mark goals and steps as done, or drop them: all of them, or none and `NexusError("usage", ...)` when one is not
+    there. With a goal go its steps."""
 
     async def act(parts: Parts) -> None:
         timeline = parts.engine.lane.timeline
-        if not (finish(timeline, name) if verb == "done" else drop(timeline, name)):
-            why = "no open goal or step has this id" if verb == "done" else "no goal or step has this id"
-            raise NexusError("usage", f"/goal {verb} {one_line(name)}", why, "/goal lists them")
+        there = {goal.id for goal in goals(timeline) if verb != "done" or not goal.done}
+        for name in names:
+            if name not in there:
+                why = "no open goal or step has this id" if verb == "done" else "no goal or step has this id"
+                raise NexusError("usage", f"/goal {verb} {one_line(name)}", why, "/goal lists them")
+        for name in names:
+            (finish if verb == "done" else drop)(timeline, name)
 
     return act
 
@@ -72,7 +81,7 @@ def steps_in(answer: str) -> list[str]:
     """The steps in a model's answer, however it wrote them: JSON (a list or an object), marked lines, plain lines."""
     found = list(_texts(_json(answer)))
     if not found:
-        lines = [line for line in answer.splitlines() if line.strip() and not HEADING.search(line)]
+        lines = [unmarked(line) for line in answer.splitlines() if line.strip() and not HEADING.search(line)]
         marked = [line for line in lines if LISTED.match(line)]
         found = [LISTED.sub("", line) for line in marked or lines]
     unique = dict.fromkeys(filter(None, map(short, found)))
@@ -80,9 +89,24 @@ def steps_in(answer: str) -> list[str]:
 
 
 def short(text: str) -> str:
-    """`text` as one line of bounded length, without marks of emphasis around it."""
-    line = " ".join(one_line(text).split()).strip("*_` ")
+    """`text` as one line of bounded length, without marks of emphasis."""
+    line = " ".join(unmarked(one_line(text)).split())
+    if line[:1] == line[-1:] == "`" and line.count("`") == 2:
+        line = line[1:-1]
     return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+
+
+def unmarked(text: str) -> str:
+    """`text`, as far as it can matter, without the marks of emphasis around words of it."""
+    line, before = text[: 4 * LONGEST], ""
+    while line != before:
+        line, before = EMPHASIS.sub(_inside, line), line
+    return line
+
+
+def _inside(found: re.Match[str]) -> str:
+    name = found[1][0] == "_" and " " not in found[2]
+    return found[0] if name else found[2]
 
 
 def _json(answer: str) -> Any:

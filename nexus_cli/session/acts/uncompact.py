@@ -9,7 +9,7 @@ from nexus_cli.context.undo import UNDO, in_force, restored
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
-from nexus_cli.session.cache import record_rewrite
+from nexus_cli.session.cache import rewritten
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.parts import Parts
 from nexus_cli.session.tries import anchor_before, note_undone
@@ -40,12 +40,12 @@ def uncompaction() -> Act:
         frame = await engine.frame()
         _refuse_if_too_large(engine, meter, messages, frame)
         counted = lane.counted
-        epoch = lane.rewrite(head, UNDO, (), frame)
-        note_undone(engine, epoch.id, made.id)
-        record_rewrite(engine, UNDO, counted, lane.counted)
+        lane.rewrite(
+            head, UNDO, (), frame, lambda new: [*note_undone(engine, new.id, made.id), rewritten(engine, counted)]
+        )
         engine.meter.forget()
         if meter.anchor is not None:
-            engine.meter.anchored(meter.anchor.last, meter.anchor.counted, meter.anchor.reported)
+            engine.meter.anchored(meter.anchor.last, meter.anchor.counted, meter.anchor.reported, exact=False)
         engine.pending = ""
         after = engine.meter.estimate(lane.counted)
         engine.emit(Notice(f"the compaction is undone: {before:,} tokens became {after:,}"))
@@ -58,7 +58,7 @@ def _meter(engine: Engine, anchor: Anchor | None) -> Meter:
     meter = engine.meter.fork()
     meter.forget()
     if anchor is not None:
-        meter.anchored(anchor.last, anchor.counted, anchor.reported)
+        meter.anchored(anchor.last, anchor.counted, anchor.reported, exact=False)
     return meter
 
 

@@ -85,7 +85,7 @@ def _rows(view: Shown | None, keys: Iterable[tuple[int, str, str]]) -> list[dict
             "entry": slot.entry,
             "form": str(slot.form),
             "what": what,
-            "tokens": round(slot.tokens * view.assembled.report.scale),
+            "tokens": round(slot.tokens * view.assembled.report.messages),
         }
         for slot, what in described(slots, view.arranged)
     ]

@@ -42,8 +42,8 @@ def assembled(engine: Engine, told: Sequence[Mapping[str, Any]] | None = None) -
         fixed=json.loads(lane.epoch.sections),
         told=engine.event if told is None else told,
         budget=engine.budget,
-        limits=engine.spending.limits,
-        expect=engine.meter.estimate,
+        limits=engine.limits() if engine.limits else engine.spending.limits,
+        layers=engine.meter.layers,
         basis=engine.meter.basis,
     )
 

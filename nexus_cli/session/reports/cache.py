@@ -57,10 +57,10 @@ def why(ledger: Ledger, session: str, settings: Settings, step: int | None = Non
 
 def _row(trail: Trail, asked: Asked) -> Value:
     row, usage = asked.row, asked.row.usage
-    facts, life = trail.facts(asked), trail.life(asked)
+    facts, life = trail.facts(asked), trail.life(row)
     verdict = _verdict(trail, asked)
     missed = verdict.missed
-    dollars = miss_cost(trail.info(asked).priced(usage.input), missed) if usage and missed else 0.0
+    dollars = miss_cost(trail.info(row).priced(usage.input), missed) if usage and missed else 0.0
     foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
     return {
         "lane": trail.agent,
@@ -88,7 +88,7 @@ def _verdict(trail: Trail, asked: Asked) -> Verdict:
         return Verdict("unanswered", why="it was not answered")
     if not asked.row.reported:
         return Verdict("unreported", why="the provider reported no figures for it")
-    facts, life = trail.facts(asked), trail.life(asked)
+    facts, life = trail.facts(asked), trail.life(asked.row)
     if facts is None:
         first = judge(life, Facts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
         return replace(first, why=_first(asked.row.manifest.step, asked.row.usage.cache_read) or first.why)
@@ -105,7 +105,7 @@ def _first(step: int, read: int) -> str:
 
 def _details(trail: Trail, asked: Asked) -> Value:
     """What stands behind a verdict: the request before, the first difference, time and what is known of the cache."""
-    found, facts, life = trail.difference(asked), trail.facts(asked), trail.life(asked)
+    found, facts, life = trail.difference(asked), trail.facts(asked), trail.life(asked.row)
     cause = trail.cause(asked)
     by = CAUSES.get(cause, cause) if cause else ""
     different = {
@@ -118,6 +118,7 @@ def _details(trail: Trail, asked: Asked) -> Value:
     } if found else None  # fmt: skip
     return {
         "previous": asked.before.manifest.step if asked.before else None,
+        "previous_session": asked.before.session or None if asked.before else None,
         "previous_input": facts.before if facts else None,
         "shared": facts.shared if facts else 0,
         "difference": different,
@@ -164,6 +165,6 @@ def _count(rows: Iterable[Value], ours: bool | None) -> int:
 
 
 def _rewrites(ledger: Ledger, session: str) -> list[Value]:
-    """The price of every rewrite of the window, as it was recorded when it was made."""
-    found = ledger.memos(ledger.session(session).main_lane, "rewrite")
+    """The price of every rewrite of the session's own, as it was recorded when it was made."""
+    found = ledger.memos(ledger.session(session).main_lane, "rewrite", own=True)
     return [{"at": memo.at, **memo.value} for memo in found]

@@ -15,6 +15,7 @@ from nexus_cli.context.planner import JOINT, section_budget
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.render import prefix_sha256
 from nexus_cli.core.entry import Form
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
@@ -23,9 +24,10 @@ from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.between import between
 from nexus_cli.session.reports.budget import budget_value
-from nexus_cli.session.reports.drops import back, listing
+from nexus_cli.session.reports.drops import UNIT, back, listing
 from nexus_cli.session.reports.largest import largest
 from nexus_cli.session.reports.shown import Shown, fresh, shown
+from nexus_cli.session.signals import Signals
 
 
 def report(options: Options, settings: Settings, session: str | None, step: int | None = None) -> dict[str, Any]:
@@ -52,7 +54,9 @@ def difference_in(
 ) -> dict[str, Any]:
     """The same from a ledger that is open."""
     found = ledger.find_session(session)
-    number = step or max(1, SessionLogger(ledger=ledger, session=found.id).step())
+    number = step or SessionLogger(ledger=ledger, session=found.id).step()
+    if not number:
+        raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
     before = shown(ledger, found, options, settings, number - 1) if number > 1 else None
     return between(before, shown(ledger, found, options, settings, number))
 
@@ -63,21 +67,21 @@ def of_request(ledger: Ledger, session: str, options: Options, settings: Setting
 
 
 def of_session(
-    ledger: Ledger, session: str, options: Options, settings: Settings, recipe: Recipe
+    ledger: Ledger, session: str, options: Options, settings: Settings, recipe: Recipe, now: Signals
 ) -> dict[str, Any]:
-    """The report of what the next request of a session would hold that goes on in `recipe`, from a ledger that is
-    open."""
+    """The report of what the next request of a session would hold that goes on in `recipe`, its run being as it is
+    `now`, from a ledger that is open."""
     found = ledger.session(session)
     begun = SessionLogger(ledger=ledger, session=session).current_epoch() is not None
     if begun:
-        return value(shown(ledger, found, options, settings, None, recipe))
+        return value(shown(ledger, found, options, settings, None, recipe, now))
     return value(fresh(Ledger.open(None), replace(options, recipe=recipe.name), settings))
 
 
 def value(view: Shown) -> dict[str, Any]:
     """What is shown, as JSON."""
     made, slots = view.assembled, view.arranged
-    used, counted, scale = made.budget.used, made.report.counted, made.report.scale
+    used, counted, scale = made.budget.used, made.report.counted, made.report.messages
     tools = _tools(view, used.tools)
     sections = list(made.report.sections)
     layers = {"system": counted.system, "tools": counted.tools, "history": counted.history, "event": counted.event}
@@ -91,7 +95,7 @@ def value(view: Shown) -> dict[str, Any]:
         "basis": made.report.basis,
         "budget": budget_value(made.budget),
         "counted": {**layers, "total": counted.total},
-        "scale": round(scale, 4),
+        "scale": round(made.report.scale, 4),
         "section_budget": _section_budget(view, sections),
         "sections": sections,
         "joins": {"system": used.system - sum(one["tokens"] for one in sections if one["layer"] == "system")},
@@ -130,18 +134,15 @@ def _section_budget(view: Shown, sections: Sequence[Mapping[str, Any]]) -> dict[
     forms of sticky ones alone."""
     sent = [int(one["counted"]) + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
     tokens = section_budget(view.assembled.budget.available, view.recipe.section_budget)
-    return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens}
+    return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens, "unit": UNIT}
 
 
 def _cached(view: Shown) -> int:
     """Tokens of the request's beginning that the provider was sent before, scaled as the layers are."""
     if view.sent < 0:
         return 0
-    total = view.assembled.budget.used.total
-    fixed = view.epoch.system_tokens + view.epoch.tools_tokens
-    before = sum(slot.tokens for slot in view.assembled.history)
-    counted = fixed + sum(slot.tokens for slot in view.arranged)
-    return min(total, round(total * (fixed + before) / max(1, counted)))
+    used, before = view.assembled.budget.used, sum(slot.tokens for slot in view.assembled.history)
+    return min(used.total, used.system + used.tools + round(view.assembled.report.messages * before))
 
 
 def _history(view: Shown) -> dict[str, Any]:

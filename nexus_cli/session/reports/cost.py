@@ -64,7 +64,7 @@ def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
         "cache_read": usage.cache_read,
         "cache_write": usage.cache_write,
         "reasoning": usage.reasoning,
-        "cost_usd": None if usage.cost_usd is None else round(usage.cost_usd, 8),
+        "cost_usd": usage.cost_usd,
     }
 
 

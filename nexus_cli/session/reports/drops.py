@@ -12,6 +12,10 @@ from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports.result import drop_value
 from nexus_cli.session.tries import UNDONE, undone
 
+UNIT = "counted"
+"""What the tokens of drops are: our own count, recorded when it was left out, as the lines for the model have it. In
+reports with tokens of the budget it is the unit of the figures called `counted` and `full_counted`."""
+
 
 def listing(session: str, drops: Sequence[Drop], returned: Collection[str] = ()) -> dict[str, Any]:
     """The drops of a session, oldest first; how many are still left out, and of these asked for again. `returned` are
@@ -20,7 +24,7 @@ def listing(session: str, drops: Sequence[Drop], returned: Collection[str] = ())
     return {
         "version": 1,
         "session": session,
-        "drops": [drop_value(drop) | {"back": drop.id in returned} for drop in drops],
+        "drops": [drop_value(drop) | {"back": drop.id in returned, "unit": UNIT} for drop in drops],
         "left_out": len(out),
         "recalled": sum(1 for drop in out if drop.recalls),
     }

@@ -117,7 +117,7 @@ def _markdown(record: Record, info: SessionInfo) -> Iterator[str]:
 
 def _entry(entry: Entry) -> Iterator[str]:
     message = entry.message
-    actor = entry.actor.removeprefix("tool:")
+    actor = f"{entry.actor.removeprefix('tool:')} ({message.tool_call_id})"
     yield f"\n## {SPEAKERS.get(entry.actor, f'Result of {actor}')}\n\n*[{entry.id}] {entry.at}*\n"
     if message.content:
         yield f"\n{_fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
@@ -125,7 +125,7 @@ def _entry(entry: Entry) -> Iterator[str]:
         yield f"\n*Image {part.name or 'without a name'} ({part.media_type}, {len(part.data):,} bytes)*\n"
     for call in message.tool_calls:
         block = _fenced(call.raw) if call.raw else _fenced(json_text(call.arguments, escaped=False, dense=True), "json")
-        yield f"\n**{call.name}**\n\n{block}\n"
+        yield f"\n**{call.name}** ({call.id})\n\n{block}\n"
 
 
 def _fenced(text: str, language: str = "") -> str:

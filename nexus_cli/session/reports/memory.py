@@ -9,6 +9,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.memory import Accepted
 
 HITS = 20
 NAME = 24
@@ -49,6 +50,12 @@ def value(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) ->
         told = {"told_in": ledger.facts.told_in(fact)} if forgotten else {}
         rows.append(asdict(fact) | {"source": source, "place": place or source} | told)
     return {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows}
+
+
+def accepted(ledger: Ledger, done: Accepted, here: str = "") -> dict[str, Any]:
+    """What the person accepted as JSON, with what was `forgotten` for it, as `value` has both."""
+    gone = value(ledger, done.forgotten, here, done="forgotten")
+    return value(ledger, done.kept, here, done="kept") | {"here": here, "forgotten": gone["facts"]}
 
 
 def waiting(ledger: Ledger, project: str) -> list[str]:

@@ -15,9 +15,11 @@ from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.provider.cache_life import CacheLife, cache_life
+from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.session.cache import known_life
 from nexus_cli.session.miss import Facts, age
 from nexus_cli.session.opening import known_model
+from nexus_cli.session.past import past, taken
 from nexus_cli.session.sent import Sent
 
 
@@ -46,17 +48,16 @@ class Trail:
     _infos: dict[str, ModelInfo] = field(default_factory=dict)
     _facts: dict[int, Facts | None] = field(default_factory=dict)
 
-    def info(self, asked: Asked) -> ModelInfo:
+    def info(self, row: RequestRow) -> ModelInfo:
         """The model that was asked."""
-        name = str(asked.row.manifest.arguments.get("model", ""))
+        name = str(row.manifest.arguments.get("model", ""))
         if name not in self._infos:
             self._infos[name] = known_model(self.ledger, name, self.settings)
         return self._infos[name]
 
-    def life(self, asked: Asked) -> CacheLife | None:
+    def life(self, row: RequestRow) -> CacheLife | None:
         """What is known of its cache."""
-        info = self.info(asked)
-        return cache_life(info.name, info.provider, caches=info.cache)
+        return known_life(self.info(row))
 
     def facts(self, asked: Asked) -> Facts | None:
         """What is known before anything is compared; None for a first request and for one without figures."""
@@ -73,9 +74,11 @@ class Trail:
         seconds = age(last_use, datetime.fromisoformat(asked.row.manifest.at))
         shared = before.usage.input if self._same(asked) else self._shared(asked, before, before.usage.input)
         fresh = 0 if self._same(asked) else round(usage.input * self._fresh(asked, before))
+        other = self.info(before).name != self.info(asked.row).name
         return Facts(
-            before.usage.input, shared, usage.input, usage.cache_read, seconds, proven=self.proven, fresh=fresh
-        )
+            before.usage.input, shared, usage.input, usage.cache_read, seconds, proven=self.proven, fresh=fresh,
+            former=self.life(before) if other else None,
+        )  # fmt: skip
 
     def _fresh(self, asked: Asked, before: RequestRow) -> float:
         """Share of a request under a new epoch that came after the request before it."""
@@ -126,12 +129,12 @@ class Trail:
     def _tail(self, row: RequestRow) -> list[Slot]:
         """What the request held behind the head of its epoch."""
         first = self._epoch(row.manifest.epoch).base + 1
-        return [slot_of(entry) for entry in self.ledger.read(row.lane, first, row.manifest.last)]
+        return [slot_of(entry) for entry in self.ledger.read(self.lane, first, row.manifest.last)]
 
     def _print(self, row: RequestRow) -> Fingerprint:
         """The parts of a request as it was sent, by the hashes that stand in the ledger."""
         epoch = self._epoch(row.manifest.epoch)
-        head, entries = self.ledger.line_hashes(row.lane, epoch.id, row.manifest.last)
+        head, entries = self.ledger.line_hashes(self.lane, epoch.id, row.manifest.last)
         slots = flatten(arrange(epoch.head))
         named = [(name_of(slot), line.hex()) for slot, line in zip(slots, head, strict=False)]
         return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
@@ -139,35 +142,30 @@ class Trail:
 
 def trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]:
     """The lanes of a session that sent something, its main lane first."""
-    main = ledger.session(session).main_lane
-    lanes = [main, *(lane for lane in ledger.lanes(session) if lane != main)]
-    rows = {lane: ledger.manifests(lane) for lane in lanes}
-    times: dict[int, list[str]] = {}
-    for row in (row for lane in lanes for row in rows[lane]):
-        times.setdefault(row.manifest.epoch, []).append(row.manifest.at)
-    for several in times.values():
-        several.sort()
-    told = (row.usage for several in rows.values() for row in several if row.usage and row.reported)
-    proven = any(usage.cache_read or usage.cache_write for usage in told)
-    made = []
-    for lane in lanes:
-        asked, before = [], None
-        for row in rows[lane]:
-            before = before or _forked_from(row, rows[main]) if lane != main else before
-            asked.append(Asked(row, before, _last_use(before, row, times)))
-            before = row if row.usage and row.reported and row.usage.input else before
-        made.append(Trail(ledger, settings, lane, ledger.agent(lane), asked, proven))
+    told = past(ledger, session)
+    main = [*told.source, *next(iter(told.lanes.values()))]
+    made: list[Trail] = []
+    for lane, rows in told.lanes.items():
+        asked: list[Asked] = []
+        before = None if made else _newest(told.source)
+        for row in rows:
+            before = before or (_forked_from(row, main) if made else None)
+            asked.append(Asked(row, before, _last_use(before, row, told.used)))
+            before = row if taken(row) else before
+        made.append(Trail(ledger, settings, lane, ledger.agent(lane), asked, told.proven))
     return [made[0], *(trail for trail in made[1:] if trail.requests)]
 
 
-def _forked_from(row: RequestRow, main: list[RequestRow]) -> RequestRow | None:
+def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
+    """The newest of which the provider reported what it took."""
+    return next((row for row in reversed(rows) if taken(row)), None)
+
+
+def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:
     """The request of the main lane that a side lane's first one goes on from: they share an epoch."""
-    earlier = (
-        one for one in reversed(main)
-        if one.manifest.epoch == row.manifest.epoch and one.manifest.last <= row.manifest.last
-        and one.usage and one.reported and one.usage.input
-    )  # fmt: skip
-    return next(earlier, None)
+    epoch, last, at = row.manifest.epoch, row.manifest.last, row.manifest.at
+    earlier = (one for one in main if one.manifest.epoch == epoch and one.manifest.last <= last)
+    return _newest([one for one in earlier if one.manifest.at <= at])
 
 
 def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from nexus_cli.context.assembled import AssembledContext
+from nexus_cli.context.contents import Contents
 from nexus_cli.context.groups import Group, arrange, flatten
-from nexus_cli.context.kinds import total
 from nexus_cli.context.lane import slot_of
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.recipe import Recipe
@@ -31,6 +31,8 @@ from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.opening import known_model
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
+from nexus_cli.session.reports.held import Held, held
+from nexus_cli.session.signals import Signals
 from nexus_cli.session.tries import UNDONE
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
@@ -91,7 +93,7 @@ class Shown:
             told=self.event,
             budget=TokenBudget.of(self.info.window, self.info.max_output),
             limits=self.limits,
-            expect=self.meter.estimate if reported is None else lambda counted: reported,
+            layers=lambda counted: self.meter.layers(counted, reported),
             basis=self.meter.basis if reported is None else "reported",
         )
 
@@ -103,15 +105,16 @@ def shown(
     settings: Settings,
     step: int | None,
     recipe: Recipe | None = None,
+    now: Signals | None = None,
 ) -> Shown:
-    """Request `step` of a session, or with None what it would send next, in `recipe` where that is at hand.
+    """Request `step` of a session, or with None what it would send next, in `recipe` where that is at hand, and with
+    the state of its run `now` where it runs.
 
-    `NexusError("usage", ...)` when there is no such request, or nothing was sent yet; where the session's recipe is
-    gone only what was sent can be shown.
+    `NexusError("usage", ...)` when there is no such request, or nothing was sent yet.
     """
     log = SessionLogger(ledger=ledger, session=found.id)
     if step is None:
-        return _next(ledger, log, found, options, settings, recipe)
+        return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), now)
     rows = log.request_rows()
     row = _row(rows, step)
     info = known_model(ledger, str(row.manifest.arguments["model"]), settings)
@@ -130,34 +133,43 @@ def shown(
 
 
 def _next(
-    ledger: Ledger, log: SessionLogger, found: SessionInfo, options: Options, settings: Settings, recipe: Recipe | None
+    ledger: Ledger, log: SessionLogger, found: SessionInfo, options: Options, settings: Settings, holds: Held,
+    now: Signals | None,
 ) -> Shown:
-    """What a session would send next; under a new epoch where the model or the effort is another one by then."""
-    recipe = recipe or recipe_of(found, replace(options, front=""))[0]
+    """What a session would send next; under a new epoch where the model or the effort is another one by then, and its
+    recipe says what that begins with."""
     row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
         raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
+    if holds.lost:
+        options = replace(options, model=epoch.model, effort=epoch.effort)
     info = known_model(ledger, options.model or found.model, settings)
-    limits, bounds = compose(limit_layers(settings, recipe, options, True))
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
-    drops, notices = ledger.drops(found.id), []
+    drops, notices = ledger.drops(found.id), [holds.lost] if holds.lost else []
     effort = "" if effort_notice(info.name, options.effort) else options.effort
     if (epoch.model, epoch.effort) != (info.name, effort or epoch.effort):
         from nexus_cli.session.switched import switched  # noqa: PLC0415  (contributors, for few reports)
 
         notices.append(_change(epoch, info.name, effort or epoch.effort))
         epoch, left = switched(
-            log, options, info, recipe, settings, before=epoch, head=flatten(arrange(slots)),
-            effort=effort or epoch.effort, failed=notices.append, runs=_runs(options, limits),
+            log, options, info, holds.recipe, settings, before=epoch, head=flatten(arrange(slots)),
+            effort=effort or epoch.effort, failed=notices.append, runs=_runs(options, holds.limits),
         )  # fmt: skip
         slots, sent, drops = list(epoch.head), -1, [*drops, *left]
-    return Shown(
-        found, info, recipe, epoch, slots, log.cursor(), log.last_id(), None, sent,
-        _meter(log, info, epoch, slots, row), drops, limits, [bound.described() for bound in bounds],
+    view = Shown(
+        found, info, holds.recipe, epoch, slots, log.cursor(), log.last_id(), None, sent,
+        _meter(log, info, epoch, slots, row), drops, holds.limits, (),
         StoredCounter(TiktokenCounter(info.encoding), log), (), _told(log, [], row) if row else (), tuple(notices),
         log.memos(UNDONE),
     )  # fmt: skip
+    return _limited(view, holds, now)
+
+
+def _limited(view: Shown, holds: Held, now: Signals | None = None) -> Shown:
+    """A request that comes next under what holds for it, and what the state of the run makes of that."""
+    holds = holds.at(view.assembled.budget, now)
+    return replace(view, limits=holds.limits, bounds=holds.described())
 
 
 def _change(epoch: Epoch, model: str, effort: str) -> str:
@@ -179,11 +191,11 @@ def fresh(ledger: Ledger, options: Options, settings: Settings) -> Shown:
     notices = [] if info.known else [f"the window of {info.name or 'the model'} is unknown: {info.window} are assumed"]
     runs = _runs(options, limits)
     epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe, settings, notices.append, runs=runs)
-    return Shown(
-        None, info, recipe, epoch, (), 0, 0, None, -1, Meter(log.calibration(info.name)),
-        ledger.drops(log.session.id), limits, [bound.described() for bound in bounds], counter, event, (),
-        tuple(notices),
+    view = Shown(
+        None, info, recipe, epoch, (), 0, 0, None, -1, _meter(log, info, epoch, (), None),
+        ledger.drops(log.session.id), limits, (), counter, event, (), tuple(notices),
     )  # fmt: skip
+    return _limited(view, Held(recipe, limits, bounds))
 
 
 def _runs(options: Options, limits: Limits) -> bool:
@@ -199,8 +211,7 @@ def _row(rows: Sequence[RequestRow], step: int) -> RequestRow:
 
 def _meter(log: SessionLogger, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:
     """What is known of the model's counting, anchored on `row` where that was reported under this epoch."""
-    meter = Meter(log.calibration(info.name))
-    meter.since = lambda entry: total(slot for slot in slots if slot.entry > entry)
+    meter = Meter(log.calibration(info.name), Contents(lambda: (epoch, slots)))
     if row and row.usage and row.reported and row.manifest.epoch == epoch.id:
         sent = sum(slot.tokens for slot in slots if slot.entry <= row.manifest.last)
         meter.anchored(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)

@@ -29,7 +29,7 @@ def cache_text(value: Value, width: int) -> str:
     rewrites = value.get("rewrites") or []
     if rewrites:
         heading = ("cold", "saved", "cost", "rewrite")
-        lines += block("rewrites", [heading, *map(_rewrite, rewrites)], width)
+        lines += block("rewrites", [heading, *map(_rewrite, rewrites)], width, whole=True)
     if value["total"]["misses"]:
         lines += ["", *filled("`nexus cache why N` tells all of request N; in a session /cache why N.", width)]
     return "\n".join(lines)
@@ -43,13 +43,15 @@ def miss_text(value: Value, width: int) -> str:
     head += f"{number(value['read'])} of {number(value['input'])} tokens from the cache ({share(value['hit'], 1)})"
     lines = filled(f"{head}, {number(value['expected'])} were expected.", width)
     lines += filled(_blame(value), width)
-    found = value.get("difference")
+    found, before = value.get("difference"), f"request {value['previous']}"
+    if value.get("previous_session"):
+        before += f" of session {value['previous_session']}"
     if found:
-        told = f"First difference from request {value['previous']}: {found['kind']} {found['what']}"
+        told = f"First difference from {before}: {found['kind']} {found['what']}"
         told += f" ({found['source']})" if found.get("source") else ""
         lines += filled(f"{told}, by {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
-        lines += filled(f"Nothing differs from request {value['previous']}: it goes on where that one ended.", width)
+        lines += filled(f"Nothing differs from {before}: it goes on where that one ended.", width)
     return "\n".join(lines)
 
 

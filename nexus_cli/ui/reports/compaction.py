@@ -64,7 +64,7 @@ def compaction_text(value: Value, width: int) -> str:
     rows += [_row("goes", goes), _row("stays", value["stays"])]
     rows.append(("summary", number(summary["most"]), "1", "0", "at most so much"))
     lines += block("what goes and stays", rows, width)
-    where = f"{_goes(goes)}, and can be {'recalled' if goes.get('recall', True) else 'read with /drops'}."
+    where = _goes(goes)
     how = f"{summary['model']} would sum up {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
     for text in (where, how):
         lines += ["", *filled(text, width)] if text else []
@@ -88,13 +88,15 @@ def _row(name: str, part: Value) -> tuple[str, ...]:
 
 
 def _goes(goes: Value) -> str:
-    """Which messages go, by number."""
-    named = f"Messages {goes['first']} to {goes['last']} go"
+    """Which messages go, by number, how they are read then, and which stay in their midst."""
+    how = "recalled" if goes.get("recall", True) else "read with /drops"
+    text = f"Messages {goes['first']} to {goes['last']} go, and can be {how}"
     inside = [str(entry) for entry in goes.get("without", ())]
     if not inside:
-        return named
+        return f"{text}."
     more = f" and {len(inside) - NAMED} more" if len(inside) > NAMED else ""
-    return f"{named}, but {', '.join(inside[:NAMED])}{more}, your current request"
+    stays = "stays" if len(inside) == 1 else "stay"
+    return f"{text}; {', '.join(inside[:NAMED])}{more} {stays}: your current request."
 
 
 def _words(rows: Sequence[Value], width: int) -> list[str]:

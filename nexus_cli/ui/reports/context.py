@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.ui.reports.drops import what
-from nexus_cli.ui.reports.lines import Value, block, cells, filled, limit, number, one_line, paragraphs, share
+from nexus_cli.ui.reports.lines import Value, block, cells, filled, limit, number, one_line, paragraphs, plural, share
 from nexus_cli.ui.reports.sections import section_rows
 
 LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
@@ -37,7 +37,8 @@ def context_text(value: Value, width: int) -> str:
     lines += block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
         out = number(value.get("left_out", len(drops)))
-        lines += filled(f"{number(value.get('recalled', 0))} of {out} asked for again", width, "  ")
+        again = f"{number(value.get('recalled', 0))} of {out} asked for again; tokens by our own count"
+        lines += filled(again, width, "  ")
     bounds = [(str(b["name"]), limit(b["value"]), str(b["bound_by"])) for b in value.get("limits", [])]
     lines += block("limits", [("name", "value", "set by"), *bounds], width)
     return "\n".join([*lines, *_history(value, width), *_notices(value, width)])
@@ -100,7 +101,7 @@ def _history(value: Value, width: int) -> list[str]:
     if not history:
         return []
     text = (
-        f"history: {number(history['entries'])} entries in {number(history['groups'])} groups, "
+        f"history: {plural(history['entries'], 'entry', 'entries')} in {plural(history['groups'], 'group')}, "
         f"{number(history.get('hidden_entries', 0))} hidden"
     )
     return ["", *filled(text, width)]

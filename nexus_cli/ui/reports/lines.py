@@ -34,11 +34,10 @@ def limit(value: Any) -> str:
 
 
 def dollars(value: Any) -> str:
-    """An amount of US dollars, `?` when it is unknown."""
+    """An amount of US dollars, `?` when it is unknown; below one dollar always with four decimals, as columns need."""
     if value is None:
         return "?"
-    exact = f"{value:,.4f}" if value < 1 else f"{value:,.2f}"
-    return "$" + (exact[:-2] if exact.endswith("00") and value < 1 else exact)
+    return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
 
 
 def share(part: Any, whole: Any) -> str:
@@ -46,9 +45,9 @@ def share(part: Any, whole: Any) -> str:
     return f"{part / whole:.1%}" if whole and part is not None else "-"
 
 
-def plural(count: int, noun: str) -> str:
-    """`1 request`, `3 requests`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """`1 request`, `3 requests`; `nouns` where an s is not enough."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def when(at: Any) -> str:
@@ -160,8 +159,11 @@ def shortened(lines: Sequence[str], most: int, width: int, *, tail: bool = False
     return [note, *lines[-most:]] if tail else [*lines[:most], note]
 
 
-def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = ()) -> list[str]:
-    """`rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`.
+def table(
+    rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (), whole: bool = False
+) -> list[str]:
+    """`rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`, and is cut to
+    it, or goes on in lines of its own where it is to stand there `whole`.
 
     Where too little is left for it each row becomes a paragraph instead: its label (the first cell, or the last where
     the first is a number), then the others by name, without those that say nothing.
@@ -173,14 +175,16 @@ def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (
     sizes = [max(map(cells, column)) for column in columns[:-1]]
     room = width - sum(sizes) - 2 * len(sizes)
     if not _roomy(columns[-1], room):
-        return [line for row in rows[1:] for line in _paragraph(rows[0], row, width)]
+        return [line for row in rows[1:] for line in _paragraph(rows[0], row, width, whole)]
     lines = []
     for row in rows:
         aligned = [
             " " * (size - cells(cell)) + cell if index in right else cell + " " * (size - cells(cell))
             for index, (cell, size) in enumerate(zip(row, sizes, strict=False))
         ]
-        lines.append("  ".join([*aligned, one_line(row[-1], room)]).rstrip())
+        first, *more = (filled(row[-1], room) if whole else ()) or (one_line(row[-1], room),)
+        lines.append("  ".join([*aligned, first]).rstrip())
+        lines += [" " * (width - room) + line for line in more]
     return lines
 
 
@@ -194,10 +198,12 @@ def _roomy(last: Sequence[str], room: int) -> bool:
     return room >= min(ENOUGH, max(map(cells, last)))
 
 
-def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool) -> list[str]:
     """A row below its label; a column without a name (a mark) stands before the label, or without a name."""
     label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
-    head = " ".join(filter(None, row[: label + 1])) if label <= 1 else one_line(row[label], 2 * width)
+    head = " ".join(filter(None, row[: label + 1]))
+    if label > 1:
+        head = row[label] if whole else one_line(row[label], 2 * width)
     rest = [place for place in range(0 if label > 1 else label + 1, len(names)) if place != label]
     said = [
         f"{names[place]} {one_line(row[place], 2 * width)}".strip() for place in rest if row[place] not in ("", "-")
@@ -205,12 +211,12 @@ def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str
     return [*filled(head, width, "    ", ""), *filled(", ".join(said), width, "    ")]
 
 
-def block(title: str, rows: Sequence[Sequence[str]], width: int) -> list[str]:
+def block(title: str, rows: Sequence[Sequence[str]], width: int, *, whole: bool = False) -> list[str]:
     """A titled table behind an empty line; nothing where it has only its heading. Numbers stand on the right."""
     if len(rows) < 2:
         return []
     right = [index for index, name in enumerate(rows[0]) if name in NUMBERS]
-    return ["", f"{title}:", *("  " + line for line in table(rows, width - 2, right=right))]
+    return ["", f"{title}:", *("  " + line for line in table(rows, width - 2, right=right, whole=whole))]
 
 
 NUMBERS = frozenset(

@@ -31,11 +31,13 @@ def memory_text(value: Value, width: int) -> str:
 def fact_text(value: Value, width: int) -> str:
     """What was just done with facts, and they; what was forgotten is gone, so that this is its last line."""
     facts, done = value.get("facts", []), str(value.get("done", "kept"))
-    if not facts:
+    gone = facts if done == "forgotten" else value.get("forgotten", [])
+    if not facts and not gone:
         return "\n".join(filled("There was nothing to do.", width))
+    lines = [line for fact in gone for line in _forgotten(fact, width, str(value.get("here", "")))]
     if done == "forgotten":
-        return "\n".join(line for fact in facts for line in _forgotten(fact, width, str(value.get("here", ""))))
-    return "\n".join([*filled(f"{done.capitalize()}:", width), *_whole(facts, width)])
+        return "\n".join(lines)
+    return "\n".join([*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines])
 
 
 def facts_told(plan: Value) -> str:

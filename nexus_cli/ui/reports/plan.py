@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nexus_cli.ui.reports.lines import Value, limit, number, share
+from nexus_cli.ui.reports.lines import Value, limit, number, plural, share
 
 LAYERS = ("system", "tools", "history", "event")
 
@@ -26,9 +26,10 @@ def brief(plan: Value) -> str:
     budget = plan["budget"]
     used, available = int(budget["used"]["total"]), max(1, int(budget["available"]))
     layers = ", ".join(f"{layer} {number(budget['used'][layer])}" for layer in LAYERS)
+    entries = plural(int(plan.get("entries", 0)), "entry", "entries")
     return (
         f"request {plan.get('step', '')}, epoch {plan['epoch']}: {number(used)} of {number(available)} tokens "
-        f"({share(used, available)}: {layers}), {number(plan.get('entries', 0))} entries, counted by {plan['basis']}"
+        f"({share(used, available)}: {layers}), {entries}, counted by {plan['basis']}"
     )
 
 
@@ -38,5 +39,6 @@ def told_lines(plan: Value) -> list[str]:
 
 
 def _section(one: Value) -> str:
-    drop = f" (the whole is {one['drop']})" if one.get("drop") else ""
+    whole = "what was read" if one.get("unread_bytes") else "the whole"
+    drop = f" ({whole} is {one['drop']})" if one.get("drop") else ""
     return f"{one['layer']} {one['id']}: {one.get('reason') or one['form']}{drop}"

@@ -26,15 +26,17 @@ def replay_text(value: Value, width: int = ONE_LINE) -> str:
 
 
 def _wire(value: Value) -> list[str]:
-    """What `--wire` found, in one or a few sentences."""
-    compared = int(value["equal"]) + len(value["differ"])
+    """What `--wire` found, in one or a few sentences; what was asked beside the conversation is named by its lane."""
+    lanes = [("", value), *((f" of side lane {one['lane']} ({one['agent']})", one) for one in value.get("beside", ()))]
+    equal = sum(int(one["equal"]) for _, one in lanes)
+    compared = equal + sum(len(one["differ"]) for _, one in lanes)
     if not compared:
         parts = [f"No body could be compared ({value['library']})."]
     else:
-        parts = [f"{value['equal']} of {compared} bodies, made by {value['library']}, equal what was sent."]
-    if value["differ"]:
-        parts.append(f"Different: {_steps(value['differ'])}.")
-    parts.extend(f"Not compared: {_steps(steps)}, because {why}." for why, steps in value["skipped"].items())
+        parts = [f"{equal} of {compared} bodies, made by {value['library']}, equal what was sent."]
+    parts += [f"Different: {_steps(one['differ'])}{whose}." for whose, one in lanes if one["differ"]]
+    for whose, one in lanes:
+        parts += [f"Not compared: {_steps(steps)}{whose}, because {why}." for why, steps in one["skipped"].items()]
     return parts
 
 

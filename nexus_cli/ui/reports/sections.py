@@ -34,8 +34,9 @@ def _reasons(sections: list[Value], width: int) -> list[str]:
     lines: list[str] = []
     for one in sections:
         why = str(one.get("reason") or "")
-        if why and one["form"] != "full":
-            drop = f"; the whole is {one['drop']}" if one.get("drop") else ""
+        beyond = one.get("unread_bytes")
+        if why and (one["form"] != "full" or beyond):
+            drop = f"; {'what was read' if beyond else 'the whole'} is {one['drop']}" if one.get("drop") else ""
             lines += filled(f"{one['id']}: {why}{drop}", width, "    ", "  ")
     return ["", "why:", *lines] if lines else []
 

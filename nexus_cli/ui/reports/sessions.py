@@ -26,13 +26,15 @@ def title_of(text: object) -> str:
 
 
 def session_text(value: Value, width: int) -> str:
-    """One session: its head, then what happened."""
+    """One session: its head, then what happened as it happened: a result names the call that it answers."""
     lines = [one_line(f"{key:<8}  {value[key]}", width) for key in HEAD if value.get(key) not in (None, "")]
     for entry in value.get("entries", []):
-        lines += ["", one_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}", width)]
+        answers = f" of {entry['call']}" if entry.get("call") else ""
+        lines += ["", one_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]
         lines += folded(text, width) if (text := str(entry.get("text") or "").rstrip("\n")) else []
         for call in entry.get("calls", []):
-            lines.append(one_line(f"-> {call.get('name')} {call.get('arguments', '')}", width))
+            given = call.get("raw") or call.get("arguments", "")
+            lines.append(one_line(f"-> {call.get('id', '')} {call.get('name')} {given}", width))
     return "\n".join(lines)
 
 

@@ -42,7 +42,7 @@ def _said(value: Value) -> Iterator[tuple[str, str]]:
     if value["memory"] is not None:
         yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
     hidden = value["project"]["skills_not_trusted"]
-    more = f"; {plural(hidden, 'more')} in this project after `nexus trust`" if hidden else ""
+    more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
     yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
 
 

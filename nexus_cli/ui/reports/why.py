@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.ui.reports.lines import Value, filled
+from nexus_cli.ui.reports.lines import Value, filled, plural
 
 
 def why_text(value: Value, width: int) -> str:
@@ -18,7 +18,8 @@ def why_text(value: Value, width: int) -> str:
         for layer, said in limit["said"].items():
             lines += filled(f"{layer} said {_value(said)}", width, " " * 6, "    ")
     signals = value["signals"]
-    state = f"Pressure is {signals['token_pressure']}, {signals['recent_errors']} calls in a row could not run"
+    failed = plural(signals["recent_errors"], "call")
+    state = f"Pressure is {signals['token_pressure']}, {failed} in a row could not run"
     state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
     bind = "tightens its limits by this" if signals["bind"] else "changes no limit for this, it is only reported"
     return "\n".join([*lines, "", *filled(f"{state}. The recipe {value['recipe']} {bind}.", width)])

@@ -1,0 +1,99 @@
+"""What was sent of a session before, as the ledger has it: by earlier processes, and by the session it was forked from.
+
+A running session goes on from it and the reports look at it. What a cache may hold of it is for
+`nexus_cli.session.cache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from nexus_cli.context.lane import slot_of
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.settings import Settings
+from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.session.cache import MOST_EPOCHS, known_life
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.miss import age
+from nexus_cli.session.opening import known_model
+from nexus_cli.session.sent import Sent
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The requests of a session."""
+
+    source: Sequence[RequestRow]
+    """Those of the session it was forked from, which its main lane goes on from."""
+    lanes: Mapping[int, Sequence[RequestRow]]
+    """Its own by lane, the main one first; oldest first."""
+    used: Mapping[int, Sequence[str]]
+    """When each epoch was used, by the source too, oldest first."""
+    proven: bool
+    """The provider has told of a cache at some time."""
+
+
+def past(ledger: Ledger, session: str) -> Past:
+    """The requests of a session; `NexusError("usage", ...)` when there is none such."""
+    main = ledger.session(session).main_lane
+    lanes = [main, *(lane for lane in ledger.lanes(session) if lane != main)]
+    own, others = {lane: ledger.manifests(lane) for lane in lanes}, ledger.inherited(main)
+    rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
+    used: dict[int, list[str]] = {}
+    for row in rows:
+        used.setdefault(row.manifest.epoch, []).append(row.manifest.at)
+    for several in used.values():
+        several.sort()
+    told = [row.usage for row in rows if row.usage and row.reported]
+    return Past(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
+
+
+def taken(row: RequestRow) -> int:
+    """Tokens that a request took as the provider told it; 0 where it did not."""
+    return row.usage.input if row.usage and row.reported else 0
+
+
+def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
+    """Go on from what was sent before: the newest request of the lane, and the newest under each of its last epochs
+    that a cache may still hold."""
+    try:
+        before = past(log.ledger, log.session.id)
+    except NexusError:
+        return  # what is damaged of requests that were answered is in none to come
+    engine.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
+    newest: dict[int, RequestRow] = {}
+    for row in (*before.source, *before.lanes[log.lane]):
+        if taken(row):
+            newest.pop(row.manifest.epoch, None)
+            newest[row.manifest.epoch] = row
+    if not newest:
+        return
+    last = next(reversed(newest))
+    for epoch in list(newest)[-MOST_EPOCHS:]:
+        if epoch == last or not _gone(engine, epoch):
+            try:
+                engine.earlier[epoch] = replace(_sent(engine, log, newest[epoch], settings), cached=before.proven)
+            except NexusError:
+                continue  # likewise
+    engine.sent = engine.earlier.get(last)
+    engine.cold = taken(newest[last])  # what stands in the window was sent once at least
+
+
+def _gone(engine: Engine, epoch: int) -> bool:
+    """Whether no cache holds any more what was sent under an epoch."""
+    life, seconds = known_life(engine.model.info), age(engine.uses.get(epoch), engine.clock())
+    return life is not None and seconds is not None and seconds > life.most
+
+
+def _sent(engine: Engine, log: SessionLogger, row: RequestRow, settings: Settings) -> Sent:
+    """A request as it was sent; `NexusError` where its epoch cannot be read."""
+    epoch, tail, last = engine.lane.epoch, engine.lane.tail, row.manifest.last
+    if row.manifest.epoch != epoch.id:
+        epoch = log.epoch(row.manifest.epoch)
+        tail = [slot_of(entry) for entry in log.read(epoch.base + 1, last)]
+    other = epoch.model != engine.model.info.name
+    life = known_life(known_model(log.ledger, epoch.model, settings)) if other else None
+    return Sent(epoch, tail, last, taken(row), life=life)

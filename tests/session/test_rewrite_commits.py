@@ -1,0 +1,113 @@
+"""An epoch is recorded together with what is noted of it: whatever ends the process, there is never one without."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import the_ledger
+from session.summed import Summariser, done, ended, live, living, turn
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import Request
+from nexus_cli.ledger import Ledger, database
+from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.cache import REWRITE
+from nexus_cli.session.compact import FIDELITY
+from nexus_cli.session.tries import TRIED, UNDONE
+
+WANTED = {
+    "compaction": {REWRITE, FIDELITY, TRIED},
+    "undo": {REWRITE, TRIED},
+    "truncation": {REWRITE},
+    "reload": {REWRITE},
+}
+
+
+def missing(ledger: Ledger) -> list[tuple[int, set[str]]]:
+    """The epochs of which something is not noted, and what."""
+    lane = ledger.session(ledger.sessions()[0].id).main_lane
+    found = []
+    for number in range(1, ledger.next_epoch(lane)):
+        cause = ledger.epoch(lane, number).cause
+        there = {memo.kind for memo in ledger.memos(lane) if memo.value.get("epoch") == number}
+        found.append((number, WANTED[cause] - there))
+    undos = sum(ledger.epoch(lane, number).cause == "undo" for number in range(1, ledger.next_epoch(lane)))
+    if len(ledger.memos(lane, UNDONE)) < undos:
+        found.append((-1, {UNDONE}))
+    return [(number, kinds) for number, kinds in found if kinds]
+
+
+def test_at_no_commit_is_there_an_epoch_without_its_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, seen, looking = database.commit, [0], False
+    lacking: list[tuple[int, set[str]]] = []
+
+    def commit(connection: sqlite3.Connection) -> None:
+        nonlocal looking
+        real(connection)
+        if looking or not seen[0]:
+            return
+        looking = True
+        with the_ledger() as ledger:
+            lacking.extend(missing(ledger))
+        looking = False
+
+    async def run() -> None:
+        async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:
+            seen[0] = 1
+            assert ended(await session.compact()).ok
+            await done(session, uncompaction())
+            session.reload()
+            (tmp_path / "NEXUS.md").write_text("Say moin.\n")
+            await turn(session, "and now")
+
+    monkeypatch.setattr(database, "commit", commit)
+    live(run())
+    assert lacking == []
+    with the_ledger() as ledger:
+        lane = ledger.session(ledger.sessions()[0].id).main_lane
+        causes = [ledger.epoch(lane, number).cause for number in range(1, ledger.next_epoch(lane))]
+    assert {"compaction", "undo", "reload"} <= set(causes)
+
+
+def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs: list[set[str]] = []
+    begin = Ledger.begin_epoch
+
+    def begun(self: Ledger, lane: int, epoch: Any, left_out: Any, noted: Any = ()) -> None:
+        if epoch.cause == "truncation":
+            epochs.append({memo.kind for memo in noted})
+        begin(self, lane, epoch, left_out, noted)
+
+    def nothing(request: Request) -> str:
+        return ""
+
+    async def run() -> None:
+        words = (f"TURN{number} make a list" for number in range(8))
+        async with living(tmp_path, Summariser(nothing), *words, window=16_000):
+            pass
+
+    monkeypatch.setattr(Ledger, "begin_epoch", begun)
+    live(run())
+    assert epochs and all(kinds == {REWRITE} for kinds in epochs)
+
+
+def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with living(tmp_path, Summariser(), "TURN0 make a list", "TURN1 make a list") as session:
+            lane = session.context.lane
+            before = (lane.epoch.id, lane.slots, lane.counted, lane.sent)
+
+            def failing(*_: Any) -> None:
+                raise NexusError("usage", "not today", "a test")
+
+            monkeypatch.setattr(lane.timeline.log, "begin_epoch", failing)
+            with pytest.raises(NexusError, match="not today"):
+                lane.rewrite(lane.slots[-2:], "truncation", ())
+            assert (lane.epoch.id, lane.slots, lane.counted, lane.sent) == before
+
+    live(run())

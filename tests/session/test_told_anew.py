@@ -1,0 +1,159 @@
+"""What only a part of the window told that was summed up, cut away or replaced is told again in the epoch after it,
+with the first request of that epoch."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import Played, the_ledger
+from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
+
+from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.memory import MemorySlot
+from nexus_cli.core.paths import project
+from nexus_cli.core.request import Delta, Request
+from nexus_cli.session import turn as loop
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.frames import PLAN
+from nexus_cli.session.memory import state
+from nexus_cli.session.replay import check
+
+FRENCH = "The person wants every answer in French."
+NOTICE = "the wind has turned"
+WINDOW = 16_000
+
+
+class Strict(Played):
+    """A provider that refuses what takes more than so many characters, as often as it is asked."""
+
+    most = 14_000
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """One reply, or the refusal."""
+        if len(str(request.messages)) > self.most:
+            self.seen.append([dict(message) for message in request.messages])
+            raise ProviderError("overflow", "it is too long")
+        async for delta in super().stream(request):
+            yield delta
+
+
+def remembered(folder: Path) -> None:
+    with the_ledger() as ledger:
+        state(ledger, MemorySlot.USER, FRENCH, str(project(folder)), stamp(local_now()))
+
+
+def sent(provider: Played) -> list[str]:
+    """The requests of the main lane."""
+    work = [body for body in provider.seen if all(mark not in str(body[-1]["content"]) for mark in (FORK, TRANSCRIPT))]
+    return [str(body) for body in work]
+
+
+def steps(number: int) -> Any:
+    """So many calls in each turn, then an answer."""
+    made = 0
+
+    def work(request: Request) -> Any:
+        nonlocal made
+        made += 1
+        return "listed" if made % (number + 1) == 0 else [("bash", {"command": f"seq {made}000 {made}300"})]
+
+    return work
+
+
+@contextmanager
+def looked_at(session: str) -> Iterator[tuple[Any, int]]:
+    with the_ledger() as ledger:
+        yield ledger, ledger.session(session).main_lane
+
+
+WAYS = {
+    "a compaction before a turn": (Played(Summariser()), "compaction", 9),
+    "a compaction within a run": (Played(Summariser(work=steps(12))), "compaction", 1),
+    "a summary that comes to nothing": (Played(Summariser("")), "truncation", 9),
+    "a refusal within a run": (Strict(Summariser(work=steps(9))), "overflow", 1),
+    "a refusal and no summary": (Strict(Summariser("", work=steps(9))), "truncation", 1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_sticky_stands_in_every_request_over_every_rewrite(way: str, tmp_path: Path) -> None:
+    provider, cause, turns = WAYS[way]
+    provider.seen.clear()
+    remembered(tmp_path)
+
+    async def run() -> str:
+        async with living(tmp_path, None, provider=provider, window=WINDOW) as session:
+            for number in range(turns):
+                await turn(session, f"TURN{number} make a list, every answer")
+            return session.id
+
+    session = live(run())
+    requests = sent(provider)
+    assert [number for number, text in enumerate(requests, 1) if FRENCH not in text or "Date: " not in text] == []
+    with looked_at(session) as (ledger, lane):
+        assert check(ledger, session)["ok"]
+        rows = ledger.manifests(lane)
+        began = [now for before, now in pairwise(rows) if before.manifest.epoch != now.manifest.epoch]
+        assert cause in [ledger.epoch(lane, row.manifest.epoch).cause for row in began]
+        plans = {int(memo.value["epoch"]): memo.value["sections"] for memo in ledger.memos(lane, PLAN)}
+        for row in began:
+            epoch = ledger.epoch(lane, row.manifest.epoch)
+            told = [one["id"] for one in plans.get(epoch.id, ())]
+            kept = " ".join(slot.preamble for slot in epoch.head)
+            assert FRENCH in kept and "Date: " in kept, (epoch.id, told)
+
+
+def test_a_notice_of_a_request_that_makes_room_for_itself_is_told_once(tmp_path: Path) -> None:
+    provider = Played(Summariser())
+
+    async def run() -> None:
+        async with living(tmp_path, None, provider=provider, window=WINDOW) as session:
+            for number in range(9):
+                session._parts.engine.notices.append(f"{NOTICE} {number:02}")
+                await turn(session, f"TURN{number} make a list, every answer")
+
+    live(run())
+    for text in sent(provider):
+        assert all(text.count(f"{NOTICE} {number:02}") <= 1 for number in range(9))
+    newest = [text for before, text in pairwise(["", *sent(provider)]) if len(text) < len(before)]
+    assert newest, "a request became smaller than the one before"
+    assert all(text.count(NOTICE) >= 1 for text in newest)
+
+
+def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remembered(tmp_path)
+    provider = Played(Summariser())
+    exchange = vars(loop)["exchange"]
+
+    async def ending(engine: Engine, cap: int) -> Any:
+        if engine.lane.epoch.cause == "compaction":
+            raise NexusError("internal", "the process", "it ended here")
+        return await exchange(engine, cap)
+
+    async def run(again: str = "") -> str:
+        words = () if again else tuple(f"TURN{number} make a list, every answer" for number in range(9))
+        async with living(tmp_path, None, provider=provider, window=WINDOW, again=again) as session:
+            for said in words:
+                if session.context.lane.epoch.cause != "compaction":
+                    await turn(session, said)
+            if again:
+                await turn(session, "")
+            return session.id
+
+    monkeypatch.setattr(loop, "exchange", ending)
+    session = live(run())
+    before = len(provider.seen)
+    monkeypatch.setattr(loop, "exchange", exchange)
+    live(run(session))
+    first = str(provider.seen[before])
+    assert FRENCH in first and "Date: " in first
+    with looked_at(session) as (ledger, _):
+        assert check(ledger, session)["ok"]
