@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.groups import Group, is_request, newest, size
-from nexus_cli.context.shears import Shears, level
+from nexus_cli.context.shears import WORTH, Shears, level
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
@@ -136,7 +136,7 @@ def _fit_group(group: Group, budget: int, shears: Shears) -> Group:
         over = size(short) - budget
         if over <= 0:
             return short
-        aim -= over
+        aim -= max(over, WORTH)  # a cut that saves less is not made at all
         if aim <= 0:
             break
     return _levelled(group, 0, shears)

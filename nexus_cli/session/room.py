@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from nexus_cli.context.gather import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.groups import size
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
 from nexus_cli.context.plan import OWN_WORDS_SHARE, PINS_SHARE
@@ -71,7 +72,7 @@ def _cut_down(engine: Engine) -> None:
 
 def truncate(engine: Engine) -> None:
     """Cut the window down to the low-water mark and tell what was left out; pins and the person's own words stand in
-    the marker."""
+    the marker. Room is left for what has to be told anew then."""
     lane = engine.lane
     before, available = lane.counted, engine.meter.countable(engine.room)
     keeps = Kept(
@@ -82,7 +83,7 @@ def truncate(engine: Engine) -> None:
         can_recall(engine),
     )
     rewriter = with_pins(engine.context.rewriter, keeps)
-    available -= rewriter.reserved
+    available -= rewriter.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.budget.window))
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
     rewriter.strategy = near(rewriter.strategy, available - fixed - MARKER_ROOM)
     drops = rewriter.truncate(lane, available, notes=lambda _: [rewritten(engine, before)])

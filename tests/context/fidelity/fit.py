@@ -103,7 +103,7 @@ def phrases() -> list[Example]:
     return found
 
 
-def fit(given: Sequence[Example], kind: str) -> dict[str, float]:
+def fit(given: Sequence[Example], kind: str, decay: float = DECAY) -> dict[str, float]:
     """Weights of the features for a kind; the one of "" is added always. Nothing is drawn at random."""
     counts = Counter(feature for example in given for feature in example.features)
     rows = [
@@ -121,7 +121,7 @@ def fit(given: Sequence[Example], kind: str) -> dict[str, float]:
             for feature in ("", *present):
                 slopes[feature] += error
         for feature, slope in slopes.items():
-            slope += DECAY * weights[feature] if feature else 0
+            slope += decay * weights[feature] if feature else 0
             squares[feature] = 0.9 * squares[feature] + 0.1 * slope * slope
             speed[feature] = 0.8 * speed[feature] + 0.2 * slope
             weights[feature] -= RATE / (1 + 0.05 * number) * speed[feature] / (math.sqrt(squares[feature]) + 1e-3)
