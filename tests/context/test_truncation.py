@@ -430,6 +430,15 @@ def test_a_request_in_a_session_keeps_a_quarter_of_the_budget_whatever_else_is_t
     assert [drop.text for drop in drops] == ["u" * 3000]
 
 
+@pytest.mark.parametrize("over", [1, 3, 20, 40])
+def test_a_request_that_is_a_little_too_long_loses_a_little(over: int) -> None:
+    context = in_session(4000)
+    context.set_system_prompt("s" * 3500)
+    context.add_user_message("u" * (1000 - 4 + over))
+    truncate(context)
+    assert 900 <= context.lane.slots[0].tokens <= 1000
+
+
 def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> None:
     context = in_session(4000)
     context.add_user_message("go")

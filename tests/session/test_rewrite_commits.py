@@ -85,8 +85,9 @@ def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: 
         return ""
 
     async def run() -> None:
-        words = (f"TURN{number} make a list" for number in range(8))
-        async with living(tmp_path, Summariser(nothing), *words, window=16_000):
+        words = (f"TURN{number} make a list" for number in range(4))
+        long = Summariser(nothing, lambda request: "listed " * 2000)
+        async with living(tmp_path, long, *words, window=12_000):
             pass
 
     monkeypatch.setattr(Ledger, "begin_epoch", begun)

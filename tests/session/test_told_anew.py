@@ -23,16 +23,17 @@ from nexus_cli.session.engine import Engine
 from nexus_cli.session.frames import PLAN
 from nexus_cli.session.memory import state
 from nexus_cli.session.replay import check
+from nexus_cli.session.session import Session
 
 FRENCH = "The person wants every answer in French."
 NOTICE = "the wind has turned"
-WINDOW = 16_000
+WINDOW = 12_000
 
 
 class Strict(Played):
     """A provider that refuses what takes more than so many characters, as often as it is asked."""
 
-    most = 14_000
+    most = 12_000
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply, or the refusal."""
@@ -73,11 +74,11 @@ def looked_at(session: str) -> Iterator[tuple[Any, int]]:
 
 
 WAYS = {
-    "a compaction before a turn": (Played(Summariser()), "compaction", 9),
-    "a compaction within a run": (Played(Summariser(work=steps(12))), "compaction", 1),
-    "a summary that comes to nothing": (Played(Summariser("")), "truncation", 9),
-    "a refusal within a run": (Strict(Summariser(work=steps(9))), "overflow", 1),
-    "a refusal and no summary": (Strict(Summariser("", work=steps(9))), "truncation", 1),
+    "a compaction before a turn": (Played(Summariser(work=lambda request: "listed " * 900)), "compaction", 8),
+    "a compaction within a run": (Played(Summariser(work=steps(8))), "compaction", 1),
+    "a summary that comes to nothing": (Played(Summariser("", lambda request: "listed " * 900)), "truncation", 8),
+    "a refusal within a run": (Strict(Summariser(work=steps(7))), "overflow", 1),
+    "a refusal and no summary": (Strict(Summariser("", work=steps(7))), "truncation", 1),
 }
 
 
@@ -101,36 +102,43 @@ def test_what_is_sticky_stands_in_every_request_over_every_rewrite(way: str, tmp
         rows = ledger.manifests(lane)
         began = [now for before, now in pairwise(rows) if before.manifest.epoch != now.manifest.epoch]
         assert cause in [ledger.epoch(lane, row.manifest.epoch).cause for row in began]
-        plans = {int(memo.value["epoch"]): memo.value["sections"] for memo in ledger.memos(lane, PLAN)}
         for row in began:
-            epoch = ledger.epoch(lane, row.manifest.epoch)
-            told = [one["id"] for one in plans.get(epoch.id, ())]
-            kept = " ".join(slot.preamble for slot in epoch.head)
-            assert FRENCH in kept and "Date: " in kept, (epoch.id, told)
+            kept = " ".join(slot.preamble for slot in ledger.epoch(lane, row.manifest.epoch).head)
+            assert FRENCH in kept and "Date: " in kept, row.manifest.step
 
 
-def test_a_notice_of_a_request_that_makes_room_for_itself_is_told_once(tmp_path: Path) -> None:
-    provider = Played(Summariser())
+def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path: Path) -> None:
+    """Each reply leaves a notice for the next request."""
+    work, sessions, number = steps(8), list[Session](), 0
 
-    async def run() -> None:
+    def noting(request: Request) -> Any:
+        nonlocal number
+        number += 1
+        sessions[0]._parts.engine.notices.append(f"{NOTICE} {number:02}")
+        return work(request)
+
+    provider = Played(Summariser(work=noting))
+
+    async def run() -> str:
         async with living(tmp_path, None, provider=provider, window=WINDOW) as session:
-            for number in range(9):
-                session._parts.engine.notices.append(f"{NOTICE} {number:02}")
-                await turn(session, f"TURN{number} make a list, every answer")
+            sessions.append(session)
+            await turn(session, "TURN0 make a list, every answer")
+            return session.id
 
-    live(run())
-    for text in sent(provider):
-        assert all(text.count(f"{NOTICE} {number:02}") <= 1 for number in range(9))
-    newest = [text for before, text in pairwise(["", *sent(provider)]) if len(text) < len(before)]
-    assert newest, "a request became smaller than the one before"
-    assert all(text.count(NOTICE) >= 1 for text in newest)
+    session = live(run())
+    for before, text in enumerate(sent(provider)):
+        assert not before or text.count(f"{NOTICE} {before:02}") == 1
+    with looked_at(session) as (ledger, lane):
+        assert ledger.epoch(lane, 1).cause == "compaction"
+        plan, *_ = (memo.value for memo in ledger.memos(lane, PLAN) if memo.value["epoch"] == 1)
+        assert {"notices", "footprint"} <= {one["id"] for one in plan["sections"]}
 
 
 def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remembered(tmp_path)
-    provider = Played(Summariser())
+    provider = Played(Summariser(work=lambda request: "listed " * 900))
     exchange = vars(loop)["exchange"]
 
     async def ending(engine: Engine, cap: int) -> Any:
@@ -139,7 +147,7 @@ def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells
         return await exchange(engine, cap)
 
     async def run(again: str = "") -> str:
-        words = () if again else tuple(f"TURN{number} make a list, every answer" for number in range(9))
+        words = () if again else tuple(f"TURN{number} make a list, every answer" for number in range(8))
         async with living(tmp_path, None, provider=provider, window=WINDOW, again=again) as session:
             for said in words:
                 if session.context.lane.epoch.cause != "compaction":
