@@ -39,7 +39,7 @@ def list_sessions(
     if json:
         show_json(value)
     else:
-        show(sessions_text(value, columns()))
+        show(sessions_text(value, columns(whole=True)))
     return 0
 
 

@@ -42,18 +42,20 @@ def test_the_original_of_a_drop_is_printed_exactly(nexus: Run, session: str) -> 
 def test_in_a_pipe_no_line_of_a_session_or_of_its_drops_is_cut(nexus: Run, tmp_path: Path) -> None:
     places().data.mkdir(parents=True)
     logger = SessionLogger(LogConfig(path=places().ledger, folder=tmp_path, model="m", recipe="ask"))
-    command = "pytest " + "tests/a_long_name.py " * 20
+    words, command = "fix it " * 25 + "please", "pytest " + "tests/a_long_name.py " * 20
     call = ToolCall("c2a", "bash", {"command": command})
-    logger.append(Entry(1, AT, "person", Kind.USER, Message(Role.USER, "fix it " * 40 + "please")))
+    logger.append(Entry(1, AT, "person", Kind.USER, Message(Role.USER, words)))
     logger.append(Entry(2, AT, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", (call,))))
     logger.drop(Drop(logger.next_drop(), f"result of {command}", 9000, Cause.OUTPUT_CAP, AT, text="x"))
     found = logger.session.id
     logger.close()
     shown = nexus("sessions", "show", found).stdout.decode()
-    assert "fix it " * 40 + "please\n" in shown and f"-> c2a bash {{'command': '{command}'}}\n" in shown
+    assert f"{words}\n" in shown and f"-> c2a bash {{'command': '{command}'}}\n" in shown
     drops = nexus("drops").stdout.decode()
     assert f"result of {command.strip()}\n" in drops
-    assert max(map(len, nexus("drops", env={"COLUMNS": "60"}).stdout.decode().splitlines())) <= 60
+    assert nexus("sessions", "list").stdout.decode().endswith(f"  {words}\n")
+    for listed in (("drops",), ("sessions", "list")):
+        assert max(map(len, nexus(*listed, env={"COLUMNS": "60"}).stdout.decode().splitlines())) <= 60
 
 
 @pytest.mark.parametrize("cut", [0, 18, 19, 500])

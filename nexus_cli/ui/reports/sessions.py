@@ -5,6 +5,8 @@ from __future__ import annotations
 from nexus_cli.ui.reports.lines import Value, filled, folded, number, one_line, plural, table, when
 
 HEAD = ("id", "name", "folder", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
+TITLE = 200
+"""Columns of a title at most, where the lines are as long as what they hold."""
 
 
 def sessions_text(value: Value, width: int) -> str:
@@ -16,7 +18,7 @@ def sessions_text(value: Value, width: int) -> str:
     rows = [("id", "updated (UTC)", "turns", "what")]
     for s in sessions:
         what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
-        rows.append((str(s["id"]), when(s.get("updated")), number(s.get("turns")), what))
+        rows.append((str(s["id"]), when(s.get("updated")), number(s.get("turns")), one_line(what, TITLE)))
     return "\n".join(table(rows, width, right=(2,)))
 
 
