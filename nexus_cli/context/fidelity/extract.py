@@ -35,8 +35,9 @@ def of_message(entry: int, message: Message, call: ToolCall | None = None) -> tu
 
 
 def _person(entry: int, content: str) -> Iterator[Commitment]:
-    sentences, pasted = parts(content)
-    spoken = list(of_person(sentences))
+    told, pasted = parts(content, quotes=True)
+    spoken = list(of_person(told))
+    sentences = [sentence for sentence in told if not sentence.quoted]
     yield from _spoken(entry, spoken)
     yield from _values(entry, Role.USER, sentences, spoken)
     commands, output = terminal.pasted(content)

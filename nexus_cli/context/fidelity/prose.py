@@ -75,6 +75,8 @@ class Sentence:
     """It stands in a list item, at its beginning or behind."""
     follows: str = ""
     """What is written behind it in the same paragraph, folded."""
+    quoted: bool = False
+    """It stands in lines that begin with `>`, in a message that does not pass them on in so many words."""
 
 
 @dataclass(slots=True)
@@ -104,17 +106,29 @@ def fold(veiled: str) -> str:
     return " ".join(_RUN.sub(_MASK, veiled).replace("’", "'").split()).lower()
 
 
-def parts(text: str) -> tuple[list[Sentence], list[str]]:
-    """The sentences of `text`, and the lines in it that nobody wrote by hand."""
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A paragraph or a list item on one line, and where it stands."""
+
+    text: str
+    mark: str
+    box: str
+    lead: str
+    quoted: bool
+
+
+def parts(text: str, quotes: bool = False) -> tuple[list[Sentence], list[str]]:
+    """The sentences of `text`, and the lines in it that nobody wrote by hand; with `quotes` those of `>` lines too."""
     found = _Parts()
-    for block, mark, box, lead in _blocks(text, found.pasted):
-        _split(block, mark, box, lead, found.sentences)
+    for block in _blocks(text, found.pasted):
+        if quotes or not block.quoted:
+            _split(block, found.sentences)
     return found.sentences, found.pasted
 
 
-def _blocks(text: str, pasted: list[str]) -> Iterator[tuple[str, str, str, str]]:
+def _blocks(text: str, pasted: list[str]) -> Iterator[_Block]:
     """Paragraphs and list items with mark, box and lead; what is pasted goes to `pasted`."""
-    fenced = material = False
+    fenced = material = quoted = False
     open_block: list[str] = []
     mark = box = lead = ""
     blank, output = True, False
@@ -125,7 +139,7 @@ def _blocks(text: str, pasted: list[str]) -> Iterator[tuple[str, str, str, str]]
         bare = line.strip()
         if material or fenced or _FENCE.match(line) or _MATERIAL.match(bare):
             if open_block:
-                yield " ".join(open_block), mark, box, lead
+                yield _Block(" ".join(open_block), mark, box, lead, quoted)
                 lead, open_block = _led(open_block, mark, lead), []
             if _FENCE.match(line) and not material:
                 fenced = not fenced
@@ -134,20 +148,23 @@ def _blocks(text: str, pasted: list[str]) -> Iterator[tuple[str, str, str, str]]
             elif len(line) <= LONGEST:
                 pasted.append(line)
             continue
+        quote = bare.startswith(">")
+        if quote:
+            line = bare = bare.lstrip("> ")
         item = _ITEM.match(line)
         heading = _HEADING.match(line)
         output = bool(bare) and (output or bool(_OUTPUT.match(line)))
         aside = not item and (output or _is_pasted(line, bare, blank, mark) or len(bare) > 100 * LONGEST)
-        new = not bare or item or heading or aside or bare.startswith(">")
+        new = not bare or item or heading or aside or quote is not quoted
         if open_block and (new or _ended(open_block[-1], bare)):
-            yield " ".join(open_block), mark, box, lead
+            yield _Block(" ".join(open_block), mark, box, lead, quoted)
             lead, open_block = _led(open_block, mark, lead), []
             if not bare or not line[:1].isspace():
                 mark, box = (mark, box) if not bare else ("", "")
-        blank = not bare
-        if bare.startswith(">") and len(bare) <= LONGEST and _MACHINE.match(inner := bare.lstrip("> ")):
-            pasted.append(inner)
-        if not bare or bare.startswith(">"):
+        if quoted and not quote:
+            lead = ""
+        blank, quoted = not bare, quote
+        if not bare:
             continue
         if heading:
             lead, mark, box = shown(heading["text"] or heading["bold"] or ""), "", ""
@@ -162,7 +179,7 @@ def _blocks(text: str, pasted: list[str]) -> Iterator[tuple[str, str, str, str]]
                 mark = box = ""
             open_block.append(bare)
     if open_block:
-        yield " ".join(open_block), mark, box, lead
+        yield _Block(" ".join(open_block), mark, box, lead, quoted)
 
 
 def _led(block: list[str], mark: str, lead: str) -> str:
@@ -182,20 +199,22 @@ def _is_pasted(line: str, bare: str, blank: bool, mark: str) -> bool:
     return len(line) <= LONGEST and is_error(line)
 
 
-def _split(block: str, mark: str, box: str, lead: str, found: list[Sentence]) -> None:
-    veiled = masked(block)
+def _split(block: _Block, found: list[Sentence]) -> None:
+    text = block.text
+    veiled = masked(text)
     spans = []
     start = 0
     for end in _END.finditer(veiled):
         if not _ABBREVIATION.search(veiled, max(start, end.start() - 10), end.start() + 1):
             spans.append((start, end.end()))
             start = end.end()
-    spans.append((start, len(block)))
-    spans = [(a, b) for a, b in spans if block[a:b].strip()]
+    spans.append((start, len(text)))
+    spans = [(a, b) for a, b in spans if text[a:b].strip()]
     folded = [fold(veiled[a:b]) if b - a <= LONGEST else "" for a, b in spans]
     for number, (a, b) in enumerate(spans):
         if b - a <= LONGEST:
             follows = folded[number + 1] if number + 1 < len(spans) else ""
-            head = "" if number else mark
-            tick = box if head else ""
-            found.append(Sentence(block[a:b].strip(), folded[number], head, tick, lead, bool(mark), follows))
+            head = "" if number else block.mark
+            tick = block.box if head else ""
+            where = (head, tick, block.lead, bool(block.mark), follows, block.quoted)
+            found.append(Sentence(text[a:b].strip(), folded[number], *where))

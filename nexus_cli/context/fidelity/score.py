@@ -1,7 +1,7 @@
-"""How much a sentence sounds like each kind: a linear score over its features, beside the cues.
+"""How much a sentence sounds like each kind: a linear score over its features, and the decision by its sign.
 
-The weights are log odds in `weights.tsv`: a feature in each line, a column for each role and kind. They were fitted to
-labelled messages. Cues know wordings, the score knows the shape of a sentence; `Scored` says how they are weighed.
+The weights stand in `weights.tsv`: a feature in each line, a column for each role and kind. They were fitted to
+labelled messages by a logistic regression; the threshold of each kind is part of what is added always.
 """
 
 from __future__ import annotations
@@ -9,46 +9,49 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import fsum
+from math import sqrt
 from pathlib import Path
 
 from nexus_cli.context.fidelity.commitment import CommitmentKind
-from nexus_cli.context.fidelity.features import features
+from nexus_cli.context.fidelity.features import features, length
 from nexus_cli.context.fidelity.prose import Sentence
 
-CUE = 2.0
-"""Log odds that a cue adds: how much likelier it is where the kind is meant than elsewhere, in messages that the cues
-were not made with."""
-SILENCE = 0.6
-"""Log odds that it takes where no cue is found."""
 WEIGHTS = Path(__file__).with_name("weights.tsv")
-
-Weights = Mapping[str, Mapping[CommitmentKind, Mapping[str, float]]]
-"""By role and kind, of each feature; of "" the one that is added always."""
+Odds = Mapping[CommitmentKind, float]
+"""By kind how far a sentence is beyond its threshold, in log odds; below it negative."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """The log odds of each kind for one sentence, from its shape alone."""
+class Model:
+    """The weights for what one role says."""
 
-    odds: Mapping[CommitmentKind, float]
+    kinds: tuple[CommitmentKind, ...]
+    always: tuple[float, ...]
+    """What is added for each kind whatever the sentence is like."""
+    weights: Mapping[str, tuple[float, ...]]
+    """Of a feature, for each kind."""
 
-    def confirms(self, kind: CommitmentKind) -> bool:
-        """Whether a cue of this kind is to be believed."""
-        return self.odds[kind] + CUE > 0
+    def odds(self, present: Sequence[str], length: int) -> Odds:
+        """The log odds of each kind for a sentence of `length` words with these features."""
+        sums = [0.0] * len(self.kinds)
+        for name in present:
+            for at, weight in enumerate(self.weights.get(name, ())):
+                sums[at] += weight
+        root = sqrt(length)
+        return {kind: self.always[at] + sums[at] / root for at, kind in enumerate(self.kinds)}
 
-    def proposes(self) -> CommitmentKind | None:
-        """The kind that the sentence has without a cue of any."""
-        kind = max(self.odds, key=lambda kind: self.odds[kind])
-        return kind if self.odds[kind] - SILENCE > 0 else None
+
+Weights = Mapping[str, Model]
+"""By role."""
 
 
-def scored(role: str, sentences: Sequence[Sentence], number: int, weights: Weights | None = None) -> Scored:
-    """The score of one sentence of a message by `user` or `assistant`; linear in its length."""
-    present = features(sentences, number)
-    table = (weights or fitted())[role]
-    # An exact sum, for the order of a set is not the same in every process.
-    return Scored({kind: fsum(own.get(name, 0.0) for name in ("", *present)) for kind, own in table.items()})
+def scored(role: str, sentences: Sequence[Sentence], weights: Weights | None = None) -> list[Odds]:
+    """The log odds of each sentence of a message by `user` or `assistant`; linear in the length of the message."""
+    model = (weights or fitted())[role]
+    return [
+        model.odds(present, length(sentence))
+        for sentence, present in zip(sentences, features(sentences), strict=True)
+    ]
 
 
 @cache
@@ -58,14 +61,17 @@ def fitted() -> Weights:
 
 
 def parsed(text: str) -> Weights:
-    """The weights in a table as it is stored."""
+    """The weights in a table as it is stored: the line without a name is what is added always."""
     head, *lines = text.splitlines()
-    columns = [(name.split()[0], CommitmentKind(name.split()[1])) for name in head.split("\t")[1:]]
-    found: dict[str, dict[CommitmentKind, dict[str, float]]] = {}
-    own = [found.setdefault(role, {}).setdefault(kind, {}) for role, kind in columns]
-    for line in lines:
-        feature, *values = line.split("\t")
-        for weights, value in zip(own, values, strict=True):
-            if value:
-                weights[feature] = float(value)
+    columns = [name.split() for name in head.split("\t")[1:]]
+    found: dict[str, Model] = {}
+    for role in dict.fromkeys(role for role, _ in columns):
+        own = [number for number, (other, _) in enumerate(columns) if other == role]
+        weights: dict[str, tuple[float, ...]] = {}
+        for line in lines:
+            feature, *values = line.split("\t")
+            if any(values[number] for number in own):
+                weights[feature] = tuple(float(values[number] or 0) for number in own)
+        kinds = tuple(CommitmentKind(columns[number][1]) for number in own)
+        found[role] = Model(kinds, weights.pop("", (0.0,) * len(own)), weights)
     return found

@@ -16,7 +16,7 @@ _VALUE = r"(?:\"[^\"`\n]{1,60}\"|'[^'`\n]{1,60}'|[\w.:/%+-]{0,60}\w%?)"
 SHAPES = tuple(
     (shape, re.compile(pattern))
     for shape, pattern in (
-        ("url", r"\b(?P<id>https?://[^\s<>\"'`)\]]{1,500}[^\s<>\"'`)\].,;:!?])"),
+        ("url", r"\b(?P<id>(?:https?|s3|gs|wss?|ssh|git|redis|amqps?|postgres(?:ql)?|mysql|mongodb|tcp|udp)://[^\s<>\"'`)\]]{1,500}[^\s<>\"'`)\].,;:!?])"),
         ("mail", r"(?<![\w.@/-])(?P<id>[\w.+-]{1,64}@[\w-]{1,60}(?:\.[\w-]{1,30}){1,4})\b"),
         ("uuid", r"(?i)(?<![\w/.-])(?P<id>[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})\b"),
         ("opaque", r"(?<![\w.-])(?P<id>arn:[\w:/*-]{8,200}|(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2})\b"),
@@ -39,7 +39,14 @@ SHAPES = tuple(
          r"(?=[\w.-]{0,40}\d)v?\d[\w.-]{0,38}\w)(?![\w/:-])"),
         ("hash", r"(?<![\w/.#-])(?P<id>(?=[0-9a-f]{0,40}\d)(?=[0-9a-f]{0,40}[a-f])[0-9a-f]{7,64}|"
          r"[0-9a-f]{40})(?![\w/-]|\.\w)"),
-        ("ticket", r"(?<![\w/.#-])(?P<id>[A-Z][A-Z0-9]{1,11}-\d{1,7}(?:-\d{1,7})?)(?![-.]?\w)"),
+        ("ticket", r"(?<![\w/.#-])(?P<id>[A-Z][A-Z0-9]{1,11}-\d{1,7}(?:-\d{1,7})?|[A-Z]-\d{3,9})(?![-.]?\w)"),
+        ("card", r"(?<![\w.-])(?P<id>\d{4}(?: \d{4}){2,4}|\+\d{1,3}(?: \d{2,5}){2,5})(?![\w-])"),
+        ("locale", r"(?<![\w./-])(?P<id>[a-z]{2}[-_][A-Z]{2})(?![\w/-])"),
+        ("zone", r"(?<![\w./-])(?P<id>(?:Africa|America|Asia|Atlantic|Australia|Europe|Etc|Indian|Pacific)/"
+         r"[A-Z]\w{1,30})(?![\w/])"),
+        ("bound", r"(?<![\w.<>=-])(?P<id>(?:>=|<=|==|~>|~=|!=|[<>^~]) ?v?\d{1,8}(?:\.\d{1,4}){0,3})(?![\w%]|\.\d)"),
+        ("flag", r"(?<![\w.<-])(?P<id>--?[A-Za-z][\w-]{0,40})(?![\w=(/]|\.\w)"),
+        ("snippet", r"(?<![\w])(?P<id>%[A-Za-z](?:[-./: ]?%[A-Za-z]){1,6})(?!\w)"),
         ("power", r"(?<![\w.-])(?P<id>\d{1,4}(?:\.\d{1,6})?[eE][-+]?\d{1,3}|0x[0-9a-fA-F]{1,16})(?![\w.])"),
         ("version", r"(?<![\w./:,-])(?P<id>v?\d{1,8}(?:\.\d{1,4}){1,3}(?:[-+.]?(?:rc|a|b|alpha|beta|dev|post|pre|M|"
          r"Final|RELEASE|GA|SNAPSHOT|LTS)[.\d]{0,6}|\.x)?|v\d{1,4})(?![\w/:%-]|[.,]\w)"),
@@ -59,16 +66,21 @@ SHAPES = tuple(
         ("place", r"(?<![\w.@:/~<-])(?P<id>~?/(?:home|usr|etc|tmp|var|opt|bin|mnt|srv|proc|"
          r"data)(?:/[\w.@-]{1,40}){1,8})(?![\w/(])"),
         ("measure", r"(?<![\w.,:/#-])(?P<id>\d{1,6}(?:[.,]\d{1,3})? ?(?:%|(?:ms|us|s|sec|seconds?|minutes?|min|"
-         r"hours?|h|days?|[KMG]i?B|kB|bytes?|px|rem|em|mm|cm|mW|Hz|kHz|MHz|V|mA|fps)\b))(?!\w)"),
+         r"hours?|h|days?|weeks?|months?|years?|[KMGT]i?B|[KMG]i|[kKmMgG](?![\w-])|kB|bytes?|req/s|rps|px|rem|em|mm|cm|mW|Hz|kHz|MHz|V|mA|fps)\b))(?!\w)"),
         ("number", r"(?<![\w.,:/#-])(?<!\d )(?P<id>\d{1,10})(?![\w:/%-]|[.,]\d| ?[%°]| \d{3}\b)"),
         ("named", r"[`\"“'](?P<id>[A-Za-z0-9][\w.:@+-]{1,60})[`\"”'](?!\w)"),
         ("named", r"\b(?:called|named|call it|branch|tag|bucket|queue|topic|cluster|namespace|realm|tenant|profile|"
          r"tag) (?:is )?(?P<id>[a-z0-9]+(?:[_-][a-z0-9]+){1,6})\b"),
+        ("hyphens", r"(?<![\w./@:-])(?P<id>[a-z][a-z0-9]{0,20}(?:-[a-z0-9]{1,20}){1,6})(?![\w(/@-]|\.\w)"),
+        ("lines", r"(?<![\w./@:-])(?P<id>[a-z][a-z0-9]{0,20}(?:_[a-z0-9]{1,20}){1,6})(?![\w(/@-]|\.\w)"),
+        ("slashes", r"(?<![\w./@:~-])(?P<id>[\w-][\w.-]{0,30}(?:/[\w-][\w.-]{0,30}){1,5}|"
+         r"/[a-z][\w-]{2,30})(?![\w(/@-]|\.\w)"),
+        ("prefix", r"(?<![\w./@:-])(?P<id>[A-Z]{2,10}[-_])(?!\w)"),
         ("cron", r"(?<![\w*/])(?P<id>(?:[\d*/,-]{1,12} ){4}[\d*/,-]{1,12})(?![\w*/])"),
     )
 )
 """Shape and form, the value as group `id`; of what overlaps the first that fits counts."""
-POSSIBLE = re.compile(r"[\d_`\"@/#“=]|[a-z]\.[a-z]|[a-z]-[a-z]|header")
+POSSIBLE = re.compile(r"[\d_`\"@/#“=%-]|[a-z]\.[a-z]|header")
 """What a sentence has at least when one of them stands in it."""
 _COMMON = re.compile(
     r"(?:utf|iso|sha|aes|md|x86|ipv|http|base|rsa|ascii|cp|rgb|mp|level|top|covid|[a-z]*bit|gpt|fp|py|int|uint|float|h|"
@@ -78,7 +90,7 @@ _COMMON = re.compile(
 )
 """Names that look like ids and are known to everybody."""
 _KNOWN = frozenset({"named", "code", "env"})
-_PATHLIKE = frozenset({"url", "host", "image", "pair", "branch"})
+_PATHLIKE = frozenset({"url", "mail", "host", "image", "pair", "branch", "bound"})
 """Shapes of what is no path although it looks like one."""
 
 

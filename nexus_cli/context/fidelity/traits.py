@@ -13,9 +13,11 @@ from nexus_cli.context.fidelity.shapes import Candidate
 
 GROUPS: Mapping[str, str] = {
     **dict.fromkeys(("uuid", "opaque", "hash", "issue", "ticket", "mail", "address"), "opaque"),
-    **dict.fromkeys(("colour", "dashed", "code"), "opaque"),
-    **dict.fromkeys(("url", "host", "image", "branch", "route", "place"), "where"),
-    **dict.fromkeys(("pair", "env", "header", "snippet"), "set"),
+    **dict.fromkeys(("colour", "dashed", "code", "card"), "opaque"),
+    **dict.fromkeys(("url", "host", "image", "branch", "route", "place", "slashes"), "where"),
+    **dict.fromkeys(("pair", "env", "header", "snippet", "flag"), "set"),
+    **dict.fromkeys(("locale", "zone", "bound"), "exact"),
+    **dict.fromkeys(("hyphens", "lines", "prefix"), "plain"),
     **dict.fromkeys(("power", "cron"), "exact"),
 }
 """Shapes that behave alike; others stand for themselves."""
@@ -25,7 +27,7 @@ _BEFORE, _AFTER = 60, 40
 """Characters before and behind a token that are looked at."""
 _NEAR = 4
 _SHORT = 40
-_ALONE = ("shape:", "form:", "before2:", "digits:", "mix:")
+_ALONE = ("shape:", "form:", "before2:", "digits:", "mix:", "word", "left:")
 """Features that are not crossed with the group of the shape."""
 
 _CLASSES: Mapping[str, frozenset[str]] = {
@@ -165,6 +167,9 @@ def traits(text: str, found: Candidate, whole: frozenset[str]) -> Iterator[str]:
     own = {f"shape:{found.shape}", f"form:{found.shape} {_form(found)}", *whole}
     own.add(f"before:{_class(before[-1]) if before else 'start'}")
     own.add(f"after:{_class(after[0]) if after else 'end'}")
+    own.update(f"word-{at}:{word}" for at, word in zip((1, 2, 3), reversed(before), strict=False))
+    own.update(f"word+{at}:{word}" for at, word in zip((1, 2), after, strict=False))
+    own.update(f"left:{word}" for word in before)
     own.update(f"near:{name}" for word in before[-_NEAR:] if (name := _class(word)) in ("number-of", "product", "pick"))
     if len(before) > 1:
         own.add(f"before2:{_class(before[-2])} {_class(before[-1])}")

@@ -62,7 +62,8 @@ class Turned:
 def turned(summary: str, found: Sequence[Commitment]) -> Iterator[Turned]:
     """The sentences of `summary` that turn round a rule among what was `found`, each with its rule."""
     kinds = (CommitmentKind.CONSTRAINT, CommitmentKind.CORRECTION)
-    rules = [(one, frozenset(significant(one.text))) for one in found if one.kind in kinds]
+    told = [one for one in found if one.kind in kinds]
+    rules = [(one, frozenset(significant(part))) for one in told for part in sentences(one.text)]
     twice = {one.text for one in found if significant(one.text).count(NEGATION) > 1}
     for sentence in sentences(summary):
         words = frozenset(significant(sentence))

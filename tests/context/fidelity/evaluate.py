@@ -3,7 +3,8 @@
 By hand: `python tests/context/fidelity/evaluate.py development` prints the figures and what was missed or invented.
 A label is found when a prediction of its kind covers it; a prediction is right when it covers a label of its kind. So a
 sentence that holds two labels finds both. Texts are compared by their words: at least half of the shorter one's;
-paths, commands (with their exit) and files (with their state) must be equal but for white space.
+paths, commands (with their exit) and files (with their state) must be equal but for white space. A value is the same
+with and without the unit or the name beside it.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def same(label: Label, other: Label) -> bool:
     if label.kind == "command":
         return label.text.split() == other.text.split() and label.exit == other.exit
     if label.kind == "identifier":
-        return _bare(label.text) == _bare(other.text)
+        return _holds(_bare(label.text), _bare(other.text)) or _holds(_bare(other.text), _bare(label.text))
     return _overlaps(label.text, other.text)
 
 
@@ -122,6 +123,10 @@ def _path(text: str) -> str:
 
 def _bare(text: str) -> str:
     return " ".join(text.split()).strip("`\"'").casefold()
+
+
+def _holds(whole: str, part: str) -> bool:
+    return bool(part) and re.search(rf"(?<![\w.]){re.escape(part)}(?![\w]|\.\w)", whole) is not None
 
 
 def _overlaps(text: str, other: str) -> bool:

@@ -1,7 +1,7 @@
 """Fit the weights by which a token counts as an exact value, and tell how well they do on a corpus left out.
 
-By hand: `python tests/context/fidelity/fit_values.py [write] [more.jsonl ...]`: with `write` the weights go into the
-package, fitted on the corpora, the single sentences of `values.txt` and the labelled messages in the files given.
+By hand: `python tests/context/fidelity/fit_values.py [write]`: with `write` the weights go into the package, fitted on
+the corpora, what `WRITTEN` names and the single sentences of `values.txt`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from context.fidelity.evaluate import CORPUS, Label, Score, evaluate, read, same
-from context.fidelity.fit import CORPORA, Example, fit
+from context.fidelity.fit import CORPORA, WRITTEN
+from context.fidelity.regression import Example, fit
 
 from nexus_cli.context.fidelity.identifiers import MOST, WEIGHTS, decided, identifiers, parsed
 from nexus_cli.context.fidelity.prose import Sentence, parts
@@ -25,6 +26,12 @@ from nexus_cli.context.fidelity.traits import is_refused, shared, traits
 KIND = "identifier"
 DECAY = 2.0
 """How hard a weight is pulled to zero: there are few values to learn from."""
+FAINT = 0.02
+"""A weight nearer to zero is left out."""
+PLAIN = 2
+"""How often the single sentences count."""
+LEANING = 0.4
+"""Log odds that are added always: F1 is best so, and a value that is kept in vain costs less than one that is lost."""
 INVENTED = "invented"
 """Marks the single sentences, of which far more hold a value than in messages; its own weight is thrown away."""
 
@@ -79,7 +86,8 @@ def _labels(record: Mapping[str, Any]) -> list[Label]:
 def table(given: Sequence[Example]) -> str:
     """The weights as they are stored: a feature in each line."""
     weights = {name: value for name, value in fit(given, KIND, DECAY).items() if name != INVENTED}
-    lines = [f"{name}\t{value:.2f}" for name, value in sorted(weights.items()) if not name or abs(value) >= 0.005]
+    weights[""] += LEANING
+    lines = [f"{name}\t{value:.2f}" for name, value in sorted(weights.items()) if not name or abs(value) >= FAINT]
     return "\n".join(lines) + "\n"
 
 
@@ -105,18 +113,18 @@ def left_out(path: Path, given: Sequence[Example]) -> Score:
     return evaluate(records, told).total
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(write: bool) -> None:
     """Print the figures of each file left out; with `write` store the weights fitted on all."""
-    paths = [CORPUS / f"{name}.jsonl" for name in CORPORA] + [Path(name) for name in arguments if name != "write"]
+    paths = [CORPUS / f"{name}.jsonl" for name in (*CORPORA, *WRITTEN)]
     found = {path: corpus(path) for path in paths}
-    alone = singles()
+    alone = PLAIN * singles()
     for path in paths:
         rest = [example for other in paths if other != path for example in found[other]]
         print(f"{path.stem}, left out of the fit: {left_out(path, [*rest, *alone]).described()}")
-    if "write" in arguments:
+    if write:
         given = [example for path in paths for example in found[path]]
         WEIGHTS.write_text(table([*given, *alone]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main("write" in sys.argv[1:])

@@ -1,40 +1,43 @@
-"""The extractor against labelled messages: precision and recall of at least nine in ten."""
+"""The extractor against labelled messages; `corpus/README.md` tells which were learned from and which were not."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
-from context.fidelity.evaluate import CORPUS, KINDS, Label, evaluate, read, same
-from context.fidelity.fit import CORPORA, corpus, left_out
+from context.fidelity.evaluate import CORPUS, KINDS, Evaluation, Label, evaluate, read, same
+from context.fidelity.fit import VALIDATION
 
 LEAST = 0.9
+VALIDATED = (0.85, 0.83)
+"""Precision and recall on the writer left out: a little below what was reached."""
 
 
-def _assert_good(path: Path) -> None:
-    result = evaluate(read(path))
+def _evaluated(name: str) -> Evaluation:
+    result = evaluate(read(CORPUS / f"{name}.jsonl"))
     print("\n".join(result.report(details=False)))
     assert result.total.labelled > 100
-    assert result.total.precision >= LEAST
-    assert result.total.recall >= LEAST
+    return result
 
 
 @pytest.mark.parametrize("name", ["development", "development2", "development3"])
 def test_the_rules_hold_on_the_messages_they_were_made_with(name: str) -> None:
-    _assert_good(CORPUS / f"{name}.jsonl")
+    total = _evaluated(name).total
+    assert total.precision >= LEAST
+    assert total.recall >= LEAST
 
 
-def test_the_score_carries_over_to_messages_that_it_was_not_fitted_to() -> None:
-    found = {name: corpus(name) for name in CORPORA}
-    total = left_out("development3", found, cues=True).total
-    assert total.precision >= 0.7
-    assert total.recall >= 0.55
+def test_they_carry_over_to_a_writer_that_nothing_was_learned_from() -> None:
+    total = _evaluated(VALIDATION).total
+    assert total.precision >= VALIDATED[0]
+    assert total.recall >= VALIDATED[1]
 
 
 @pytest.mark.skipif("NEXUS_HELD_OUT" not in os.environ, reason="set aside; used once, by hand")
 def test_the_rules_hold_on_the_held_out_messages() -> None:
-    _assert_good(CORPUS / "held_out.jsonl")
+    total = _evaluated("held_out").total
+    assert total.precision >= LEAST
+    assert total.recall >= LEAST
 
 
 def test_the_measure_counts_what_is_invented_and_what_is_missed() -> None:

@@ -151,3 +151,17 @@ AUTHORITY = table(
     r"requires?|put it)\b.{0,40}[:,] ?[\"“]",
 )
 """A rule of somebody whose word counts is quoted."""
+
+ENDORSED = table(
+    r"(?:\bis|'s|\bare|\bwas) right\b|\b(?:has a|good) point\b|\b(?:agree|applies|valid|so there|that's that)\b",
+    r"\bdo (?:it|that|so|as|like)\b|\bas (?:she|he|they) (?:says?|asks?|wants?|wrote)\b|\bknows? what\b|\bwe wait\b",
+    r"\b(?:please |so |then )?(?:follow|adapt|respect|adopt|take care of|stick to|keep to)\b|\b(?:binding|in force)\b",
+    r"\bholds? (?:for us|here)\b|\bfor us(?: too| also)\b|\b(?:for|to) us as well\b|\bgoes for us\b",
+)
+"""The words of somebody else that are quoted beside it are to hold."""
+WAVED_ASIDE = table(
+    r"\b(?:ignore|disagree|ha+ha+|lol|funny|for your information|fyi|entertainment|doesn't concern|not for us|"
+    r"nothing to do for us|don't care|wonder|typical|joke|gag|settled|answered|just so|only so|only that)\b|"
+    r"\bsays that (?:to|under)\b"
+)
+"""They are passed on, but not to be followed."""

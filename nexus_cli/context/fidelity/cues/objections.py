@@ -135,8 +135,6 @@ CORRECTED = table(
 
 CURT = table(r"^(?:wrong|incorrect|false|nope|nein|falsch|stop|almost|close|not quite)[.!]+$")
 """A verdict of a word: a correction where something follows."""
-SHORT = 5
-"""Words of a verdict that leaves it to the next sentence to say what is right."""
 
 PRAISED = table(
     r"^(?:no|nope|nah)[,.!]? (?:problem|worries|rush|hurry|need|thanks|thank|idea|offen[cs]e|big deal|that's (?:fine|"

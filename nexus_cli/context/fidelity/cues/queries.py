@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.context.fidelity.cues.table import table, words
-
-ASKS = words(
-    "what which who whom whose where when why how is are was were do does did can could should shall would will has "
-    "have had may "
-    "might am warum wieso weshalb was wie wo wann wer welche welcher welches ist sind kann können soll sollen hat "
-    "haben gibt pourquoi comment quel "
-    "quelle quels est-ce où quand qué cómo cuándo dónde cuál isn't aren't doesn't don't didn't won't can't couldn't "
-    "shouldn't wouldn't any anything want wanna or ok okay does"
-)
-"""Words that a question begins with."""
+from nexus_cli.context.fidelity.cues.table import table
 
 BARE = table(r"^(?:and |but |so |ok |hm+ |hi |hey |btw,? |also,? |oh,? |sorry,? |quick question:? |"
              r"question:? |one question:? )*(?:why|how|what|where|when|who|which)(?:'s| (?:is|are|do|does|"
