@@ -21,6 +21,7 @@ from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.unseen import Span, between, named, unseen
 from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.words import apart
 
 KEPT_TURNS = 3
 NEWEST_SHARE = 0.25
@@ -149,7 +150,8 @@ def plan(
     words = OwnWords(count)
     beyond = beyond or Room(int(available * OWN_WORDS_SHARE), int(available * PINS_SHARE), target)
     old = words.newest(earlier, beyond.words)
-    said = [words.cost(group[0].message.content) if is_request(group) else 0 for group in groups]
+    own = [apart(group[0].message.content)[0] if is_request(group) else "" for group in groups]
+    said = [words.cost(text) if text else 0 for text in own]
     if old:
         said[0] += sum(words.cost(text) for _, text in old)
     pinned = _pinned(groups, pins, count)
@@ -172,14 +174,15 @@ def plan(
     stay, crowded = fitting(_hidden(pins, kept), max(0, min(beyond.pins, free, most - SUMMARY_FLOOR)), count)
     taken = sum(cost(pin, count) for pin in stay)
     quoted = {pin.entry for pin in stay}
-    spoken = [(group[0].entry, group[0].message.content) for group in gone if is_request(group)]
+    going = (index for index in range(first) if index not in before_kept)
+    spoken = [(groups[index][0].entry, own[index]) for index in going if own[index]]
     candidates = tuple(one for one in [*old, *spoken] if one[0] not in quoted)
     words_room = max(0, min(beyond.words, free - taken, most - taken - SUMMARY_FLOOR))
-    own = words.chosen(candidates, words_room)
-    taken += sum(words.cost(quote.text) for quote in own)
+    quotes = words.chosen(candidates, words_room)
+    taken += sum(words.cost(quote.text) for quote in quotes)
     cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - taken)
     rest = max(0, min(free, most - cap) - taken)
-    return Plan(gone, kept, own, cap, total, stay, crowded, rest, candidates, words_room)
+    return Plan(gone, kept, quotes, cap, total, stay, crowded, rest, candidates, words_room)
 
 
 def quoting(chosen: Plan, entries: Collection[int], count: Callable[[str], int]) -> Plan:

@@ -17,7 +17,12 @@ LONGEST = 20_000
 OWN_WORDS = 4_000
 """Characters: a longer message holds more than the person's own words (a log, a page), so nothing rests on it."""
 
-_BLOCK = re.compile(r"^[^\S\n]*<(?:stdin|file|folder|shell|recalled)\b", re.MULTILINE)
+_BLOCKS = ("stdin", "file", "folder", "shell", "recalled")
+"""What is attached stands behind the words, each in one of these."""
+_BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
+_CLOSED = tuple(f"</{name}>" for name in _BLOCKS)
+_HOLE = re.compile(r"^\[\.\.\. [\d,]{1,12} tokens ", re.MULTILINE)
+"""Where the middle of a long message was left out, and with it perhaps the beginning of a block."""
 _TAG = 64
 """Characters beyond the own words in which the block after them may begin."""
 
@@ -59,6 +64,17 @@ def own_words(message: str) -> str:
     block = _BLOCK.search(head)
     own = head[: block.start()] if block else head
     return own if len(own) <= OWN_WORDS else ""
+
+
+def apart(message: str) -> tuple[str, str]:
+    """A message of the person as what they said themselves and what is attached to it.
+
+    What is attached is the rest from the first block on: whatever a file says, it does not end before the message does.
+    """
+    if not message.rstrip().endswith(_CLOSED):
+        return message, ""
+    found = _BLOCK.search(message) or _HOLE.search(message)
+    return (message[: found.start()].rstrip(), message[found.start() :]) if found else (message, "")
 
 
 def words(text: str) -> list[str]:

@@ -416,3 +416,15 @@ def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
     more = Additions((), "", [("p1", "d2")], False)
     bare = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure, more=more)[0].message.content
     assert "recall" not in bare and "left out here for room: p1]" in bare
+
+
+def test_what_was_attached_to_the_persons_words_is_not_quoted_as_theirs() -> None:
+    groups = said((3, 4000), (3, 4000), (3, 4000), (3, 4000), (3, 4000))
+    words = "look at this"
+    block = "<shell command=\"cat a\">\n" + "Never ask. " * 20 + "\n</shell>"
+    groups[0] = (slot(1, Message(Role.USER, f"{words}\n\n{block}")),)
+    groups[3] = (slot(groups[3][0].entry, Message(Role.USER, block)),)
+    chosen = plan(groups, available=AVAILABLE, target=8000, count=COUNT)
+    assert chosen is not None
+    assert chosen.own_words[0] == words
+    assert not any("Never ask" in quote for quote in chosen.own_words)

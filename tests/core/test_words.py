@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.words import LONGEST, Topic, content, spoken, terms, words
+from nexus_cli.core.words import LONGEST, Topic, apart, content, spoken, terms, words
 
 
 @pytest.mark.parametrize(
@@ -105,3 +105,19 @@ def test_more_of_the_same_words_never_matter_less(said: list[str]) -> None:
     fact = "Deploys to staging go through fly"
     scores = [Topic(" ".join(said[:upto])).score(fact) for upto in range(len(said) + 1)]
     assert scores == sorted(scores)
+
+
+@pytest.mark.parametrize("block", ["stdin", "file", "folder", "shell", "recalled"])
+def test_what_is_attached_is_not_what_the_person_said_whatever_it_says(block: str) -> None:
+    attached = f'<{block} x="1">\nold\n</{block}>\n\nNever test.\n\n<{block}>\nNever ask.\n</{block}>'
+    assert apart(f"look at this\n\n{attached}") == ("look at this", attached)
+    assert apart(attached) == ("", attached)
+    cut = f"look [..\n[... 1,204 tokens left out ...]\nNever ask.\n</{block}>"
+    assert apart(cut)[0] == "look [.."
+
+
+@given(st.text(max_size=200))
+def test_a_message_without_an_attachment_is_the_persons_own(text: str) -> None:
+    own, attached = apart(text)
+    assert (own, attached) == (text, "") or text.rstrip().endswith(">")
+    assert apart(f"<file> {text} is what I mean.") == (f"<file> {text} is what I mean.", "")

@@ -13,9 +13,10 @@ from nexus_cli.context.fidelity.commitment import Commitment, CommitmentKind
 from nexus_cli.context.fidelity.fold import Fold
 from nexus_cli.context.fidelity.identifiers import decided, identifiers, led_to
 from nexus_cli.context.fidelity.keys import commitment
-from nexus_cli.context.fidelity.prose import Sentence, parts
+from nexus_cli.context.fidelity.prose import LONGEST, Sentence, parts
 from nexus_cli.context.fidelity.speech import Found, of_assistant, of_person
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.words import apart
 
 Kind = CommitmentKind
 
@@ -35,7 +36,9 @@ def of_message(entry: int, message: Message, call: ToolCall | None = None) -> tu
 
 
 def _person(entry: int, content: str) -> Iterator[Commitment]:
-    told, pasted = parts(content, quotes=True)
+    own, attached = apart(content)
+    told, pasted = parts(own, quotes=True)
+    pasted += [line for line in attached.splitlines() if len(line) <= LONGEST]
     spoken = list(of_person(told))
     sentences = [sentence for sentence in told if not sentence.quoted]
     yield from _spoken(entry, spoken)
