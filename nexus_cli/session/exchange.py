@@ -24,6 +24,8 @@ from nexus_cli.session.engine import Engine
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
+LEAST = 0.05
+"""Share of our count below which a report is none: some servers say 0 or 1 of any request."""
 GO_ON = "Go on from where you broke off."
 """What a resumed session without words asks after one of these."""
 
@@ -116,20 +118,21 @@ def _received(engine: Engine, reply: Reply, main: bool, ahead: Outlook) -> Reply
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
-    usage = reply.usage or _estimated(engine, reply.message)
-    reported = reply.usage or Usage()
-    cached = result(engine, ahead, reported)
-    remember(engine, ahead, reported)
+    reported = reply.usage if reply.usage and _may_be(engine, reply.usage) else None
+    usage = reported or _estimated(engine, reply.message)
+    told = reported or Usage()
+    cached = result(engine, ahead, told)
+    remember(engine, ahead, told)
     engine.spending.add(usage)
-    if reported.input:
-        engine.learn(counted, reported.input)
+    if reply.usage and reply.usage.input:
+        engine.learn(counted, reply.usage.input)
     message = reply.message
     if reply.finish == "length" and not message.tool_calls:
         message = _marked(message, CUT_OFF)
     elif reply.finish in ("none", "refused"):
         message = _marked(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or reply.message.content else None
-    _record(engine, kept, usage, reply.finish, reply.usage is not None, reply.sent)
+    _record(engine, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
         engine.last_usage = usage
         engine.emit(cached)
@@ -156,8 +159,13 @@ def _judge(reply: Reply) -> None:
             )
 
 
+def _may_be(engine: Engine, usage: Usage) -> bool:
+    """Whether a report can be that of the request: it had so much, and so much fits into the window at all."""
+    return engine.lane.counted * LEAST <= usage.input <= engine.model.info.window
+
+
 def _estimated(engine: Engine, message: Message) -> Usage:
-    """What a request used of which the provider reported nothing: by our count, at the known prices."""
+    """What a request used of which the provider reported nothing that can be so: by our count, at the known prices."""
     said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
     usage = Usage(engine.meter.estimate(engine.lane.counted), said)
     return replace(usage, cost_usd=cost(usage, engine.model.info))

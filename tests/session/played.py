@@ -36,6 +36,8 @@ class Played:
     script: Callable[[Request], Answer]
     seen: list[list[Any]] = field(default_factory=list)
     """The messages of every request."""
+    usage: Usage = Usage(100, 10, cost_usd=0.25)
+    """What it reports of each."""
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply."""
@@ -46,7 +48,7 @@ class Played:
         else:
             for place, (name, arguments) in enumerate(answer):
                 yield CallDelta(place, f"call_{len(self.seen)}_{place}", name, json.dumps(arguments))
-        yield UsageDelta(Usage(100, 10, cost_usd=0.25))
+        yield UsageDelta(self.usage)
         yield FinishDelta("stop" if isinstance(answer, str) else "tool_calls")
 
     async def aclose(self) -> None:
