@@ -169,10 +169,10 @@ class Meter:
         estimate = self.estimate(counted)
         if self.anchor is None or not (self._doubt or self._far(estimate, reported)):
             return estimate
-        return self._whole(counted)
+        return self.unanchored(counted)
 
-    def _whole(self, counted: int) -> float:
-        """The estimate that is made without an anchor."""
+    def unanchored(self, counted: int) -> float:
+        """The estimate that is made without an anchor: that of a window which was just rewritten."""
         anchor, self.anchor = self.anchor, None
         try:
             return self.density().tokens(counted)
@@ -212,7 +212,7 @@ class Meter:
 
     def overflowed(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
         """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
-        old, expected, counted = self.calibration, self._whole(counted), max(1, counted)
+        old, expected, counted = self.calibration, self.unanchored(counted), max(1, counted)
         said = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
         said = counted * _bounded(said / counted)
         self.anchor = None

@@ -145,8 +145,11 @@ def _still(engine: Engine, sent: Sent) -> bool:
 
 
 def record_rewrite(engine: Engine, before: int) -> Rewrite:
-    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewritten`."""
-    priced = _priced(engine, before)
+    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewritten`.
+
+    The meter already knows the window that came of it.
+    """
+    priced = _priced(engine, before, engine.meter.estimate(engine.lane.counted))
     engine.lane.timeline.memo(*_rewrite(engine, priced))
     return priced
 
@@ -154,10 +157,10 @@ def record_rewrite(engine: Engine, before: int) -> Rewrite:
 def rewritten(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     """The memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
 
-    `before` is our count of the whole window until then. Without the rewrite it would have been read from the cache as
+    `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from the cache as
     far as it had been sent; what it now has in common with that still is.
     """
-    return _rewrite(engine, _priced(engine, before))
+    return _rewrite(engine, _priced(engine, before, round(engine.meter.unanchored(engine.lane.counted))))
 
 
 def _rewrite(engine: Engine, priced: Rewrite) -> tuple[str, dict[str, Any]]:
@@ -165,16 +168,17 @@ def _rewrite(engine: Engine, priced: Rewrite) -> tuple[str, dict[str, Any]]:
     return REWRITE, {"cause": engine.lane.epoch.cause, "epoch": engine.lane.epoch.id, **figures}
 
 
-def _priced(engine: Engine, before: int) -> Rewrite:
-    lane, after = engine.lane, engine.lane.counted
+def _priced(engine: Engine, before: int, after: int) -> Rewrite:
+    """`before` and `after` are estimates of the whole window, in tokens."""
+    lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else warm(engine)
     held = (one for one in _candidates(engine) if _still(engine, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.slots)[0] for one in held), default=0)
     fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
     tokens = engine.meter.density().tokens
-    cold = max(0, round(tokens(after - fresh) - tokens(shared))) if still_warm else 0
-    saved = max(0, engine.meter.estimate(before) - engine.meter.estimate(after))
-    info = engine.model.info.priced(engine.meter.estimate(after))
+    cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
+    saved = max(0, before - after)
+    info = engine.model.info.priced(after)
     return price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
 
 

@@ -121,7 +121,7 @@ async def _accept(
     engine: Engine, plan: planning.Plan, summary: str, choice: Choice, cause: str
 ) -> dict[str, Any]:
     """Judge the summary, begin the epoch that it heads, and give the figures; `Failed` where it is not accepted."""
-    lane, count, before = engine.lane, engine.context.counter.count, engine.lane.counted
+    lane, count, before = engine.lane, engine.context.counter.count, engine.meter.estimate(engine.lane.counted)
     if count(summary) > plan.summary_cap:
         raise Failed(f"the summary takes {count(summary)} tokens, more than {plan.summary_cap}")
     if not neutral(summary).strip():

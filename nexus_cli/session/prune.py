@@ -108,7 +108,7 @@ def _freed(engine: Engine, one: Stale) -> int:
 
 
 def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -> None:
-    lane, before = engine.lane, engine.lane.counted
+    lane, counted, before = engine.lane, engine.lane.counted, engine.meter.estimate(engine.lane.counted)
     stubs: dict[int, Slot] = {}
     drops: list[Drop] = []
     for one in found:
@@ -119,7 +119,7 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
     anchor = engine.meter.anchor
     lane.rewrite(pruned(groups, stubs), PRUNED, drops)
-    saved = before - lane.counted
+    saved = counted - lane.counted
     engine.meter.forget()
     if anchor is not None:  # what was reported of the rest still holds
         gone = round(saved * engine.meter.density(total(one.slot for one in found)).ratio)
@@ -128,7 +128,7 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
     for drop in drops:
         engine.emit(event.Dropped(drop))
     results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
-    engine.emit(event.Notice(f"{results} taken out of the window, {saved:,} tokens: {priced.why}"))
+    engine.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
 
 
 def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], still_warm: bool) -> Batch | None:

@@ -37,7 +37,7 @@ async def refit(engine: Engine) -> bool:
         if not hopeless:
             lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": engine.budget.window})
         return False
-    before = lane.counted
+    before = round(engine.meter.unanchored(lane.counted))
     head, cause = flatten(lane.groups()), engine.pending or WINDOW
     lane.rewrite(head, cause, (), frame, lambda _: [rewritten(engine, before)])
     engine.meter.forget()

@@ -74,7 +74,7 @@ def truncate(engine: Engine) -> None:
     """Cut the window down to the low-water mark and tell what was left out; pins and the person's own words stand in
     the marker. Room is left for what has to be told anew then."""
     lane = engine.lane
-    before, available = lane.counted, engine.meter.countable(engine.room)
+    before, available = engine.meter.estimate(lane.counted), engine.meter.countable(engine.room)
     keeps = Kept(
         pins(lane.timeline),
         int(available * PINS_SHARE),

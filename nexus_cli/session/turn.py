@@ -72,7 +72,7 @@ async def renew(engine: Engine) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
     if engine.pending:
         head = flatten(engine.lane.groups())
-        before = engine.lane.counted
+        before = round(engine.meter.unanchored(engine.lane.counted))
         frame = await engine.frame()
         engine.lane.rewrite(head, engine.pending, (), frame, lambda _: [rewritten(engine, before)])
         engine.meter.forget()

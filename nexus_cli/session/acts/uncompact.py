@@ -39,9 +39,8 @@ def uncompaction() -> Act:
         _refuse_if_too_large(engine, meter, messages, frame_of(lane.epoch))
         frame = await engine.frame()
         _refuse_if_too_large(engine, meter, messages, frame)
-        counted = lane.counted
         lane.rewrite(
-            head, UNDO, (), frame, lambda new: [*note_undone(engine, new.id, made.id), rewritten(engine, counted)]
+            head, UNDO, (), frame, lambda new: [*note_undone(engine, new.id, made.id), rewritten(engine, before)]
         )
         engine.meter.forget()
         if meter.anchor is not None:
