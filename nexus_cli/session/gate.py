@@ -132,8 +132,7 @@ def _judged(
         return Judgement(verdict, why)
     if false and verdict_on(held, ()).ok:
         return Judgement(verdict, _mistaken(false))
-    there = Standing("\n".join([shown, *verdict.added, *(message.content for message in kept)]))
-    lost = sorted((one for one in held if not there.holds(one)), key=lambda one: RANK[one.kind])
+    lost = sorted(verdict.absent, key=lambda one: RANK[one.kind])
     return Judgement(verdict, _refusal(verdict, lost), tuple(lost))
 
 

@@ -49,6 +49,8 @@ class Verdict:
     """How many of the retained stand there by an added line alone."""
     wrong: int = 0
     """Claims of the summary that are not so; each that has a line among the added ones is made good."""
+    absent: tuple[Commitment, ...] = ()
+    """What stands nowhere: those that are not retained."""
 
     def described(self) -> dict[str, Any]:
         """As a JSON object, for the ledger."""
@@ -118,6 +120,7 @@ def judge(
         score=retained / total if total else 1.0,
         restored=len(lost) - len(absent),
         wrong=len(wrong),
+        absent=tuple(absent),
     )
 
 

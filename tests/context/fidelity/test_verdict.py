@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from context.fidelity.generated import History, corrupted, sentence, summarised
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.context.fidelity import Commitment, CommitmentKind, Verdict, added_room, commitments, judge
@@ -196,3 +196,13 @@ def test_the_room_is_never_exceeded_and_the_parts_make_the_whole(seed: int, room
 def test_added_lines_may_take_a_share_of_the_summary_and_always_a_few_tokens() -> None:
     assert added_room(0) == 64
     assert added_room(10_000) == 1500
+
+
+@given(st.integers(0, 200), st.integers(0, 60))
+@settings(max_examples=40, deadline=None)
+def test_what_is_absent_is_what_is_not_retained_and_no_added_line_names_it(seed: int, room: int) -> None:
+    found = commitments(History(seed, turns=2).numbered())
+    told = verdict(found, "", room)
+    assert len(told.absent) == told.total - told.retained
+    added = Standing("\n".join(told.added))
+    assert not any(added.holds(one) for one in told.absent)
