@@ -26,7 +26,7 @@ def test_a_window_that_a_refusal_named_is_the_window_of_the_report(tmp_path: Pat
     assert old["session"] == session.id and new["session"] is None
     assert old["budget"]["window"] == new["budget"]["window"] == (told or 8_000)
     plain = report(options, settings, session.id, 1)
-    assert plain["budget"]["window"] == (told or 8_000)
+    assert plain["budget"]["window"] == 16_000, "it was sent in that one"
     with the_ledger() as ledger:
         ledger.calibrate(MODEL, Calibration(1.0, 5, 0.1, 8_000))
     assert report(options, settings, None)["budget"]["used"]["total"] < new["budget"]["used"]["total"]

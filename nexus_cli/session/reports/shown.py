@@ -117,7 +117,7 @@ def shown(
         return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), now)
     rows = log.request_rows()
     row = _row(rows, step)
-    info = known_model(ledger, str(row.manifest.arguments["model"]), settings)
+    info = _then(known_model(ledger, str(row.manifest.arguments["model"]), settings), row)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
@@ -130,6 +130,16 @@ def shown(
         Limits(), tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log), _told(log, rows, row),
         notices=() if noted else (UNNOTED,), undone=[m for m in log.memos(UNDONE) if m.at <= row.manifest.at],
     )  # fmt: skip
+
+
+def _then(info: ModelInfo, row: RequestRow) -> ModelInfo:
+    """The model with the window that it was taken to have when a request was sent; requests of before this was recorded
+    are shown in that of today."""
+    given = row.manifest.arguments
+    if "window" not in given:
+        return info
+    most = given.get("most_output")
+    return replace(info, window=int(str(given["window"])), max_output=int(str(most)) if most else None)
 
 
 def _next(
