@@ -18,8 +18,8 @@ from nexus_cli.core.redaction import redact
 SUMMARY_PREFIX = "[CONTEXT SUMMARY"
 
 INTRODUCTION = """\
-What follows sums up the earlier part of this conversation. It was written automatically because the context window \
-was filling up. Take it as established: decisions in it need no new confirmation."""
+What follows sums up the earlier part of this conversation, which has left the context window to make room. Take it \
+as established: decisions in it need no new confirmation."""
 
 PROMPT_HEAD = """\
 Sum up the conversation below so that work can go on from the summary alone. Keep goals, constraints, decisions, \
