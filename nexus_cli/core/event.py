@@ -159,6 +159,8 @@ class CompactionDone:
     `wrong`, `score`; None where none was accepted."""
     cut: bool = False
     """It was not accepted, and older messages have to be cut off instead: the window does not fit."""
+    cost_usd: float | None = None
+    """Dollars that the requests for the summary cost, whether or not it was accepted; None where no price is known."""
 
 
 @dataclass(frozen=True, slots=True)

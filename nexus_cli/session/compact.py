@@ -21,6 +21,7 @@ from nexus_cli.context.unseen import Span, between, merged, named
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Epoch, Form, Slot
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.usage import rounded
 from nexus_cli.session.cache import rewritten
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.gate import Judgement, gone_entries, judged, mistakes, to_keep
@@ -73,7 +74,7 @@ def pins_room(engine: Engine) -> int:
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
-    before = engine.meter.estimate(engine.lane.counted)
+    before, spent = engine.meter.estimate(engine.lane.counted), engine.spending.usage.cost_usd
     engine.emit(event.CompactionStart(cause, before))
     plan = drafted(engine, cause, share)
     try:
@@ -91,14 +92,20 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         cut = not again and (cause == "overflow" or (cause != "command" and not engine.fits()))
         over = cause == "overflow" or not engine.fits()
         note_failed(engine, str(reason), paid=plan is not None and not again, over=over)
-        engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut))
+        paid = _since(spent, engine)
+        engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, TooLong):
             engine.overflowed(reason.counted, reason.error)
             return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
         return False
     after = engine.meter.estimate(engine.lane.counted)
-    engine.emit(event.CompactionDone(True, before, after, fidelity=fidelity))
+    engine.emit(event.CompactionDone(True, before, after, fidelity=fidelity, cost_usd=_since(spent, engine)))
     return True
+
+
+def _since(spent: float | None, engine: Engine) -> float | None:
+    now = engine.spending.usage.cost_usd
+    return None if spent is None or now is None else rounded(now - spent)
 
 
 def chosen(engine: Engine, plan: planning.Plan, cause: str) -> Choice:

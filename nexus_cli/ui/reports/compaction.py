@@ -43,10 +43,13 @@ def fidelity_text(fidelity: Mapping[str, Any] | None) -> str:
 def compacted(event: CompactionDone) -> str:
     """How a compaction ended: the figures, or why it was not accepted."""
     if not event.ok:
+        paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
         after = "Older messages are cut off instead" if event.cut else "Nothing was changed"
-        return f"not compacted: {event.why.rstrip('.')}. {after}"
+        return f"not compacted: {event.why.rstrip('.')}{paid}. {after}"
     kept = fidelity_text(event.fidelity)
-    return f"compacted: {event.before:,} tokens became {event.after:,}" + (f"; {kept}" if kept else "")
+    text = f"compacted: {event.before:,} tokens became {event.after:,}"
+    text += f" for {dollars(event.cost_usd)}" if event.cost_usd else ""
+    return text + (f"; {kept}" if kept else "")
 
 
 def compaction_text(value: Value, width: int) -> str:
