@@ -51,7 +51,8 @@ def show_drop(
     found = session_id(ledger, session or str(context.obj or ""))
     text = reports.text(ledger, found, drop)
     if text is None:
-        raise NexusError("usage", f"no drop {drop}", f"session {found} has none of this id", "`nexus drops` lists them")
+        hint = "`nexus drops` lists them; the numbers of refused compactions are skipped"
+        raise NexusError("usage", f"no drop {drop}", f"session {found} has none of this id", hint)
     if range_:
         start, end, _ = _slice(range_).indices(len(text))
         if start > end:

@@ -14,8 +14,8 @@ SHOWN, MOST = 4000, 100_000
 async def run(desk: Desk, rest: str) -> None:
     """List what was left out of requests, or print one.
 
-    A:B are characters; without a range the beginning is shown. /recall gives it to the model again. What a compaction
-    left out that was undone is back in the window, and does not count.
+    A:B are characters; without a range the beginning is shown. /recall gives it to the model again. What stands in the
+    window again, as an undone compaction had left it out, does not count.
     """
     drops = record_of(desk).drops()
     if not rest:

@@ -13,8 +13,7 @@ from nexus_cli.context.pin import Pin, left_out, named_ways
 from nexus_cli.context.rewrite import Rewriter
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.summary_head import PINNED
-from nexus_cli.context.truncation import Cut, Hole
-from nexus_cli.context.unseen import HOLE
+from nexus_cli.context.truncation import Cut
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role
 
@@ -57,13 +56,10 @@ class PinningRewriter(Rewriter):
         said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
         return (pins if self.keeps.pins else 0) + min(room, said)
 
-    def marker_slot(self, hole: Hole, drop_id: str) -> Slot:
-        """See `Rewriter`; the way back is named where there is one for the model."""
-        slot = super().marker_slot(hole, drop_id)
-        if self.keeps.recalls:
-            return slot
-        message = replace(slot.message, content=f"{HOLE.format(hole.first, hole.last)}]")
-        return replace(slot, message=message, tokens=self.measure(message, ""))
+    @property
+    def recalls(self) -> bool:
+        """See `Rewriter`."""
+        return self.keeps.recalls
 
     def _line(self, crowded: Sequence[Pin]) -> int:
         """Tokens of the line that names pins without room."""

@@ -10,7 +10,7 @@ from nexus_cli.context.lane import Frame, Lane, Notes, frame_of
 from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.truncation import Cut, Hole, cut
-from nexus_cli.context.unseen import HOLE
+from nexus_cli.context.ways import line, ways_of
 from nexus_cli.core.clip import Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role
@@ -116,17 +116,24 @@ class Rewriter:
                 if hole.marker:
                     head.extend([hole.marker, *group])
                     continue
-                drop_id = lane.timeline.log.next_drop()
-                what = f"messages {hole.first} to {hole.last} of the conversation"
-                at = lane.timeline.now()
-                drops.append(Drop(drop_id, what, hole.tokens, Cause.TRUNCATION, at, (hole.first, hole.last)))
-                head.append(self.marker_slot(hole, drop_id))
+                head.append(self._marked(lane, hole, drops))
             head.extend(group)
         return head
 
-    def marker_slot(self, hole: Hole, drop_id: str) -> Slot:
-        """The line that stands where groups were removed."""
-        text = f'{HOLE.format(hole.first, hole.last)} Read them with recall("{drop_id}").]'
+    @property
+    def recalls(self) -> bool:
+        """Whether the model can read drops: where it cannot, no way back is named to it."""
+        return True
+
+    def _marked(self, lane: Lane, hole: Hole, drops: list[Drop]) -> Slot:
+        """The line that stands where groups were removed; what went with them now is added to `drops`."""
+        found, ways = ways_of(hole, recalls=self.recalls), []
+        for part in found.new:
+            ways.append(lane.timeline.log.next_drop())
+            drops.append(
+                Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, lane.timeline.now(), part.entries)
+            )
+        text = line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
         message = Message(Role.USER, text)
         return Slot(hole.last, Form.MARKER, message, tokens=self.measure(message, ""))
 

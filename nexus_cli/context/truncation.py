@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.groups import Group, is_request, newest, size
+from nexus_cli.context.groups import Group, flatten, is_request, newest, size
 from nexus_cli.context.shears import WORTH, Shears, level
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.core.entry import Form, Slot
@@ -32,8 +32,12 @@ class Hole:
     first: int
     last: int
     """Entries left out, both included."""
-    groups: int
     tokens: int
+    """Of `gone`."""
+    gone: tuple[Slot, ...] = ()
+    """What left the window now."""
+    markers: tuple[Slot, ...] = ()
+    """The lines that stood for what had left it before."""
     marker: Slot | None = None
     """The line that already stands there, when nothing new was left out."""
 
@@ -155,9 +159,11 @@ def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
         missing = groups[previous + 1 : index]
         if missing:
             real = [group for group in missing if group[0].form is not Form.MARKER]
+            markers = tuple(group[0] for group in missing if group[0].form is Form.MARKER)
             reached = newest(groups[: previous + 1]) if previous >= 0 else 0
             first = min([reached + 1, *(slot.entry for group in real for slot in group)])
             old = None if real else missing[-1][0]
-            holes.append(Hole(position, first, newest(missing), len(real), sum(map(size, real)), old))
+            tokens = sum(map(size, real))
+            holes.append(Hole(position, first, newest(missing), tokens, tuple(flatten(real)), markers, old))
         previous = index
     return holes

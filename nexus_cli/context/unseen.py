@@ -46,6 +46,11 @@ def _left_out(slot: Slot) -> list[Span]:
     return []
 
 
+def holes(markers: Iterable[Slot]) -> list[Span]:
+    """The messages that each of these markers says were left out; those that say nothing of it have none."""
+    return [span for slot in markers if slot.form is Form.MARKER for span in _left_out(slot)]
+
+
 def merged(entries: Iterable[int]) -> tuple[Span, ...]:
     """The spans that these entries make."""
     found: list[Span] = []

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.meter import Anchor
 from nexus_cli.context.timeline import Timeline
-from nexus_cli.core.entry import Memo
 
 if TYPE_CHECKING:
     from nexus_cli.session.engine import Engine
@@ -102,8 +101,3 @@ def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _lately(engine: Engine, value: Mapping[str, Any], steps: int = AGAIN_AFTER) -> bool:
     return 0 <= engine.step - int(value["step"]) < steps
-
-
-def undone(memos: Iterable[Memo]) -> frozenset[str]:
-    """The drops that are back in the window because their compaction was undone, from the memos `UNDONE`."""
-    return frozenset(str(name) for memo in memos for name in memo.value["drops"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol, assert_never
 
-from nexus_cli.core.entry import Cause
+from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import (
     Answered,
     Asked,
@@ -38,6 +38,7 @@ from nexus_cli.ui.door import Door, through
 from nexus_cli.ui.refused import refused
 from nexus_cli.ui.reports.compaction import compacted
 from nexus_cli.ui.reports.memory import facts_told
+from nexus_cli.ui.small_drops import SmallDrops
 
 FACTS = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
@@ -69,18 +70,21 @@ class Remarks:
         self._progress = (stream.terminal or self._verbose) and not quiet
         self._thinking = Door()
         self._in_thought = False
+        self._small = SmallDrops(_left_out, "`nexus drops`")
 
     def notice(self, text: str) -> None:
         """Tell something that is no error."""
-        if not self._quiet:
-            self._line(f"nexus: {text}")
+        self._tell_small()
+        self._noted(text)
 
     def error(self, line: str) -> None:
         """Tell an error, also when quiet."""
+        self._tell_small()
         self._line(line, "31")
 
     def last(self, line: str) -> None:
         """Tell what a person can do next, also when quiet."""
+        self._tell_small()
         self._line(line)
 
     def feed(self, event: Event) -> None:
@@ -88,6 +92,9 @@ class Remarks:
         if self._in_thought and not isinstance(event, Thinking):
             self._in_thought = False
             self._stream.write(self._thinking.flush() + "\n")
+        if self._small.takes(event):
+            return
+        self._tell_small(event)
         match event:
             case Thinking():
                 self._think(event.text)
@@ -106,12 +113,7 @@ class Remarks:
             case CompactionDone():
                 self.notice(compacted(event))
             case Dropped() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
-                drop = event.drop
-                beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
-                self.notice(
-                    f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}). "
-                    f"`nexus drops show {drop.id}` prints it"
-                )
+                self._noted(_left_out(event.drop))
             case Recalled():
                 self._step(f"  recalled {event.drop_id}, {event.tokens:,} tokens")
             case Notice():
@@ -138,6 +140,15 @@ class Remarks:
                 pass
             case _:
                 assert_never(event)
+
+    def _tell_small(self, event: Event | None = None) -> None:
+        """The small things that were left out, unless more of them may follow before `event`."""
+        for text in self._small.due(event):
+            self._noted(text)
+
+    def _noted(self, text: str) -> None:
+        if not self._quiet:
+            self._line(f"nexus: {text}")
 
     def _resulted(self, event: Resulted) -> None:
         result = event.result
@@ -179,3 +190,11 @@ class Remarks:
     def _write(self, text: str, colour: str) -> None:
         styled = f"\x1b[{colour}m{text}\x1b[0m" if colour and self._stream.colour else text
         self._stream.write(styled + "\n")
+
+
+def _left_out(drop: Drop) -> str:
+    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
+    return (
+        f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}). "
+        f"`nexus drops show {drop.id}` prints it"
+    )

@@ -19,13 +19,15 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.acts.uncompact import uncompaction
-from nexus_cli.session.cache import ahead
+from nexus_cli.session.cache import REWRITE, ahead
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.compaction import pinned
+from nexus_cli.session.reports.drops import back
 from nexus_cli.session.session import Session
 from nexus_cli.session.side import separate
-from nexus_cli.session.tries import UNDONE, undone
+from nexus_cli.session.tries import UNDONE
 from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.compaction import compacted
 
 SMALL = Settings(models={MODEL: {**PRICES, "window": 24_000}})
 WIDE = Settings(models={MODEL: {**PRICES, "window": 64_000}})
@@ -71,6 +73,8 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             start = next(event for event in events if isinstance(event, CompactionStart))
             small = session.status().used
             assert (start.tokens, ended(events).before, ended(events).after) == (full, full, small)
+            assert ended(events).cost_usd == 0.25 and compacted(ended(events)).split(";")[0].endswith(" for $0.2500")
+            assert [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)] == [full - small]
             assert value["after"] >= small
             told = noted(await done(session, uncompaction()))
             assert figures(told) == [small, session.status().used] and abs(session.status().used - full) < full // 100
@@ -163,10 +167,10 @@ def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
             await lived(session, *TURNS)
             assert ended(await session.compact()).ok
             made = {drop.id for drop in session._parts.drops() if drop.cause is Cause.COMPACTION}
-            timeline = session.context.lane.timeline
-            assert made and not undone(timeline.memos(UNDONE))
+            lane = session.context.lane
+            assert made and not back(session._parts.drops(), lane.slots, lane.timeline.memos(UNDONE))
             await done(session, uncompaction())
-            assert undone(timeline.memos(UNDONE)) == made
+            assert back(session._parts.drops(), lane.slots, lane.timeline.memos(UNDONE)) == made
         finally:
             await session.aclose()
 

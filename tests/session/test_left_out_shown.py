@@ -20,7 +20,7 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
-from nexus_cli.session.reports.drops import back, listing, of_session
+from nexus_cli.session.reports.drops import _entries, back, listing, of_session
 from nexus_cli.ui.reports import context_text, drops_text
 
 RULES = "Never do this before that.\n" * 6000
@@ -102,10 +102,72 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
         ledger.recalled(session, "d1")
     assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
     assert "back in the window: messages" in drops_text(value, 120)
-    assert "0 of 0 asked for again, 1 back in the window." in drops_text(value, 120)
+    assert "Nothing is left out any more: it is back in the window." in drops_text(value, 120)
     shown = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
     assert [one["back"] for one in shown["drops"]] == [True] and (shown["left_out"], shown["recalled"]) == (0, 0)
-    assert "back in the window: messages" in context_text(shown, 120) and "0 of 0 asked for" in context_text(shown, 120)
+    text = context_text(shown, 120)
+    assert "back in the window: messages" in text and "nothing is left out any more: it is back" in text
+
+
+def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS) as session:
+            assert ended(await session.compact()).ok
+            await done(session, uncompaction())
+            assert ended(await session.compact()).ok
+            session._parts.ledger.recalled(session.id, "d1")  # type: ignore[union-attr]
+            assert (session.status().drops, session.status().recalled) == (2, 1)
+            await done(session, uncompaction())
+            assert session.status().drops == 0, "and both are back when that is undone too"
+            assert ended(await session.compact()).ok
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        value = of_session(ledger, session)
+    assert [(one["id"], one["back"]) for one in value["drops"]] == [("d1", False), ("d2", False), ("d3", False)]
+    assert "1 of 3 asked for again." in drops_text(value, 120)
+    shown = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
+    assert [one["back"] for one in shown["drops"]] == [False] * 3 and shown["recalled"] == 1
+
+
+@given(st.lists(st.one_of(st.tuples(st.sampled_from(["compact", "cut"]), st.integers(1, 6)),
+                          st.tuples(st.sampled_from(["undo", "say"]), st.integers(1, 3))), max_size=14))  # fmt: skip
+def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(acts: list[tuple[str, int]]) -> None:
+    there, last = list(range(1, 7)), 6
+    drops: list[tuple[Drop, set[int]]] = []
+    made: list[tuple[Drop, list[int], int]] = []
+    memos: list[Memo] = []
+    undone = ""
+    for act, number in acts:
+        undone = undone if act == "say" else ""
+        gone, name = there[: min(number, len(there) - 1)], f"d{len(drops) + 1}"
+        if act == "say":
+            there += range(last + 1, last + number + 1)
+            last += number
+        elif act == "undo" and made:
+            newest, before, then = made.pop()
+            there = [*before, *range(then + 1, last + 1)]
+            undone = newest.id
+            memos.append(Memo("undone", "", last, {"epoch": 1, "drops": [undone]}))
+        elif act != "undo" and gone:
+            left = drop(name, (1 if act == "compact" else gone[0], gone[-1]))
+            drops.append((left, set(gone)))
+            if act == "compact":
+                made.append((left, there, last))
+            there = there[len(gone) :]
+    slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in there]
+    found = back([one for one, _ in drops], slots, memos)
+    assert found <= {one.id for one, gone in drops if gone <= set(there)}
+    assert {one.id for one, _ in drops if set(_entries(one)) <= set(there)} | ({undone} - {""}) <= found
+
+
+def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_longer() -> None:
+    drops = [drop("d1", (1, 3)), drop("d2", None), drop("d3", (1, 3))]
+    memos = [Memo("undone", "", 4, {"epoch": 1, "drops": ["d1", "d2"]})]
+    whole = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in range(1, 5)]
+    assert back(drops[:2], whole, memos) == {"d1", "d2"}
+    assert back(drops, whole[3:], memos) == set()
 
 
 def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from nexus_cli.core.entry import Drop, Form, Memo, Slot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports.result import drop_value
-from nexus_cli.session.tries import UNDONE, undone
+from nexus_cli.session.tries import UNDONE
 
 UNIT = "counted"
 """What the tokens of drops are: our own count, recorded when it was left out, as the lines for the model have it. In
@@ -40,12 +40,32 @@ def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
 
 
 def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Iterable[Memo]) -> frozenset[str]:
-    """The ids of the drops that are left out no more: their compaction was undone (`memos`), or every message of
-    theirs stands whole among `slots`, the window."""
+    """The ids of the drops that are left out no more: every message of theirs stands whole among `slots`, the window,
+    or their compaction was undone (`memos`) and nothing of what that brought back has gone again."""
+    slots, spans = list(slots), {drop.id: frozenset(_entries(drop)) for drop in drops}
     whole = {slot.entry for slot in slots if slot.form is Form.FULL}
-    spans = ((drop.id, drop.entries) for drop in drops)
-    shown = (name for name, span in spans if span and all(entry in whole for entry in range(span[0], span[1] + 1)))
-    return undone(memos).union(shown)
+    found = {name for name, entries in spans.items() if entries and entries <= whole}
+    taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos]
+    if not taken_back:
+        return frozenset(found)
+    there = {slot.entry for slot in slots if slot.form not in (Form.SUMMARY, Form.MARKER)}
+    with_it: dict[str, tuple[str, ...]] = {}
+    for names in taken_back:  # the pins that a compaction had no room for share the lot of its messages
+        main = next((name for name in names if spans.get(name)), "")
+        with_it[main] = (*with_it.get(main, ()), *names)
+    found.update(with_it.get("", ()))
+    out_since: set[int] = set()
+    for name, entries in reversed(spans.items()):
+        if name in with_it and entries & there and not (entries - there) & out_since:
+            found.update(with_it[name])
+        if name not in found:
+            out_since |= entries
+    return frozenset(found)
+
+
+def _entries(drop: Drop) -> range:
+    first, last = drop.entries or (1, 0)
+    return range(first, last + 1)
 
 
 def text(ledger: Ledger, session: str, drop_id: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.ui.reports.drops import what
+from nexus_cli.ui.reports.drops import asked_again, what
 from nexus_cli.ui.reports.lines import Value, block, cells, filled, limit, number, one_line, paragraphs, plural, share
 from nexus_cli.ui.reports.sections import section_rows
 
@@ -36,8 +36,8 @@ def context_text(value: Value, width: int) -> str:
     left = [(str(d["id"]), number(d["tokens"]), str(d["cause"]), what(d)) for d in drops]
     lines += block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
-        out = number(value.get("left_out", len(drops)))
-        again = f"{number(value.get('recalled', 0))} of {out} asked for again; tokens by our own count"
+        again = asked_again(int(value.get("recalled", 0)), int(value.get("left_out", len(drops))), len(drops))
+        again += "; tokens by our own count"
         lines += filled(again, width, "  ")
     bounds = [(str(b["name"]), limit(b["value"]), str(b["bound_by"])) for b in value.get("limits", [])]
     lines += block("limits", [("name", "value", "set by"), *bounds], width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nexus_cli.ui.reports.lines import Value, filled, folded, number, table
 
 BACK = "back in the window"
-"""What is said of a drop whose compaction was undone."""
+"""What is said of a drop whose messages stand in the window again."""
 
 
 def drops_text(value: Value, width: int) -> str:
@@ -22,14 +22,21 @@ def drops_text(value: Value, width: int) -> str:
         )
     lines = table(rows, width, right=(1,))
     again = sum(1 for d in out if d.get("recalls"))
-    returned = f", {len(drops) - len(out):,} {BACK}" if len(drops) > len(out) else ""
-    lines += ["", *filled(f"{again:,} of {len(out):,} asked for again{returned}.", width)]
+    asked = asked_again(again, len(out), len(drops))
+    lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}.", width)]
     beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
     first = drops[0]["id"]
     foot = f"`nexus drops show {first}` prints one; in a session /drops {first}."
     return "\n".join([*lines, "", *filled(foot, width)])
+
+
+def asked_again(again: int, out: int, drops: int) -> str:
+    """How many of those that are still left out were asked for again, and how many of all `drops` are back."""
+    if not out:
+        return f"nothing is left out any more: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
+    return f"{again:,} of {out:,} asked for again" + (f", {drops - out:,} {BACK}" if drops > out else "")
 
 
 def what(drop: Value) -> str:
