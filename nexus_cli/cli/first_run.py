@@ -77,7 +77,7 @@ class _First:
         if not models and not named_model(self._environ, self._settings):
             self._say("A model is needed, and none is usable yet. One of these is enough:")
             self._ways()
-            choose("", self._environ, self._settings, servers=lambda: servers)
+            self._refuse(servers)
         model = self._model(models)
         allow = self._level()
         self._write({"model": model, "allow": allow})
@@ -96,6 +96,15 @@ class _First:
         ]
         for name, text in rows:
             self._put("\n".join(filled(f"{name}: {text}", self._width, "    ", "  ")))
+
+    def _refuse(self, servers: Sequence[Server]) -> None:
+        """The error of `choose`; its hint, where it would only say again what was just told, points there."""
+        try:
+            choose("", self._environ, self._settings, servers=lambda: servers)
+        except NexusError as error:
+            if servers or keys_present(self._environ, self._settings):
+                raise
+            raise NexusError(error.kind, error.what, error.why, "One of the ways above is enough") from None
 
     def _ways(self) -> None:
         names = list(self._settings.keys) or ["OPENAI_API_KEY"]

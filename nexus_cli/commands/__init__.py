@@ -41,11 +41,12 @@ def parse(text: str) -> tuple[str, str] | None:
 
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:
-    """The command of this name or alias; `NexusError("usage", ...)` that names the nearest where there is none."""
+    """The command of this name or alias, letter case aside; `NexusError("usage", ...)` that names the nearest where
+    there is none."""
     named = {alias: command for command in commands.values() for alias in command.aliases} | dict(commands)
-    if name in named:
-        return named[name]
-    near = nearest(name, named)
+    if found := named.get(name.casefold()):
+        return found
+    near = nearest(name.casefold(), named)
     hint = f"The nearest is /{near}" if near else "/help lists them"
     raise NexusError("usage", f"/{name}", "there is no such command", hint)
 

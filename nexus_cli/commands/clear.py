@@ -9,7 +9,7 @@ from nexus_cli.commands.line import going_on, ledger_of, nothing
 async def run(desk: Desk, rest: str) -> None:
     """Begin a new session; this one stays.
 
-    Model, effort and permissions are taken over. /resume goes back.
+    Model and effort are taken over; what runs without asking is as it was at the start. /resume goes back.
     """
     nothing("clear", rest)
     before = desk.session

@@ -103,7 +103,7 @@ class Command:
     usage: str = ""
     """The arguments, as `/help` shows them: `[INSTRUCTIONS]`."""
     idle: bool = False
-    """Only while no turn runs."""
+    """During a turn it waits until that has ended."""
     complete: Callable[[Desk], Sequence[str]] | None = None
     """What the argument may be, for completion; quick."""
     aliases: tuple[str, ...] = ()

@@ -10,6 +10,8 @@ from nexus_cli.commands.line import wrong
 from nexus_cli.session.acts.compaction import preview
 
 PREVIEW = "--preview"
+DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
+"""What an editor or a terminal makes of a typed dash, among them."""
 
 
 async def run(desk: Desk, rest: str) -> None:
@@ -17,20 +19,27 @@ async def run(desk: Desk, rest: str) -> None:
 
     INSTRUCTIONS tell the summary what to keep. Nothing is lost: what is summed up is a drop, and a summary that
     fails, loses what was agreed, or would not be smaller leaves everything as it was. /uncompact takes it back.
-    --preview shows what would stay and go, and what it costs, and sends nothing.
+    --preview (or -p) shows what would stay and go, and what it costs, and sends nothing.
     """
     option, _, instructions = rest.partition(" ")
-    if option.startswith(("--", "\u2014")) and option != PREVIEW:
-        raise wrong("compact", option, "there is no such option", f"the only one is {PREVIEW}: /compact {PREVIEW}")
-    if option == PREVIEW:
-        await _preview(desk, instructions.strip())
+    instructions = instructions.strip()
+    if _means_preview(option, alone=not instructions):
+        await _preview(desk, instructions)
         return
+    if option.startswith(tuple(DASHES)) and len(option) > 1:  # one alone is the mark of a list
+        raise wrong("compact", option, "there is no such option", f"the only one is {PREVIEW}: /compact {PREVIEW}")
 
     async def work() -> None:
         for event in await desk.session.compact(rest):
             desk.feed(event)
 
     await desk.busy("compacting", work())
+
+
+def _means_preview(option: str, *, alone: bool) -> bool:
+    """Whether `option` is the one that there is, with any dashes; without any it has to stand `alone`."""
+    word, dashed = option.lstrip(DASHES).casefold(), option.startswith(tuple(DASHES))
+    return (word == "preview" and (dashed or alone)) or (word == "p" and dashed)
 
 
 async def _preview(desk: Desk, instructions: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Choice, Command, Desk
-from nexus_cli.commands.line import anew, going_on, one_of
+from nexus_cli.commands.line import going_on, one_of, sent_anew
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.arguments import effort_notice
 
@@ -20,6 +20,9 @@ async def run(desk: Desk, rest: str) -> None:
     """
     present = desk.session.status().effort
     if not rest:
+        if effort_notice(desk.session.model, LEVELS[0]):
+            desk.say(f"{desk.session.model} is not known to take an effort; /model goes on with another model.")
+            return
         title = f"The effort is {present or 'the default of the model'}."
         rest = await desk.choose(title, [Choice(level, level) for level in LEVELS]) or ""
         if not rest:
@@ -30,9 +33,8 @@ async def run(desk: Desk, rest: str) -> None:
         return
     if notice := effort_notice(desk.session.model, level):
         raise NexusError("usage", f"/effort {level}", notice, "/model goes on with another model")
-    cost = anew(desk)
     await desk.reopen(going_on(desk, effort=level))
-    desk.say(f"effort {level}. {cost}".rstrip())
+    desk.say(f"effort {level}. {await sent_anew(desk)}".rstrip())
 
 
 def _levels(desk: Desk) -> Sequence[str]:

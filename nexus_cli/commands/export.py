@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, record_of
+from nexus_cli.commands.line import ledger_of, record_of, wrong
 from nexus_cli.session.reports.export import FORMATS, default_name, exported, save
 
 
@@ -16,10 +16,12 @@ async def run(desk: Desk, rest: str) -> None:
 
     md is Markdown to read, jsonl is JSON Lines for programs. FILE is taken from the working folder; without it, or
     where it is a folder, a name is made up. A file that is there is never written over: the new one gets a number.
-    Without a format the ending of FILE decides.
+    Without a format the ending of FILE decides; one word without an ending is no FILE then.
     """
     first, _, more = rest.partition(" ")
-    form, name = (first, more.strip()) if first in FORMATS else ("", rest)
+    form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", rest)
+    if not form and _bare(name) and not os.path.isdir(desk.session.folder / name):
+        raise wrong("export", rest, f"formats are {', '.join(FORMATS)}", f"For a file of this name: /export md {name}")
     form = form or ("jsonl" if name.casefold().endswith(".jsonl") else "md")
     record, info = record_of(desk), ledger_of(desk).session(desk.session.id)
     target = desk.session.folder / os.path.expanduser(name)
@@ -27,6 +29,11 @@ async def run(desk: Desk, rest: str) -> None:
         target /= default_name(info, form)
     path = await asyncio.to_thread(lambda: save(exported(record, info, form), target, beside=True))
     desk.say(f"Written to {path}")
+
+
+def _bare(name: str) -> bool:
+    """Whether this may be meant as a format: one word that is neither a path nor a name with an ending."""
+    return bool(name) and not any(char in "./\\~" or char.isspace() for char in name)
 
 
 def _formats(desk: Desk) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 
@@ -13,8 +14,16 @@ from nexus_cli.session.acts.goal import closing, setting
 from nexus_cli.session.reports.goals import listing
 
 VERBS = ("done", "drop")
-ID = re.compile(r"g\d+")
-"""What an id looks like: several words behind a verb that are none are a goal that begins with this word."""
+LISTS = ("list", "show")
+"""Alone they list the goals."""
+MEANT = {
+    **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), "done"),
+    **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), "drop"),
+}
+"""What others call the verbs."""
+NEAR = 0.7
+ID = re.compile(r"g\d+", re.IGNORECASE)
+SEPARATORS = re.compile(r"[\s,;]+")
 
 
 async def run(desk: Desk, rest: str) -> None:
@@ -23,15 +32,33 @@ async def run(desk: Desk, rest: str) -> None:
     A goal is broken down into steps by the model, in a lane of its own, and told to it as long as it is open. /goal
     done ID and /goal drop ID, with one id or several, take goals or steps off the list; /goal alone shows it.
     """
-    verb, _, behind = rest.partition(" ")
-    names = behind.replace(",", " ").split()
-    if verb in VERBS and (len(names) < 2 or all(map(ID.fullmatch, names))):
-        if not names:
-            raise wrong("goal", rest, f"it does not say which: /goal {verb} ID")
-        await _act(desk, "goals", closing(names, verb))
-    elif rest:
-        await _set(desk, rest)
+    first, *names = list(filter(None, SEPARATORS.split(rest.casefold()))) or [rest or LISTS[0]]
+    if names or first not in LISTS:
+        if verb := _verb(rest, first, names):
+            await _act(desk, "goals", closing(names, verb))
+        else:
+            await _set(desk, rest)
     desk.show("goals", desk.session.look(listing))
+
+
+def _verb(rest: str, first: str, names: Sequence[str]) -> str:
+    """The verb that `rest` begins with, "" where it is the text of a goal: to set one costs a request, so that
+    what only looks like a verb or an id is `NexusError("usage", ...)`."""
+    ids = [name for name in names if ID.fullmatch(name)]
+    if ID.fullmatch(first) and not names:
+        raise wrong("goal", rest, "it does not say what becomes of it", f"/goal done {first} or /goal drop {first}")
+    if first in VERBS:
+        if not names:
+            raise wrong("goal", rest, f"it does not say which: /goal {first} ID")
+        if len(ids) < len(names):
+            hint = f"/goal lists them; put another word before {first} where it is the text of a goal"
+            raise wrong("goal", rest, f"{first} is followed by ids alone, such as /goal {first} g1 g2", hint)
+        return first
+    near = MEANT.get(first) or next(iter(difflib.get_close_matches(first, VERBS, 1, NEAR)), "")
+    if near and (ids or not names):
+        right = f"/goal {near} {' '.join(ids) or 'ID'}"
+        raise wrong("goal", rest, f"{first} is no verb of it, the nearest is {near}: {right}", "/goal lists the ids")
+    return ""
 
 
 async def _set(desk: Desk, text: str) -> None:

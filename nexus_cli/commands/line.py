@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.record import Record
+from nexus_cli.session.reports.anew import anew
 
 LONGEST_NAME = 100
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
@@ -82,7 +84,8 @@ def original(name: str, rest: str, desk: Desk) -> tuple[str, str, int, int]:
     drop_id, _, span = rest.partition(" ")
     text = record_of(desk).original(drop_id)
     if text is None:
-        raise wrong(name, drop_id, "this session has no such drop", "/drops lists them")
+        hint = "/drops lists them; the numbers of refused compactions are skipped"
+        raise wrong(name, drop_id, "this session has no such drop", hint)
     match = _RANGE.fullmatch(span.strip() or ":")
     if match is None:
         raise wrong(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")
@@ -113,7 +116,16 @@ def begun(desk: Desk) -> bool:
     return ledger.step(ledger.session(desk.session.id).main_lane) > 0
 
 
-def anew(desk: Desk) -> str:
-    """What it costs that the next request begins with other words, as a sentence; "" before the first one."""
-    used = desk.session.status().used
-    return f"The next request is sent anew: about {used:,} tokens that no cache has." if begun(desk) else ""
+async def sent_anew(desk: Desk) -> str:
+    """What the next request does not find in a cache, as it is by now, as a sentence; "" where it goes on from all that
+    was sent last, before the first request, and where the ledger cannot tell."""
+    try:
+        value = await asyncio.to_thread(desk.session.look, anew)
+    except NexusError:
+        return ""
+    tokens, new = value["tokens"], value["tokens"] - value["cached"]
+    if not new:
+        return ""
+    if not value["cached"]:
+        return f"The next request is sent anew: about {tokens:,} tokens that no cache has."
+    return f"Of the next request about {new:,} of {tokens:,} tokens are sent anew."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
@@ -10,11 +11,21 @@ from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import project
+from nexus_cli.ledger import Ledger
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports
 
-ACTS = ("add", "accept", "forget", "search")
+ACTS = ("add", "accept", "forget", "search", "list")
 CHANGES = ("add", "accept", "forget")
+USAGE = {"add": "[user|project|agent] TEXT", "accept": "ID..., or all", "forget": "ID...", "search": "WORDS"}
+MISSING = {
+    "add": "what: a sentence",
+    "accept": "which: an id, several, or all",
+    "forget": "which: an id, or several",
+    "search": "what for: words",
+}
+CONSOLIDATE = "consolidate"
+IDS = re.compile(r"[\s,;]+")
 SLOTS = tuple(map(str, MemorySlot))
 OFFERED = 50
 """Facts whose ids completion offers."""
@@ -24,32 +35,54 @@ async def run(desk: Desk, rest: str) -> None:
     """Show, add, accept or forget what is remembered.
 
     Alone it lists the facts of this project, of you and of the agent; proposals of the model come first and count once
-    you accept them. add [user|project|agent] TEXT keeps a fact (in project), accept ID or accept all keeps proposals,
-    forget ID removes a fact for good, search WORDS shows the kept ones that fit.
+    you accept them. add [user|project|agent] TEXT keeps a fact (in project), accept ID... or all keeps proposals,
+    forget ID... removes facts for good, search WORDS shows the kept ones that fit.
     """
     ledger, root, here = ledger_of(desk), str(project(desk.session.folder)), desk.session.id
-    act, _, text = rest.partition(" ")
+    first, _, text = rest.partition(" ")
+    act = first.casefold()
     if act in CHANGES and ledger.path is None:
         raise NexusError("usage", f"/memory {act}", "this session saves nothing", "nexus memory does it outside of one")
     text, at = text.strip(), stamp(local_now())
-    if not rest:
+    if act in ("", "list") and not text:
         desk.show("memory", reports.listing(ledger, root, here=here))
         return
+    if act == CONSOLIDATE:
+        hint = f"In a shell: nexus memory {CONSOLIDATE}"
+        raise wrong("memory", rest, "a model puts memory in order in a session of its own", hint)
+    if act == "list":
+        raise wrong("memory", rest, "list stands alone", "/memory search WORDS shows the facts that fit")
     if act not in ACTS:
         raise wrong("memory", rest, f"it is followed by {', '.join(ACTS)}")
     if not text:
-        raise wrong("memory", rest, "something is missing behind it")
+        raise wrong("memory", rest, f"it does not say {MISSING[act]}", f"/memory {act} {USAGE[act]}")
     match act:
         case "add":
             slot, words = _slotted(rest, text)
             fact = memory.state(ledger, slot, words, root, at, here)
             desk.show("fact", reports.value(ledger, [fact], here, done="kept"))
         case "accept":
-            desk.show("fact", reports.accepted(ledger, memory.accept(ledger, text, root, at), here))
+            desk.show("fact", reports.accepted(ledger, _accepted(ledger, text, root, at), here))
         case "forget":
-            desk.show("fact", reports.value(ledger, [memory.forget(ledger, text, at)], here, done="forgotten"))
+            gone = [memory.forget(ledger, name, at) for name in _known(ledger, text)]
+            desk.show("fact", reports.value(ledger, gone, here, done="forgotten"))
         case _:
             desk.show("memory", reports.search(ledger, text, root, here=here))
+
+
+def _known(ledger: Ledger, text: str) -> list[str]:
+    """The ids of `text`, each once; `NexusError("usage", ...)` before anything is done where one is not there."""
+    return list(dict.fromkeys(ledger.facts.known(name).id for name in IDS.split(text.strip(", "))))
+
+
+def _accepted(ledger: Ledger, text: str, root: str, at: str) -> memory.Accepted:
+    """What accepting `all` did, or each of the ids of `text`."""
+    if text.casefold() == memory.ALL:
+        return memory.accept(ledger, text, root, at)
+    names = (name for name in _known(ledger, text) if ledger.facts.find(name))
+    done = [memory.accept(ledger, name, root, at) for name in names]
+    kept = [fact for one in done for fact in one.kept]
+    return memory.Accepted(kept, [fact for one in done for fact in one.forgotten])
 
 
 def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
@@ -93,4 +126,4 @@ def _words(desk: Desk) -> Sequence[str]:
     return [*ACTS, *(f"add {slot}" for slot in SLOTS), *accept, *(f"forget {fact.id}" for fact in found)]
 
 
-COMMAND = Command("memory", "context", run, "[add|accept|forget|search ...]", complete=_words)
+COMMAND = Command("memory", "context", run, "[add|accept|forget|search|list ...]", complete=_words)

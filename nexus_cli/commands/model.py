@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.commands.command import Choice, Command, Desk
-from nexus_cli.commands.line import anew, going_on, wrong
+from nexus_cli.commands.line import going_on, sent_anew, wrong
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.provider.endpoint import endpoint
@@ -21,7 +21,8 @@ async def run(desk: Desk, rest: str) -> None:
     """Go on with another model, or choose one.
 
     NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
-    stays; its next request is sent anew, because no provider has it in its cache under another model.
+    stays. A provider's cache holds for each model only what this one was sent: how much of the next request is sent
+    anew is said.
     """
     name = resolved(sound(rest), desk.settings) if rest else await _chosen(desk)
     if not name:
@@ -34,9 +35,8 @@ async def run(desk: Desk, rest: str) -> None:
     if name == desk.session.model:
         desk.say(f"{name} is the model already.")
         return
-    cost = anew(desk)
     await desk.reopen(going_on(desk, model=name))
-    desk.say(f"model {desk.session.model}. {cost}".rstrip())
+    desk.say(f"model {desk.session.model}. {await sent_anew(desk)}".rstrip())
 
 
 async def _chosen(desk: Desk) -> str | None:

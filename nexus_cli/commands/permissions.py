@@ -21,7 +21,7 @@ async def run(desk: Desk, rest: str) -> None:
         desk.show("permissions", await asyncio.to_thread(permissions, desk.session))
         return
     level = one_of("permissions", rest, LEVELS)
-    await desk.reopen(going_on(desk, allow=level))
+    await desk.reopen(going_on(desk, allow=level, allow_from=f"/{COMMAND.name}"))
     now = desk.session.status().allow
     held = "" if now == level else f" {level} is more than the recipe or the settings allow."
     desk.say(f"permissions {now}: {RUNS[now]}.{held}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import anew, begun, going_on, nothing
+from nexus_cli.commands.line import begun, going_on, nothing, sent_anew
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
 
@@ -25,7 +25,7 @@ async def run(desk: Desk, rest: str) -> None:
         desk.say("The settings were read anew; theme and keys count from the next start on.")
     if begun(desk):
         desk.session.reload()
-        desk.say(f"Instructions are read anew. {anew(desk)}")
+        desk.say(f"Instructions are read anew. {await sent_anew(desk)}".rstrip())
     else:
         desk.say("Instructions are read with the first message.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.line import wrong
 from nexus_cli.session.acts.pin import unpin
 from nexus_cli.session.pins import pins
 
@@ -16,6 +17,8 @@ async def run(desk: Desk, rest: str) -> None:
     has them. Where its text stands now it stays until the next compaction; what is sent is never rewritten. /pin lists
     the pins.
     """
+    if not rest:
+        raise wrong("unpin", rest, "it does not say which: an id, the number of a message, or words", "/pin lists them")
 
     async def work() -> None:
         async for event in desk.session.act(unpin(rest)):

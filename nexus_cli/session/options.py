@@ -11,6 +11,7 @@ from nexus_cli.core.settings import Settings
 
 REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")
 """Limits of which the command line has the last word."""
+COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Options:
     newest: bool = False
     """Go on with the newest session of the folder."""
     allow: str | None = None
+    allow_from: str = COMMAND_LINE
+    """Where `allow` was said, as a layer is named: later than the command line in a session."""
     no_tools: bool = False
     save: bool = True
     require_save: bool = False
@@ -41,10 +44,12 @@ def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: 
     """The layers whose meet is in force. The command line replaces what settings and project say of the same value."""
     off = frozenset[str]() if options.no_tools and resumed else None
     said = replace(options.limits, allow=options.allow, tools=off)
+    later = options.allow is not None and options.allow_from != COMMAND_LINE
     over = {f.name: None for f in fields(said) if f.name in REPLACED and getattr(said, f.name) is not None}
-    return [
+    layers = [
         ("settings", replace(replace(settings.limits, allow=settings.allow), **over)),
         ("project", replace(settings.project, **over)),
         ("recipe", recipe.limits),
-        ("command line", said),
+        (COMMAND_LINE, replace(said, allow=None) if later else said),
     ]
+    return [*layers, (options.allow_from, Limits(allow=options.allow))] if later else layers

@@ -16,7 +16,8 @@ from nexus_cli.ui.clipboard import copy
 from nexus_cli.ui.door import through
 from nexus_cli.ui.editor import edit
 from nexus_cli.ui.repl import Repl
-from nexus_cli.ui.waiting import Attached
+from nexus_cli.ui.rich_cells import wrap
+from nexus_cli.ui.waiting import Attached, one_line
 
 Reopen = Callable[[Options, Settings, Session], Session]
 """Opens the session that comes after another one; `NexusError` when it cannot."""
@@ -83,8 +84,7 @@ class ReplDesk:
         """A numbered list, then a number or the beginning of a label."""
         if not choices:
             return None
-        lines = [f"{number:>3}  {choice.label}" for number, choice in enumerate(choices, 1)]
-        text = through("\n".join([title, *lines]))
+        text = "\n".join([*wrap(through(title), self._repl.face.width), *self._menu(choices)])
         for _ in range(3):
             with self._repl.worker.waiting():
                 answer = await self._repl.face.question(text, f"1-{len(choices)}, empty leaves it: ")
@@ -97,15 +97,24 @@ class ReplDesk:
             fits = fits or [choice.key for choice in choices if choice.label.casefold().startswith(word.casefold())]
             if len(fits) == 1:
                 return fits[0]
-            text = f"{through(word)} is none of them, or several."
+            text = f"{one_line(word)!r} is not one of these: type a number from 1 to {len(choices)}"
+            text = "\n".join(wrap(text, self._repl.face.width))
         return None
+
+    def _menu(self, choices: Sequence[Choice]) -> list[str]:
+        """The choices with their numbers, in lines that fit; what does not goes on below its beginning."""
+        made, indent = [], " " * 5
+        for number, choice in enumerate(choices, 1):
+            first, *more = wrap(through(choice.label), self._repl.face.width - len(indent))
+            made += [f"{number:>3}  {first}", *(indent + piece for piece in more)]
+        return made
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         """See `Desk`."""
         settings = settings or self._settings
         before = self._repl.session
         if options.resume != before.id:  # what runs without asking was said of a session, not of the next one
-            options = replace(options, allow=self._begun.allow)
+            options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made

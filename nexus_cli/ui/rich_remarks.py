@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.event import CacheResult, Outcome
+from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
 from nexus_cli.ui.refused import refused as refused_line
-from nexus_cli.ui.reports.compaction import compacted as compacted
+from nexus_cli.ui.reports.compaction import compacted as how_it_ended
 from nexus_cli.ui.reports.memory import facts_told
 from nexus_cli.ui.rich_cells import cut, one_line, wrap
 from nexus_cli.ui.status_line import dollars, short
+from nexus_cli.ui.typed_here import typed_here
 
 MISSED_LEAST = 4096
 """Tokens below which a miss is not worth a line."""
@@ -30,6 +31,11 @@ def told(plan: Mapping[str, Any], width: int) -> str:
     width, text = max(4, width), one_line(facts_told(plan))
     lines = list(wrap(text, width)) if text else []
     return "\n".join(lines if len(lines) < 3 else [lines[0], cut(" ".join(lines[1:]), width, "...")])
+
+
+def compacted(event: CompactionDone) -> str:
+    """How a compaction ended."""
+    return typed_here(how_it_ended(event))
 
 
 def missed(event: CacheResult) -> str:
@@ -52,7 +58,7 @@ def failed(outcome: Outcome) -> str:
     """Why a turn ended and what a person can do; "" when it was done."""
     if not outcome.error:
         return ""
-    hint = outcome.error.get("hint", "").rstrip(".")
+    hint = typed_here(outcome.error.get("hint", "")).rstrip(".")
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.faults import internal
+from nexus_cli.ui.typed_here import typed_here
 
 Told = Callable[[str, str], None]
 """Takes a line for the person and its role."""
@@ -121,7 +122,7 @@ class Worker:
         try:
             await work
         except NexusError as error:
-            self._told(error.line, "warn" if error.kind == "aborted" else "error")
+            self._told(typed_here(error.line), "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:
             self._told("stopped", "dim")
         except Exception as bug:  # the last seam: a traceback never reaches a person

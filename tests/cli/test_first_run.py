@@ -175,7 +175,8 @@ def test_without_any_model_it_says_what_to_do_and_writes_nothing() -> None:
     person = Person(["", ""])
     with pytest.raises(NexusError) as caught:
         person.start(NONE)
-    assert (caught.value.what, caught.value.exit_status) == ("no model", 2) and "export" in caught.value.hint
+    assert (caught.value.what, caught.value.exit_status) == ("no model", 2)
+    assert "ways above" in caught.value.hint and "export" in person.text, "what helps is told once"
     assert person.asked == 0 and is_first(places())
 
 

@@ -71,7 +71,7 @@ def test_pins_of_another_session_are_not_there(desk: FakeDesk) -> None:
     assert desk.shown[-1][1]["pins"] == []
 
 
-@pytest.mark.parametrize("line", ["--prevew", "--preview=1 names", "-- keep names", "\u2014preview"])
+@pytest.mark.parametrize("line", ["--prevew", "--preview=1 names", "-- keep names", "-keep names", "\u2013x"])
 def test_an_option_that_there_is_not_compacts_nothing(line: str, desk: FakeDesk) -> None:
     filled(desk)
     sent = len(desk.provider.seen)
@@ -80,6 +80,23 @@ def test_an_option_that_there_is_not_compacts_nothing(line: str, desk: FakeDesk)
     assert caught.value.kind == "usage" and "/compact --preview" in caught.value.hint
     assert len(desk.provider.seen) == sent
     desk.run("compact - keep the names")
+    assert isinstance(desk.fed[-1], CompactionDone)
+
+
+@pytest.mark.parametrize(
+    "line", ["preview", "-preview", "-p", "\u2014preview", "\u2013p", "--PREVIEW", "-p keep the names"]
+)
+def test_a_preview_is_meant_with_any_dashes_or_none_and_sends_nothing(line: str, desk: FakeDesk) -> None:
+    filled(desk)
+    sent = len(desk.provider.seen)
+    form, value = desk.run(f"compact {line}").shown[-1]
+    assert form == "compaction" and value["instructions"] == ("keep the names" if " " in line else "")
+    assert len(desk.provider.seen) == sent
+
+
+def test_words_that_begin_with_preview_are_instructions(desk: FakeDesk) -> None:
+    filled(desk)
+    desk.run("compact preview builds matter most")
     assert isinstance(desk.fed[-1], CompactionDone)
 
 
@@ -96,3 +113,12 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(desk: FakeDesk) 
     assert complete is not None and complete(desk)[0] == str(entry)
     desk.run(f"pin {entry}")
     assert desk.run("pin").shown[-1][1]["pins"][0]["entry"] == entry
+
+
+def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(desk: FakeDesk) -> None:
+    assert "/pin NUMBER" in FORMS["pins"](desk.run("pin").shown[-1][1], 80)
+    desk.turn("the only message")
+    assert "/pin 1 your newest message" in FORMS["pins"](desk.run("pin").shown[-1][1], 80)
+    desk.run("pin 1")
+    with pytest.raises(NexusError, match="does not say which: an id"):
+        desk.run("unpin")

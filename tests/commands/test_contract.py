@@ -62,6 +62,12 @@ def test_help_lists_every_command_and_tells_all_of_each(desk: FakeDesk) -> None:
         assert call in FORMS["help"](listed, 80) and call in FORMS["help"](one[1], 80)
 
 
+def test_help_says_what_becomes_of_a_command_during_a_turn(desk: FakeDesk) -> None:
+    told = {name: FORMS["help"](desk.run(f"help {name}").shown[-1][1], 80) for name in ("compact", "cost")}
+    assert told["compact"].endswith("During a turn it waits, and runs when that has ended.")
+    assert "During a turn" not in told["cost"]
+
+
 def run(desk: FakeDesk, line: str) -> None:
     """Run a command; whatever is wrong is one line with a hint."""
     try:
@@ -100,7 +106,9 @@ def test_completions_are_words_for_what_takes_arguments(desk: FakeDesk) -> None:
 def test_unknown_names_suggest_the_nearest() -> None:
     assert find("quit", discover()).name == "exit"
     assert nearest("modle", discover()) == "model" and nearest("", discover()) == ""
-    for typed, near in (("contxt", "/context"), ("comp", "/compact"), ("zzzzzz", "/help"), ("[/bold]", "")):
+    assert find("Context", discover()).name == "context" and find("QUIT", discover()).name == "exit"
+    misspelt = ("CONTXT", "/context"), ("contxt", "/context")
+    for typed, near in (*misspelt, ("comp", "/compact"), ("zzzzzz", "/help"), ("[/bold]", "")):
         with pytest.raises(NexusError) as caught:
             find(typed, discover())
         assert near in caught.value.hint and typed in caught.value.line

@@ -92,6 +92,37 @@ def test_what_makes_no_sense_is_one_line(desk: FakeDesk, line: str) -> None:
     assert "Likes tabs" in shown(desk.run("memory"))
 
 
+def test_what_is_missing_is_named(desk: FakeDesk) -> None:
+    for act, named in (("accept", "an id, several, or all"), ("forget", "an id"), ("add", "a sentence")):
+        with pytest.raises(NexusError, match=named):
+            desk.run(f"memory {act}")
+    with pytest.raises(NexusError) as caught:
+        desk.run("memory consolidate")
+    assert "nexus memory consolidate" in caught.value.hint
+
+
+def test_list_is_understood_and_letter_case_does_not_matter(desk: FakeDesk) -> None:
+    desk.run("memory ADD Likes tabs")
+    assert shown(desk.run("memory list")) == shown(desk.run("Memory")) and "Likes tabs" in shown(desk)
+
+
+def test_several_facts_are_forgotten_or_accepted_at_once_or_none(desk: FakeDesk) -> None:
+    for number in range(4):
+        desk.run(f"memory add fact {number}")
+    with pytest.raises(NexusError, match="no fact m9"):
+        desk.run("memory forget m1 m9")
+    assert len(shown_facts(desk)) == 4
+    desk.run("memory forget M1, m2 m1")
+    assert [one["text"] for one in desk.shown[-1][1]["facts"]] == ["fact 0", "fact 1"]
+    assert [one["id"] for one in shown_facts(desk)] == ["m4", "m3"]
+    propose(desk, "one more")
+    propose(desk, "and another")
+    propose(desk, "which waits")
+    desk.run("memory accept m5 m6")
+    assert [one["id"] for one in desk.shown[-1][1]["facts"]] == ["m5", "m6"]
+    assert [one["id"] for one in shown_facts(desk) if one["state"] == "proposed"] == ["m7"]
+
+
 def test_a_slot_without_words_or_nearly_one_is_asked_back(desk: FakeDesk) -> None:
     with pytest.raises(NexusError) as alone:
         desk.run("memory add user")

@@ -144,6 +144,17 @@ def test_exports_never_write_over_a_file(desk: FakeDesk, tmp_path: Path) -> None
         assert json.loads(line)["type"] in ("session", "entry", "drop")
 
 
+def test_a_word_that_is_no_format_is_no_file_either(desk: FakeDesk, tmp_path: Path) -> None:
+    desk.turn("words")
+    (tmp_path / "folder").mkdir()
+    for word in ("pdf", "html", "JSON"):
+        with pytest.raises(NexusError, match="formats are md, jsonl"):
+            desk.run(f"export {word}")
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []
+    for line, made in (("MD notes", "notes"), ("./pdf", "pdf"), ("folder", "folder/")):
+        assert made in desk.run(f"export {line}").said[-1]
+
+
 def test_markdown_has_every_word_and_jsonl_everything(desk: FakeDesk, tmp_path: Path) -> None:
     desk.provider.script = lambda request: (
         [("bash", {"command": "echo '```'; echo out"})] if len(request.messages) == 2 else "done ```x```"

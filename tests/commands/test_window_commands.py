@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands.conftest import FakeDesk
-from session.played import MODEL, the_ledger
+from commands.conftest import FakeDesk, answering
+from session.played import MODEL, Played, the_ledger
 
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
@@ -153,6 +153,21 @@ def test_permissions_are_shown_and_set(desk: FakeDesk) -> None:
     assert "every bash command" in FORMS["permissions"](value, 80)
     with pytest.raises(NexusError, match="one of read, edit, all"):
         desk.run("permissions everything")
+
+
+def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    desk = FakeDesk(tmp_path, Played(answering), allow="edit")
+    desk.turn("words")
+    for line, value, origin in (("model fast", "edit", "command line"), ("permissions all", "all", "/permissions")):
+        desk.run(line).run("why allow")
+        (bound,) = desk.shown[-1][1]["limits"]
+        assert (bound["value"], bound["bound_by"], bound["said"]) == (value, origin, {origin: value})
+        desk.run("context").run("permissions")
+        bounds = {one["name"]: one["bound_by"] for one in desk.shown[-2][1]["limits"]}
+        assert bounds["allow"] == origin == desk.shown[-1][1]["bound_by"]
 
 
 def test_tools_say_what_they_do_cost_and_ask(desk: FakeDesk) -> None:

@@ -43,10 +43,11 @@ def why(ledger: Ledger, session: str, settings: Settings, step: int | None = Non
     """
     main = next(iter(trails(ledger, session, settings)))
     requests = main.requests
-    if step is not None and step > len(requests):
-        raise NexusError("usage", f"request {step}", f"{len(requests)} were sent", "`nexus cache` lists them")
     if not requests:
         raise NexusError("usage", f"session {session}", "it has sent nothing yet", "Ask something first")
+    if step is not None and step > len(requests):
+        why = f"only {len(requests)} {'was' if len(requests) == 1 else 'were'} sent"
+        raise NexusError("usage", f"request {step}", why, "`nexus cache` lists them")
     if step is None:
         missed = (asked for asked in reversed(requests) if main.facts(asked) and _verdict(main, asked).missed)
         asked = next(missed, requests[-1])

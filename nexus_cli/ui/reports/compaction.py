@@ -79,7 +79,10 @@ def compaction_text(value: Value, width: int) -> str:
 def pins_text(value: Value, width: int) -> str:
     """What is pinned."""
     if not value["pins"]:
-        return "\n".join(filled("Nothing is pinned. /pin TEXT or /pin 14 pins words or a message.", width))
+        newest = value.get("messages") or ()
+        text = "Nothing is pinned. /pin TEXT pins words"
+        text += f", /pin {newest[-1]['entry']} your newest message." if newest else ", /pin NUMBER a message."
+        return "\n".join(filled(text, width))
     text = f"{plural(len(value['pins']), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
     rows = [(str(one["id"]), _place(one), number(one["tokens"]), str(one["text"])) for one in value["pins"]]
     return "\n".join([*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)])

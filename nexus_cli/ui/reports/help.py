@@ -42,5 +42,5 @@ def _one(command: Value, width: int) -> str:
     for paragraph in str(command["help"]).split("\n\n"):
         lines += [*filled(paragraph, width), ""]
     if command.get("idle"):
-        lines += filled("Only while no turn runs.", width)
+        lines += filled("During a turn it waits, and runs when that has ended.", width)
     return "\n".join(lines).rstrip("\n")

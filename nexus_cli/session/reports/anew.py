@@ -1,0 +1,72 @@
+"""What the next request has in the provider's cache after another model or effort was chosen, or before a reload.
+
+Puts the epoch together that would begin, as `/context` does; sends, writes and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nexus_cli.context.groups import arrange, flatten
+from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.settings import Settings
+from nexus_cli.session.cache import known_life
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.miss import age, expected
+from nexus_cli.session.parts import Parts
+from nexus_cli.session.past import resume
+from nexus_cli.session.reports.held import held
+from nexus_cli.session.switched import switched
+
+
+def anew(parts: Parts) -> dict[str, int]:
+    """`tokens` of the next request, as a status line shows them, and how many of these are `cached`; all of them where
+    it goes on from all that the request before it held. `tokens` is 0 before the first request. Blocks."""
+    engine, ledger, options = parts.engine, parts.ledger, parts.options
+    if ledger is None or options is None:
+        return {"tokens": 0, "cached": 0}
+    log, settings = SessionLogger(ledger=ledger, session=parts.session_id), parts.settings or Settings()
+    if engine.sent is None:  # not opened yet: what it will know of by then
+        engine = replace(engine, meter=engine.meter.fork(), earlier={}, uses={})
+        resume(engine, log, settings)
+    if engine.sent is None:
+        return {"tokens": 0, "cached": 0}
+    epoch, slots = _next(parts, engine, log, settings)
+    tokens = engine.meter.estimate(engine.lane.counted + _grown(engine, epoch))
+    if engine.sent.shares(epoch, slots)[0] >= engine.sent.tokens:
+        return {"tokens": tokens, "cached": tokens}
+    return {"tokens": tokens, "cached": min(tokens, _cached(engine, epoch, slots))}
+
+
+def _next(parts: Parts, engine: Engine, log: SessionLogger, settings: Settings) -> tuple[Epoch, Sequence[Slot]]:
+    """The epoch of the next request, and its window."""
+    before, slots, model = engine.lane.epoch, engine.lane.slots, engine.model
+    effort = model.effort or before.effort
+    if not engine.pending and (before.model, before.effort) == (model.info.name, effort):
+        return before, slots
+    assert parts.options is not None, "looked at by the caller"
+    options = replace(parts.options, model=model.info.name, effort=effort, recipe="")
+    recipe = held(log, log.session, options, settings, None).recipe
+    head = flatten(arrange(slots))
+    epoch, _ = switched(
+        log, options, model.info, recipe, settings, before=before, head=head, effort=effort,
+        failed=lambda line: None, runs=options.interactive or parts.limits.allow == "all",
+    )  # fmt: skip
+    return epoch, head
+
+
+def _grown(engine: Engine, epoch: Epoch) -> int:
+    """Counted tokens that system text and tools take more; under another model they are as good as the same."""
+    before = engine.lane.epoch
+    if epoch.model != before.model:
+        return 0
+    return epoch.system_tokens + epoch.tools_tokens - before.system_tokens - before.tools_tokens
+
+
+def _cached(engine: Engine, epoch: Epoch, slots: Sequence[Slot]) -> int:
+    """Tokens that a cache should hold of it, of whichever request that was sent before."""
+    life, now = known_life(engine.model.info), engine.clock()
+    sent = [one for one in (engine.sent, *engine.earlier.values()) if one is not None]
+    return max(expected(life, one.shares(epoch, slots)[0], age(engine.uses.get(one.epoch.id), now)) for one in sent)

@@ -1,0 +1,82 @@
+"""What `/model`, `/effort` and `/reload` say of the cache is what the provider then finds in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from commands.conftest import FakeDesk, answering
+from session.prefix_cache import Remembering
+
+OF = re.compile(r"about ([\d,]+) of ([\d,]+) tokens are sent anew")
+
+
+@pytest.fixture
+def caching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDesk:
+    """A desk whose provider has a cache."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    return FakeDesk(tmp_path, Remembering(answering))
+
+
+def read(desk: FakeDesk, words: str) -> float:
+    """The share of the request of these words that was in the cache."""
+    end = desk.turn(words)
+    assert end.outcome.ok and end.outcome.usage is not None
+    return end.outcome.usage.cache_read / end.outcome.usage.input
+
+
+def test_a_reload_of_what_is_as_it_was_costs_nothing_and_says_nothing(caching: FakeDesk) -> None:
+    caching.run("reload").turn("hello")
+    caching.run("reload")
+    assert caching.said[-1] == "Instructions are read anew."
+    assert read(caching, "more") > 0.8
+
+
+def test_a_reload_of_other_instructions_says_how_much_is_sent_anew(caching: FakeDesk, tmp_path: Path) -> None:
+    caching.run("reload").turn("hello")
+    used = caching.session.status().used
+    (tmp_path / "NEXUS.md").write_text("Always answer in rhyme. " * 50)
+    drops = caching.session.status().drops
+    caching.run("reload")
+    told = re.search(r"sent anew: about ([\d,]+) tokens that no cache has", caching.said[-1])
+    assert told and int(told[1].replace(",", "")) > used + 100, "with what is new in them"
+    assert caching.session.status().drops == drops
+    assert read(caching, "more") < 0.6, "of tools alone, which a provider may send ahead"
+
+
+def test_back_to_the_model_before_costs_nothing_where_none_was_asked_meanwhile(caching: FakeDesk) -> None:
+    caching.turn("hello")
+    first = caching.session.model
+    caching.run("model fast")
+    assert f"about {caching.session.status().used:,} tokens that no cache has" in caching.said[-1]
+    caching.run(f"model {first}")
+    assert caching.said[-1] == f"model {first}."
+    assert read(caching, "more") > 0.8
+
+
+def test_back_to_the_model_before_names_what_came_meanwhile(caching: FakeDesk) -> None:
+    caching.turn("hello")
+    first = caching.session.model
+    caching.run("model fast")
+    assert read(caching, "words for the other one " * 40) == 0
+    caching.run(f"model {first}")
+    told = OF.search(caching.said[-1])
+    assert told, caching.said[-1]
+    new, tokens = (int(figure.replace(",", "")) for figure in told.groups())
+    assert tokens == caching.session.status().used and 200 < new < tokens
+    assert abs(read(caching, "more") - (1 - new / tokens)) < 0.2
+
+
+def test_another_effort_says_what_no_cache_has(caching: FakeDesk) -> None:
+    caching.run("model openai/gpt-5")
+    caching.turn("hello")
+    caching.run("effort high")
+    assert "tokens that no cache has" in caching.said[-1]
+    caching.run("effort high")
+    assert caching.said[-1] == "The effort is high already."
+
+
+def test_a_model_without_effort_says_so_before_it_offers_levels(caching: FakeDesk) -> None:
+    caching.run("effort")
+    assert "not known to take an effort" in caching.said[-1] and not caching.offered
