@@ -124,7 +124,8 @@ class _Start:
         face = self._face(box)
         approver = FaceApprover(face, self._theme)
         session = open_session(self._options, self._settings, approver=approver)
-        repl = self._repl = Repl(session, face, RichRenderer(face.put, lambda: face.width, self._theme), self._theme)
+        renderer = RichRenderer(face.put, lambda: face.width, self._theme, drawn=box is not None)
+        repl = self._repl = Repl(session, face, renderer, self._theme)
         repl.draft = self._draft
         if box is not None:
             box.outside = face.outside

@@ -35,6 +35,8 @@ class Deny:
     """No, with the words that the model is told."""
 
     why: str = ""
+    said: bool = True
+    """The person said no. Otherwise they said nothing, and `why` is what happened instead."""
 
 
 @dataclass(frozen=True, slots=True)

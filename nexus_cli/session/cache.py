@@ -157,8 +157,8 @@ def record_rewrite(engine: Engine, before: int) -> Rewrite:
 def rewritten(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     """The memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
 
-    `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from the cache as
-    far as it had been sent; what it now has in common with that still is.
+    `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
+    the cache as far as it had been sent; what it now has in common with that still is.
     """
     return _rewrite(engine, _priced(engine, before, round(engine.meter.unanchored(engine.lane.counted))))
 

@@ -23,7 +23,7 @@ from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.admit import fitted, kept
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.powers import CHANGES, Powers, Refusal
-from nexus_cli.session.refused import SAID_NO
+from nexus_cli.session.refused import SAID_NO, SAID_NOTHING
 from nexus_cli.session.signals import tightened
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
@@ -247,6 +247,8 @@ class Dispatcher:
                 if always:
                     self.always.add(scope)
                 return None
+            case Deny(why, said=False):
+                return self._refuse(call, tool, CANCELLED.format(who=why), SAID_NOTHING)
             case Deny(why):
                 return self._refuse(call, tool, f"the person said no{': ' + why if why else ''}", SAID_NO)
             case Defer():
@@ -318,8 +320,10 @@ def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: Ask) -> tuple[str,
 
 def _covered(scope: tuple[str, ...]) -> str:
     """What "always" allows, in words."""
-    name, _, *paths = scope
-    return f"{name} of {', '.join(paths)} this session" if paths else f"every such {name} call this session"
+    name, kind, *paths = scope
+    if paths:
+        return f"{name} of {', '.join(paths)} this session"
+    return f"every {name} {'command' if kind == Effect.RUN else 'call'} this session"
 
 
 def _detail(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> str:

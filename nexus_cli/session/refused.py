@@ -11,6 +11,8 @@ from nexus_cli.core.limits import SETS, Bound
 
 SAID_NO = "person"
 """In the place of a limit: the person was asked."""
+SAID_NOTHING = "unanswered"
+"""In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
 SIGNALS = "signals"
 """In the place of a limit: the state of the run, in a recipe that lets it bind."""
 
@@ -39,6 +41,8 @@ def explained(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effe
     Where its `allow` names a level that one lets it run, and `hint` is empty: front ends name it each in their way.
     """
     limit = row["limit"]
+    if limit == SAID_NOTHING:
+        return {**row, "limit": "", "by": SAID_NO, "hint": row["why"].removeprefix("not run: ")}
     if limit in (SAID_NO, SIGNALS):
         return {**row, "limit": "", "by": limit, "hint": _PLAIN[limit]}
     bound = next((one for one in bounds if one.name == limit), None)

@@ -15,6 +15,7 @@ from nexus_cli.ui.terminal_line import typed
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
+NO_ANSWER = "no clear answer was given"
 _NO = "[n]o (words after it are told to the model): "
 
 
@@ -71,18 +72,18 @@ class TerminalApprover:
             # What stands in the terminal's queue was typed before the question could be read.
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
             always = " ".join(through(question.always or "this session").split())
-            keys = f"[y]es once, [a]lways ({always}), {_NO}"
+            keys = f"Press Enter after [y]es once, [a]lways ({always}), {_NO}"
             for _ in range(5):
                 self._stream.write(f"Allow {through(question.call.name)}? {keys}")
                 line = await typed(self._descriptor)
                 if not line:
                     self._stream.write("\n")
-                    return Deny("the person ended the input")
+                    return Deny("the input ended before an answer", said=False)
                 answer = parse(line)
                 if answer is not None:
                     return answer
                 self._stream.write(f"{unclear(line)}\n")
-            return Deny("no clear answer was given")
+            return Deny(NO_ANSWER, said=False)
 
     def _show(self, question: Question) -> None:
         bold, plain = ("\x1b[1m", "\x1b[0m") if self._stream.colour else ("", "")

@@ -28,6 +28,10 @@ _MENTION = re.compile(
 )
 _BEHIND = ".,;:!?)]}*_"
 """What may stand behind a path in a sentence and is no part of it."""
+_LONGEST = 200
+"""Characters of a word that may look like a path."""
+_PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
+"""What looks like a path although nothing is there: with a slash, or with the ending of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,10 @@ class Mentions:
     """What a person should know about how files were read, or why not."""
     uncounted: int = 0
     """Bytes beyond the hard limit: counted, not kept."""
+    along: tuple[str, ...] = ()
+    """What goes with the message, for a person: `a.py, 12 lines`."""
+    missing: tuple[str, ...] = ()
+    """Words that look like a path and name nothing."""
 
 
 def quoted(path: str) -> str:
@@ -98,10 +106,13 @@ class _Gathering:
     parts: list[Part] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     uncounted: int = 0
+    along: list[str] = field(default_factory=list)
+    missing: dict[str, None] = field(default_factory=dict)
     seen: set[tuple[int, int]] = field(default_factory=set)
 
     def mention(self, written: str, *, exact: bool) -> None:
         """Add the file or folder that `written` names; nothing when it names none."""
+        named = written if exact else written.rstrip(_BEHIND)
         while written:
             path = os.path.join(self.folder, os.path.expanduser(written))
             try:
@@ -114,16 +125,23 @@ class _Gathering:
                 self.seen.add((status.st_dev, status.st_ino))
                 self._add(written, path, status.st_mode)
             return
+        if len(named) <= _LONGEST and _PATH.fullmatch(named):
+            self.missing[named] = None
 
     def _add(self, written: str, path: str, mode: int) -> None:
         try:
             if stat.S_ISDIR(mode):
-                self.blocks.append(_listing(written, path))
+                listed, count = _listing(written, path)
+                self.blocks.append(listed)
+                self.along.append(f"{written}, {count:,} {'name' if count == 1 else 'names'}")
             elif stat.S_ISREG(mode):
                 read = attach(path, f"@{written}")
                 if isinstance(read, Part):
                     self.parts.append(read)
+                    self.along.append(f"{written}, an image")
                 else:
+                    count = len(read.text.splitlines())
+                    self.along.append(f"{written}, {count:,} {'line' if count == 1 else 'lines'}")
                     self.blocks.append(file_block(written, read.text))
                     self.notices += [read.notice] if read.notice else []
                     self.uncounted += read.uncounted
@@ -148,16 +166,19 @@ def mentions(text: str, folder: Path) -> Mentions:
             found.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)
         else:
             found.mention(match["plain"], exact=False)
-    return Mentions(tuple(found.blocks), tuple(found.parts), tuple(found.notices), found.uncounted)
+    return Mentions(
+        tuple(found.blocks), tuple(found.parts), tuple(found.notices), found.uncounted, tuple(found.along),
+        tuple(found.missing),
+    )  # fmt: skip
 
 
-def _listing(written: str, path: str) -> str:
+def _listing(written: str, path: str) -> tuple[str, int]:
     with os.scandir(path) as entries:
         names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)
     lines = [name.encode("utf-8", "replace").decode().replace("\n", "\u2424") for name in names[:NAMES]]
     if len(names) > NAMES:
         lines.append(f"... and {len(names) - NAMES:,} more")
-    return f'<folder path="{_safe(written)}">\n' + "\n".join(lines) + "\n</folder>"
+    return f'<folder path="{_safe(written)}">\n' + "\n".join(lines) + "\n</folder>", len(names)
 
 
 def _safe(name: str) -> str:

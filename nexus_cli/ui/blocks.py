@@ -1,7 +1,7 @@
 """Cuts streaming Markdown into finished blocks, in time linear in its length. How a block looks is not known here.
 
 A block is a heading, a paragraph, a table, a whole list, a fence, a quotation. One that grows without an end is given
-out in parts, so that neither the memory nor the wait does.
+out in parts, so that neither the memory nor the wait does. For who wants no wait at all, `row` gives out lines.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
 _ITEM = re.compile(r" {0,3}([-*+]|\d{1,9}[.)])(\s|$)")
 _BREAKS_IN = re.compile(r" {0,3}([-*+]|1[.)])\s+\S")
 _RULE = re.compile(r" {0,3}([-*_])[ \t]*(\1[ \t]*){2,}$")
+_SPECIAL = re.compile(r"\s*([-*+>#|]|\d{1,9}[.)]|`{3}|~{3}|$)(?!\*)|\s{4}")
+"""A line that may begin something else than a paragraph."""
+_MARKS = "`*_["
 DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 """The second line of a table, which is repeated with its head where a long table is given out in parts."""
 
@@ -45,6 +48,8 @@ class Blocks:
     """`feed` gives the blocks that a piece of text finishes, `flush` what is left."""
 
     def __init__(self) -> None:
+        self.row = 0
+        """Columns of a row; where there are some, text is given out by rows, code by lines and lists by items."""
         self._pieces: list[str] = []
         self._length = 0
         self._lines: list[str] = []
@@ -72,6 +77,11 @@ class Blocks:
         """Nothing is open."""
         return not (self._length or self._lines or self._fence)
 
+    @property
+    def _ended_by_items(self) -> bool:
+        """What is open is a paragraph, of which a list needs no blank line before it."""
+        return not self._list and (self._continued if self.row else bool(self._lines) and not self._continued)
+
     def tail(self, most: int) -> str:
         """The end of the open block, at most about `most` characters of it."""
         kept, size = ["".join(self._pieces)[-most:]], self._length
@@ -90,13 +100,29 @@ class Blocks:
             yield from self._cut("".join(self._pieces))
             yield from self._line("".join(self._pieces))
             if self._torn:
-                yield from self._give(ends=True)
+                yield from self._give(ends=not self.row)
             self._pieces, self._length, self._torn = [], 0, False
         if rest:
             self._pieces.append(rest)
             self._length += len(rest)
         if self._length > LONG_LINE:
             yield from self._cut("".join(self._pieces))
+        elif 0 < self.row < self._length and not (self._fence or self._list):
+            yield from self._rows("".join(self._pieces))
+
+    def _rows(self, line: str) -> Iterator[Block]:
+        """The whole rows of an open line of plain text, cut where no emphasis and no code is open."""
+        start, plain = 0, self._torn or not _SPECIAL.match(line)
+        while plain and "|" not in line and len(line) - start > self.row:
+            end = line.rfind(" ", start, start + self.row + 1) + 1
+            while end > start and any(line.count(mark, start, end) % 2 for mark in _MARKS):
+                end = line.rfind(" ", start, end - 1) + 1
+            if end <= start:
+                break
+            yield from self._line(line[start:end])
+            yield from self._give(ends=True)
+            self._torn, start = True, end
+        self._pieces, self._length = [line[start:]], len(line) - start
 
     def _cut(self, line: str) -> Iterator[Block]:
         start = 0
@@ -134,7 +160,9 @@ class Blocks:
             return
         else:
             yield from self._opening(line)
-        if len(self._lines) >= LONG_BLOCK or self._size >= LARGE_BLOCK:
+        if self.row and self._lines and (self._fence or (not self._list and "|" not in line)):
+            yield from self._give(ends=False)
+        elif len(self._lines) >= LONG_BLOCK or self._size >= LARGE_BLOCK:
             whole = not self._list or len(self._lines) >= 2 * LONG_BLOCK or self._size >= 2 * LARGE_BLOCK
             if whole:
                 yield from self._give(ends=False)
@@ -145,9 +173,9 @@ class Blocks:
         if self._list and self._blank and not inside:
             yield from self._give(ends=True)
         elif self._list and item and not line.startswith(" "):
-            if len(self._lines) >= LONG_BLOCK or self._size >= LARGE_BLOCK:
+            if self.row or len(self._lines) >= LONG_BLOCK or self._size >= LARGE_BLOCK:
                 yield from self._give(ends=False)
-        elif self._lines and not self._list and not self._continued and item and _BREAKS_IN.match(line):
+        elif self._ended_by_items and item and _BREAKS_IN.match(line):
             yield from self._give(ends=True)
         if self._blank:
             self._lines += [""] * self._blank

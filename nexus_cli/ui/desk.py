@@ -97,7 +97,8 @@ class ReplDesk:
             fits = fits or [choice.key for choice in choices if choice.label.casefold().startswith(word.casefold())]
             if len(fits) == 1:
                 return fits[0]
-            text = f"{one_line(word)!r} is not one of these: type a number from 1 to {len(choices)}"
+            number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
+            text = f"{one_line(word)!r} is not one of these: type {number}"
             text = "\n".join(wrap(text, self._repl.face.width))
         return None
 

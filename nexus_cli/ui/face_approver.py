@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from nexus_cli.core.approval import Answer, Deny, Question
-from nexus_cli.ui.approver import HEAD_LINES, TAIL_LINES, details, parse, unclear
+from nexus_cli.ui.approver import HEAD_LINES, NO_ANSWER, TAIL_LINES, details, parse, unclear
 from nexus_cli.ui.diff import diff_text, looks_like_diff
 from nexus_cli.ui.door import through
 from nexus_cli.ui.rich_cells import wrap
 from nexus_cli.ui.theme import Theme
 
 TRIES = 5
+CLOSED = "the question was closed without an answer"
 MOST_LINES = HEAD_LINES + TAIL_LINES
 
 
@@ -38,19 +39,20 @@ class FaceApprover:
         self._theme = theme
 
     async def ask(self, question: Question) -> Answer:
-        """The person's answer; Esc, Ctrl+C and the end of input are a no."""
+        """The person's answer; with Esc, Ctrl+C and the end of input they give none, and the call does not run."""
         always = " ".join(through(question.always or "this session").split())
-        prompt = f"Allow {through(question.call.name)}? [y]es once, [a]lways ({always}), [n]o (words after it are told)"
+        keys = f"Press Enter after [y]es once, [a]lways ({always}), [n]o (words after it are told): "
+        prompt = f"Allow {through(question.call.name)}? {keys}"
         text = self._shown(question)
         for _ in range(TRIES):
-            line = await self._face.question(text, f"{prompt}: ")
+            line = await self._face.question(text, prompt)
             if line is None:
-                return Deny("no permission was given")
+                return Deny(CLOSED, said=False)
             answer = parse(line)
             if answer is not None:
                 return answer
-            text = unclear(line)
-        return Deny("no clear answer was given")
+            text = "\n".join(wrap(unclear(line), self._face.width))
+        return Deny(NO_ANSWER, said=False)
 
     def _shown(self, question: Question) -> str:
         shown = details(question)

@@ -18,6 +18,7 @@ from typing import TypeVar
 from nexus_cli.ui.approver import excerpt
 from nexus_cli.ui.face import Hands, Typed
 from nexus_cli.ui.foreground import Lent
+from nexus_cli.ui.rich_cells import wrap
 from nexus_cli.ui.screen_question import lapse
 from nexus_cli.ui.stream import Stream
 
@@ -56,7 +57,9 @@ class LineFace:
         self._lent = Lent()
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None
-        self._warned_at = -AGAIN
+        self._pressed_at = -AGAIN
+        self._presses = 0
+        """Ctrl+C in a row on a line that may have been empty."""
         self._stopped_at = -MEANT
         self._away = False
 
@@ -104,7 +107,7 @@ class LineFace:
                 termios.tcflush(self._stdin, termios.TCIFLUSH)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._answer = answer
-            self._prompt = prompt if prompt.endswith(" ") else f"{prompt} "
+            self._prompt = "\n".join(wrap(prompt.rstrip(" "), self.width - 1)) + " "
             self._show_prompt()
             try:
                 return await answer
@@ -151,7 +154,10 @@ class LineFace:
         self._end(None)
 
     def interrupt(self) -> None:
-        """Ctrl+C: stops what runs, gives up the question, or leaves when it comes twice."""
+        """Ctrl+C: stops what runs, gives up the question, or leaves when it comes twice.
+
+        What stands in a line that is not finished only the terminal knows, so one that cleared it counts too.
+        """
         if self._hands is None or self._done is None or self._done.done():
             return
         self._prompted = False  # the terminal has shown ^C
@@ -165,14 +171,19 @@ class LineFace:
         elif now - self._stopped_at < MEANT:
             self._stream_write("\n")
             self._settle()
-        elif now - self._warned_at < AGAIN:
-            self._hands.left()
         else:
-            self._warned_at = now
-            self._begun = self.draft = ""
-            self._pieces.clear()
-            self._stream_write("\n")
-            self.put("press Ctrl+C again to leave\n")
+            self._pressed(now, self._hands)
+
+    def _pressed(self, now: float, hands: Hands) -> None:
+        self._presses = self._presses + 1 if now - self._pressed_at < AGAIN else 1
+        self._pressed_at = now
+        if self._presses > 1:
+            hands.left()
+            return
+        self._begun = self.draft = ""
+        self._pieces.clear()
+        self._stream_write("\n")
+        self.put("press Ctrl+C again to leave\n")
 
     # What comes in
 
@@ -211,7 +222,7 @@ class LineFace:
             self._hands.left()
 
     def _line(self, line: str) -> None:
-        self._prompted = False
+        self._prompted, self._presses = False, 0
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(line)
             return

@@ -36,8 +36,14 @@ class _Themed(RichMarkdown):
 class Markdown:
     """Renders one stream of Markdown at a width in columns, with control codes only where `colour` is wanted."""
 
-    def __init__(self, width: int | Callable[[], int], *, colour: bool, theme: Theme | None = None) -> None:
-        """A `width` that is a function is asked again for each block; `theme` says more than `colour` where given."""
+    def __init__(
+        self, width: int | Callable[[], int], *, colour: bool, theme: Theme | None = None, eager: bool = False
+    ) -> None:
+        """A `width` that is a function is asked again for each block; `theme` says more than `colour` where given.
+
+        With `eager` a block is given out by its lines as they come, where it can be.
+        """
+        self._eager = eager
         self._door = Door()
         self._blocks = Blocks()
         self._theme = theme or Theme(colour=colour)
@@ -82,6 +88,8 @@ class Markdown:
 
     def feed(self, text: str) -> str:
         """The text of the blocks that `text` finishes, ready for a terminal."""
+        if self._eager:
+            self._blocks.row = self._columns()
         return self._render(self._blocks.feed(self._door.feed(text)))
 
     def flush(self) -> str:
@@ -93,10 +101,13 @@ class Markdown:
         """The next block is the first of a new text: no blank line comes before it."""
         self._first = True
 
+    def _columns(self) -> int:
+        return max(LEAST, self._width if isinstance(self._width, int) else self._width())
+
     def _render(self, blocks: Iterable[Block]) -> str:
         shown = []
         for block in blocks:
-            self._console.width = max(LEAST, self._width if isinstance(self._width, int) else self._width())
+            self._console.width = self._columns()
             text = self._print(
                 fenced(block.text, block.info if block.begins else block.info.partition(" ")[0], self._theme)
                 if block.fence

@@ -309,7 +309,7 @@ class Repl:
                 self.face.fill("\n".join(filter(None, [typed.text, self.draft()])))
 
     async def _message(self, typed: Typed) -> Message:
-        return await self.waiting.message(typed, self.folder, lambda notice: self.note(notice, "warn"))
+        return await self.waiting.message(typed, self.folder, self.note)
 
     async def follow(self, trigger: Trigger) -> None:
         """One turn of the session."""

@@ -19,6 +19,7 @@ from nexus_cli.ui.markdown import Markdown
 from nexus_cli.ui.rich_cells import wrap
 from nexus_cli.ui.rich_page import Page
 from nexus_cli.ui.rich_thought import Thought
+from nexus_cli.ui.small_drops import SmallDrops
 from nexus_cli.ui.spinner import Spinner
 from nexus_cli.ui.theme import Theme
 from nexus_cli.ui.tool_line import Done, finished, subject_of, title
@@ -37,22 +38,25 @@ class RichRenderer:
         clock: Callable[[], float] = time.monotonic,
         *,
         asks: bool = True,
+        drawn: bool = True,
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
         With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
+        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of.
         """
-        self._asks = asks
+        self._asks, self._drawn = asks, drawn
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
         self._clock = clock
         self._page = Page(put, self._width, theme)
-        self._markdown = Markdown(self._width, colour=theme.colour, theme=theme)
+        self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, rich_live.Running] = {}
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
+        self._small = SmallDrops(remarks.dropped, "/drops")
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
@@ -88,11 +92,13 @@ class RichRenderer:
 
     def said(self, text: str) -> None:
         """The person's words, from who reads them: `TurnStart` is silent, `Steered` shows its own."""
+        self._tell_small()
         self._version += 1
         self._page.said(text)
 
     def told(self, text: str, role: str = "") -> None:
         """A note of our own, one or more lines, in a role of the theme."""
+        self._tell_small()
         self._version += 1
         self._page.note(text, role)
 
@@ -108,6 +114,9 @@ class RichRenderer:
     def feed(self, event: e.Event) -> None:
         """Show `event`."""
         self._version += 1
+        if self._small.takes(event):
+            return
+        self._tell_small(event)
         match event:
             case e.Text():
                 self._text(event.text)
@@ -131,9 +140,14 @@ class RichRenderer:
             case _:
                 assert_never(event)
 
+    def _tell_small(self, event: e.Event | None = None) -> None:
+        """The small things that were left out, unless more of them may follow before `event`."""
+        for text in self._small.due(event):
+            self._page.note(text, "warn")
+
     def live(self, rows: int) -> list[str]:
-        """The open block and what runs, in at most `rows` lines of at most the width."""
-        now, width = self._clock(), self._width()
+        """The open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
+        now, width = self._clock(), self._width() - 1
         seconds = [round(call.seconds(now) or 0) for call in self._calls.values()]
         key = (self._version, rows, width, seconds)
         if self._seen[0] != key:
@@ -187,7 +201,7 @@ class RichRenderer:
             self._page.thought(lines)
         elif thought.words:
             self._folded = thought
-            self._page.note(thought.summary(), "dim")
+            self._page.note(thought.summary("Ctrl+T shows" if self._drawn else ""), "dim")
 
     def _close(self) -> None:
         """The model has said what it had to say for now: nothing of it stays open."""
@@ -229,7 +243,8 @@ class RichRenderer:
             self._spinner.phase(PREPARING if self._in_turn else "", again=True)
         self._output = title(event.call, subject), result.text if result.full is None else result.full
         known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
-        done = Done(event.call, subject, result, event.tokens, event.seconds, known)
+        whole = ", Ctrl+O shows all" if self._drawn else ""
+        done = Done(event.call, subject, result, event.tokens, event.seconds, known, whole)
         self._page.lines(finished(done, self._width(), self._theme))
 
     def _went_on(self, event: e.SessionStart | e.TurnStart | e.Steered | e.StepStart | e.StepEnd | e.TurnEnd) -> None:

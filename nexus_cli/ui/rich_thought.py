@@ -66,11 +66,11 @@ class Thought:
         more = "\n[the rest of this thought was too long to keep]" if self._size > MOST else ""
         return "\n".join(self._lines).strip("\n") + more
 
-    def summary(self) -> str:
-        """How long it took and how much it was."""
+    def summary(self, shows: str = "") -> str:
+        """How long it took and how much it was; `shows` names the key that shows it, where there is one."""
         seconds = self._clock() - self._began
         time = f" for {lasted(seconds)}" if seconds >= 1 else ""
-        return f"thought{time} ({self.words:,} words, Ctrl+T shows)"
+        return f"thought{time} ({self.words:,} words{', ' if shows else ''}{shows})"
 
     def _keep(self, lines: list[str]) -> None:
         for line in lines:

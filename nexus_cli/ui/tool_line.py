@@ -35,6 +35,8 @@ class Done:
     seconds: float
     known: bool = False
     """The person has seen the diff of it already, when they were asked."""
+    whole: str = ""
+    """How the person sees all of its output: `, Ctrl+O shows all`, "" where there is no way."""
 
 
 def subject_of(call: ToolCall) -> str:
@@ -69,10 +71,10 @@ def finished(done: Done, width: int, theme: Theme) -> list[str]:
     if result.diff and not done.known:
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES, names=False))
     elif result.status is not None:
-        lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme))
+        lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
     if result.error:
         role = "warn" if result.denied else "error"
-        lines += (indent + theme.paint(role, line) for line in _cause(result.error, room))
+        lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
     return lines
 
 
@@ -123,7 +125,7 @@ def _facts(done: Done) -> list[tuple[str, str]]:
     return facts
 
 
-def _end(output: str, room: int, theme: Theme) -> list[str]:
+def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
     """The last lines of a command's output, without its exit status, which stands above."""
     text = through(_STATUS.sub("", output[-_KEPT:])).strip("\n")
     lines = [untabbed(line).rstrip() for line in text.split("\n")]
@@ -132,12 +134,12 @@ def _end(output: str, room: int, theme: Theme) -> list[str]:
     shown = [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]]
     before = output.count("\n") - text.count("\n") if len(output) > _KEPT else 0
     more = len(lines) - len(shown) + before
-    return [cut(f"... {more:,} lines before, Ctrl+O shows all", room, theme.signs.cut), *shown] if more > 1 else (
+    return [cut(f"... {more:,} lines before{whole}", room, theme.signs.cut), *shown] if more > 1 else (
         [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES - 1 :]]
     )
 
 
-def _cause(error: str, room: int) -> list[str]:
+def _cause(error: str, room: int, whole: str) -> list[str]:
     """The beginning of an error."""
     lines = through(error[:_KEPT]).strip("\n").split("\n")
     shown: list[str] = []
@@ -145,6 +147,6 @@ def _cause(error: str, room: int) -> list[str]:
         pieces = list(wrap(line, room))[:ERROR_LINES]
         if shown and len(shown) + len(pieces) > ERROR_LINES:
             more = len(lines) - number + error.count("\n", _KEPT)
-            return [*shown, *fold(f"... {more:,} more lines, Ctrl+O shows all", room)]
+            return [*shown, *fold(f"... {more:,} more lines{whole}", room)]
         shown += pieces
     return shown

@@ -13,6 +13,8 @@ from nexus_cli.ui.attached import mentions
 from nexus_cli.ui.door import through
 from nexus_cli.ui.face import Typed
 
+TOLD = 5
+"""Mentioned files that are told by name."""
 BRIEF = 500
 """Characters of a message that a line about it is made of."""
 
@@ -82,18 +84,29 @@ class Waiting:
             self.attached[:0] = one.along
         return _typed(one).text
 
-    async def message(self, typed: Typed, folder: Path, tell: Callable[[str], None]) -> Message:
-        """The words with the files that they mention and what was attached; `tell` gets what is odd about a file.
+    async def message(self, typed: Typed, folder: Path, tell: Callable[[str, str], None]) -> Message:
+        """The words with the files that they mention and what was attached; `tell` gets what became of the mentions,
+        and in which role of the theme it is shown.
 
         What was pasted in one piece mentions none: an `@name` in a log is nobody's wish.
         """
         read = await asyncio.to_thread(mentions, typed.shown, folder)
         for notice in read.notices:
-            tell(notice)
+            tell(notice, "warn")
+        if read.missing:
+            goes = "it goes as plain words" if len(read.missing) == 1 else "they go as plain words"
+            tell(f"no file {_named(read.missing, ', ')}: {goes}", "dim")
+        if read.along:
+            tell(f"with it: {_named(read.along, '; ')}", "dim")
         along = tuple(self.attached)
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
         return Message(typed, Trigger(text, "person", tuple(read.parts), read.uncounted), along)
+
+
+def _named(names: Sequence[str], between: str) -> str:
+    more = [f"and {len(names) - TOLD:,} more"] if len(names) > TOLD else []
+    return between.join([*map(brief, names[:TOLD]), *more])
 
 
 def _typed(one: Typed | Message) -> Typed:

@@ -36,7 +36,7 @@ class Played:
     script: Callable[[Request], Answer]
     seen: list[list[Any]] = field(default_factory=list)
     """The messages of every request."""
-    usage: Usage = Usage(100, 10, cost_usd=0.25)
+    usage: Usage = field(default_factory=lambda: Usage(100, 10, cost_usd=0.25))
     """What it reports of each."""
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:

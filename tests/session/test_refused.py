@@ -24,6 +24,14 @@ RUN = ("bash", {"command": "touch made"})
 WRITE = ("write_file", {"path": "b.txt", "content": "x"})
 
 
+class Silent:
+    """A person who is asked and gives no answer."""
+
+    async def ask(self, question: Question) -> Deny:
+        """What became of it."""
+        return Deny("the input ended before an answer", said=False)
+
+
 class No:
     """A person who says no."""
 
@@ -66,6 +74,11 @@ def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path)
 
 def test_a_person_who_said_no_is_not_sent_to_the_permissions(tmp_path: Path) -> None:
     assert told(tmp_path, RUN, approver=No()) == "1 call was refused: bash touch made. You said no."
+
+
+def test_a_person_who_said_nothing_is_not_said_to_have_said_no(tmp_path: Path) -> None:
+    line = "1 call was refused: bash touch made. The input ended before an answer."
+    assert told(tmp_path, RUN, approver=Silent()) == line
 
 
 @pytest.mark.usefixtures("locked")

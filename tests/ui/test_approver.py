@@ -66,9 +66,9 @@ def test_always_says_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.write(writer, b"a\n")
     screen = Screen()
-    question = Question(ToolCall("c1", "bash", {}), "bash ls", "a command", "ls", "every such bash call this session")
+    question = Question(ToolCall("c1", "bash", {}), "bash ls", "a command", "ls", "every bash command this session")
     assert asyncio.run(TerminalApprover(screen, reader).ask(question)) == Allow(always=True)
-    assert "[a]lways (every such bash call this session)" in screen.text
+    assert "[a]lways (every bash command this session)" in screen.text
     os.close(reader)
     os.close(writer)
 
@@ -128,7 +128,7 @@ def test_the_end_of_input_denies() -> None:
     child = asked()
     child.sendeof()
     text, status = ended(child)
-    assert "answer Deny the person ended the input" in text and status == 0
+    assert "answer Deny the input ended before an answer" in text and status == 0
 
 
 def test_an_interrupt_cancels_and_the_status_is_130() -> None:

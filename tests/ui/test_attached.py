@@ -34,7 +34,7 @@ def block(name: str, text: str) -> str:
     ["@src/a.py", "see @src/a.py, please", "(@src/a.py)", "is it @src/a.py?", "**@src/a.py**", "a\n@src/a.py\nb"],
 )
 def test_a_path_behind_an_at_sign_is_attached_whatever_stands_around_it(folder: Path, text: str) -> None:
-    assert mentions(text, folder) == Mentions((block("src/a.py", "print(1)"),))
+    assert mentions(text, folder) == Mentions((block("src/a.py", "print(1)"),), along=("src/a.py, 1 line",))
 
 
 @pytest.mark.parametrize("text", ['@"a b.txt"', 'see @"a b.txt".', '@"a b.txt'])
@@ -44,10 +44,38 @@ def test_a_path_with_spaces_stands_in_quotes(folder: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["me@src", "@property", "@missing.py", "@", "@@src", "@ src/a.py", "@...", "x/@src", '@"missing"', "`@"],
+    ["me@src", "@property", "@media", "@", "@@src", "@ src/a.py", "@...", "x/@src", '@"missing"', "`@"],
 )
 def test_what_names_nothing_stays_words(folder: Path, text: str) -> None:
     assert mentions(text, folder) == Mentions()
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("@nofile.txt what", "nofile.txt"),
+        ("look at @missing/dir, please", "missing/dir"),
+        ("(@src/b.py)", "src/b.py"),
+        ('@"no such.md"', "no such.md"),
+        ("@~/nowhere/at.all", "~/nowhere/at.all"),
+    ],
+)
+def test_what_looks_like_a_path_and_names_nothing_is_missing(folder: Path, text: str, missing: str) -> None:
+    assert mentions(text, folder) == Mentions(missing=(missing,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["me@x.org", "@app.get('/')", "@functools.lru_cache", "@v1.2.3", "@media (x)", "@pytest.fixture", "@you: hi"],
+)
+def test_addresses_and_decorators_are_not_missing_files(folder: Path, text: str) -> None:
+    assert mentions(text, folder) == Mentions()
+
+
+def test_what_goes_along_is_named_with_its_size(folder: Path) -> None:
+    (folder / "long.txt").write_text("a line\n" * 1200)
+    found = mentions('@long.txt @src @shot.png @"a b.txt"', folder)
+    assert found.along == ("long.txt, 1,200 lines", "src, 1 name", "shot.png, an image", "a b.txt, 1 line")
 
 
 def test_an_image_becomes_a_part(folder: Path) -> None:

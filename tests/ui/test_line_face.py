@@ -161,7 +161,7 @@ def test_a_question_can_be_left_unanswered(act: str) -> None:
     assert asyncio.run(play()) is None
 
 
-def test_control_d_leaves_and_control_c_twice_leaves_too() -> None:
+def test_control_d_leaves_and_so_does_control_c_twice() -> None:
     async def play(act: str) -> tuple[list[str], str]:
         with paper() as on:
             task = asyncio.ensure_future(on.face.run(on.hands))
@@ -169,6 +169,7 @@ def test_control_d_leaves_and_control_c_twice_leaves_too() -> None:
             if act == "end":
                 on.type("\x04")
             else:
+                on.type("half a line")
                 on.face.interrupt()
                 await on.until(lambda: "again to leave" in on.text)
                 assert on.hands.said == []
@@ -178,6 +179,22 @@ def test_control_d_leaves_and_control_c_twice_leaves_too() -> None:
 
     assert asyncio.run(play("end"))[0] == ["left"]
     assert asyncio.run(play("interrupt"))[0] == ["left"]
+
+
+def test_a_line_between_makes_control_c_the_first_again() -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.hands))
+            await on.until(lambda: on.text == "> ")
+            on.face.interrupt()
+            on.type("words\n")
+            await on.until(lambda: on.hands.said)
+            on.face.interrupt()
+            on.face.leave()
+            await task
+            return on.hands.said
+
+    assert asyncio.run(play()) == ["entered 'words'"]
 
 
 def test_a_signal_stops_the_running_turn() -> None:
@@ -206,6 +223,7 @@ def test_a_signal_right_after_one_that_stopped_the_turn_neither_clears_nor_leave
             on.face.draft = "draft"
             on.face.interrupt()
             on.hands.running = False
+            on.face.interrupt()
             on.face.interrupt()
             on.face.interrupt()
             on.face.leave()

@@ -305,6 +305,29 @@ def test_a_block_is_never_larger_than_a_fixed_bound(text: str) -> None:
     assert max(sizes) <= 2 * LARGE_BLOCK + LONG_LINE and len(sizes) >= len(text) // (2 * LARGE_BLOCK + LONG_LINE)
 
 
+PROSE = st.lists(
+    st.sampled_from(["word", "**bold words**", "`a | b`", "*some*", "[link](http://x.y)", "a_b", "2 * 3", "\n\n"]),
+    max_size=40,
+).map(" ".join)
+
+
+@given(PROSE, st.integers(10, 60), st.integers(1, 20))
+def test_what_is_given_out_by_lines_has_every_word_and_every_row_fits(text: str, width: int, step: int) -> None:
+    made = Markdown(width, colour=False, eager=True)
+    shown = "".join(made.feed(text[at : at + step]) for at in range(0, len(text), step)) + made.flush()
+    bare = re.compile(r"[\s*`|]+")
+    assert bare.sub("", shown) == bare.sub("", whole(text, width))
+    assert all(cells(line) <= width for line in shown.split("\n"))
+
+
+def test_lines_that_come_one_by_one_keep_tables_lists_and_code() -> None:
+    made = Markdown(40, colour=False, eager=True)
+    assert made.feed(SAMPLE.split("After")[0]) + made.flush() == whole(SAMPLE.split("After")[0], 40)
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    assert made.feed(table) == "" and made.flush().split() == whole(table, 40).split()
+    assert made.feed("```\ndef f():\n") == "\n    def f():\n" and made.feed("    return 1\n") == "        return 1\n"
+
+
 STRANGE = st.text(
     st.one_of(
         st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), st.sampled_from("👩\u200d💻❤\ufe0f漢e\u0301 ")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 from session.played import MODEL, Answer, Played
 
+from nexus_cli.commands.command import Choice
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
@@ -380,7 +381,11 @@ def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -
 
     stage.play(scene())
     yes, words, nothing = answers.values()
-    assert "ran-2" in yes and "not this one" in words and "no permission" in nothing
+    assert "ran-2" in yes and "not this one" in words
+    assert nothing == "not run: the question was closed without an answer"
+    assert "1 call was refused: bash echo ran-$((1+1)). The question was closed without an answer." in " ".join(
+        stage.text.split()
+    )
     assert len(stage.face.asked) == 5 and "echo ran-" in stage.face.asked[0]
 
 
@@ -542,6 +547,66 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
     stage.play(scene())
     assert "not sent to the new session: ! echo of-the-first-too" in stage.text
     assert "of-the-first" not in str(stage.provider.seen[-1])
+
+
+def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "done" if request.messages[-1]["role"] == "tool" else
+                  [("bash", {"command": "echo a"})])  # fmt: skip
+
+    async def scene() -> None:
+        stage.face.answers = ["", "", "", "", ""]
+        stage.type("run it")
+        await stage.idle()
+
+    stage.play(scene())
+    assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer was given"
+    assert "1 call was refused: bash echo a. No clear answer was given." in stage.text
+    assert "said no" not in stage.text
+
+
+def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
+    calls = iter([("bash", {"command": "echo a"}), ("write_file", {"path": "b.txt", "content": "x"})])
+    stage = Stage(tmp_path, lambda request: [next(calls)] if len(request.messages) < 6 else "done")
+
+    async def scene() -> None:
+        stage.face.answers = ["n", "n"]
+        stage.type("run it")
+        await stage.idle()
+
+    stage.play(scene())
+    run, write = stage.face.asked
+    assert "Press Enter after [y]es once" in run and "[a]lways (every bash command this session)" in run
+    assert "[a]lways (every write_file call this session)" in write
+
+
+def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one\ntwo\n")
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("@a.py @missing/dir check, @property")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "no file missing/dir: it goes as plain words" in stage.text
+    assert "with it: a.py, 2 lines" in stage.text and "property:" not in stage.text
+
+
+def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    stage.face.width = 24
+
+    async def scene() -> None:
+        assert stage.repl.desk is not None
+        stage.face.answers = ["7", "2"]
+        choices = [Choice("a", "the first of the choices"), Choice("b", "second")]
+        assert await stage.repl.desk.choose("Which one of them is it?", choices) == "b"
+
+    stage.play(scene())
+    assert stage.face.asked == [
+        "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\n1-2, empty leaves it: ",
+        "'7' is not one of these:\ntype a number from 1 to\n2\n1-2, empty leaves it: ",
+    ]
 
 
 def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:

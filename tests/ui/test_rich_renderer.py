@@ -44,12 +44,14 @@ def f():
 class Seen:
     """A renderer, what it put, and a clock."""
 
-    def __init__(self, width: int = 60, *, colour: bool = False, ascii_: bool = False, name: str = "dark") -> None:
+    def __init__(
+        self, width: int = 60, *, colour: bool = False, ascii_: bool = False, name: str = "dark", drawn: bool = True
+    ) -> None:
         self.pieces: list[str] = []
         self.width = width
         self.now = 100.0
         theme = Theme(name, colour, ASCII) if ascii_ else Theme(name, colour)
-        self.renderer = RichRenderer(self.pieces.append, lambda: self.width, theme, lambda: self.now)
+        self.renderer = RichRenderer(self.pieces.append, lambda: self.width, theme, lambda: self.now, drawn=drawn)
 
     @property
     def text(self) -> str:
@@ -108,6 +110,31 @@ def test_every_event_of_the_union_is_taken() -> None:
     assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
     assert seen.live() == [] and seen.renderer.spinner() == "" and not seen.renderer.moving
     assert "\n\n\n" not in seen.text and not seen.text.startswith("\n")
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("begin", ["", "```\n"])
+def test_live_lines_leave_the_last_column_free_for_a_screen_never_draws_there(width: int, begin: str) -> None:
+    words = "Word after word **bold** and `code` goes by. "
+    seen = Seen(width).feed(e.Text(begin + words * 5))
+    assert max(map(len, seen.live())) < width
+    assert words.strip() in " ".join(" ".join(seen.live()).split()) or begin
+
+
+def test_where_nothing_is_drawn_lines_come_before_their_block_ends() -> None:
+    seen = Seen(20, drawn=False).feed(e.Text("Some words go by and others come. And then s"))
+    assert seen.text == "Some words go by and\n" + "others come. And\n"
+    assert seen.feed(e.Text("ome\n\n```\none\ntwo")).text.endswith("And\nthen some\n\n  one\n")
+
+
+def test_where_nothing_is_drawn_no_key_is_spoken_of() -> None:
+    long = ToolResult("".join(f"{n}\n" for n in range(30)), status=0)
+    wrong = ToolResult(error="\n".join("abcdefghij"))
+    events: list[e.Event] = [e.Thinking("some thought"), e.Text("Yes\n\n")]
+    events += [e.Called(BASH, "ls"), resulted(long), e.Called(BASH, "ls"), resulted(wrong)]
+    assert Seen().feed(*events).text.count("Ctrl+") == 3
+    told = Seen(drawn=False).feed(*events).text
+    assert "Ctrl+" not in told and "(2 words)" in told and "lines before\n" in told and "more lines\n" in told
 
 
 def test_finished_blocks_are_put_once_and_the_open_one_is_live() -> None:
