@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.context.groups import Measure
+from nexus_cli.context.groups import Measure, is_placeholder
 from nexus_cli.context.tokens import compact
 from nexus_cli.core.clip import Marker, clip
 from nexus_cli.core.entry import Form, Slot
@@ -32,7 +32,9 @@ class Shears:
 
     def shorten(self, slot: Slot, cap: int) -> Slot:
         """`slot` in about `cap` tokens, at least its markers; the same slot where that would not make it smaller, or
-        would take the person's words for next to nothing."""
+        would take the person's words for next to nothing; also a placeholder, which is put in again each time."""
+        if is_placeholder(slot):
+            return slot
         message = slot.message
         texts = [self.count(message.content), *(self.count(compact(call.arguments)) for call in message.tool_calls)]
         height = level(texts, cap - (slot.tokens - sum(texts)))

@@ -9,8 +9,8 @@ from context.conversation import HOSTILE, Act, Letters, act, assert_pairs, manag
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.context import SimpleTokenCounter, TiktokenCounter
-from nexus_cli.core import Message, Role, ToolCall
+from nexus_cli.context import ContextConfig, ContextManager, SimpleTokenCounter, TiktokenCounter
+from nexus_cli.core import Message, Role, ToolCall, ToolResult
 
 acts = st.lists(HOSTILE, max_size=40)
 strategy_names = st.sampled_from(["oldest_first", "middle_out"])
@@ -143,3 +143,31 @@ def test_building_on_the_way_changes_nothing_while_everything_fits(acts: list[Ac
         often.build_messages()
         previous = often.messages
     assert once.build_messages() == often.build_messages() == previous
+
+
+@given(
+    calls=st.integers(1, 25),
+    answered=st.integers(0, 25),
+    length=st.integers(0, 300),
+    room=st.integers(30, 400),
+    strategy=st.sampled_from(["oldest_first", "middle_out"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_batch_larger_than_the_window_is_built_the_same_again_and_again(
+    calls: int, answered: int, length: int, room: int, strategy: str
+) -> None:
+    config = ContextConfig(max_tokens=room, reserve_tokens=0, truncation_strategy=strategy)
+    made = ContextManager(config=config, token_counter=SimpleTokenCounter())
+    made.add_user_message("please look")
+    ids = [f"c{number}" for number in range(calls)]
+    made.add_assistant_message("", [ToolCall(name, "read_file", {"path": "src/a/file.py"}) for name in ids])
+    for name in ids[:answered]:
+        made.add_tool_result(name, "read_file", ToolResult(output="x" * length))
+    built = [made.build_messages() for _ in range(3)]
+    for name in ids[answered:]:
+        made.add_tool_result(name, "read_file", ToolResult(output="late"))
+    built += [made.build_messages() for _ in range(3)]
+    assert built[0] == built[1] == built[2] and built[3] == built[4] == built[5]
+    for messages in built:
+        assert [one.tool_call_id for one in messages if one.tool_call_id] == ids
+        assert [[call.id for call in one.tool_calls] for one in messages if one.tool_calls] == [ids]
