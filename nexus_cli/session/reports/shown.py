@@ -198,7 +198,8 @@ def fresh(ledger: Ledger, options: Options, settings: Settings) -> Shown:
     info = known_model(ledger, options.model, settings) if options.model else MODELLESS
     recipe, _ = recipe_of(None, options)
     limits, bounds = compose(limit_layers(settings, recipe, options, False))
-    notices = [] if info.known else [f"the window of {info.name or 'the model'} is unknown: {info.window} are assumed"]
+    unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
+    notices = [] if info.known else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     runs = _runs(options, limits)
     epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe, settings, notices.append, runs=runs)
     view = Shown(

@@ -44,7 +44,7 @@ def compacted(event: CompactionDone) -> str:
     """How a compaction ended: the figures, or why it was not accepted."""
     if not event.ok:
         paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
-        after = "Older messages are cut off instead" if event.cut else "Nothing was changed"
+        after = "What does not fit is cut out instead" if event.cut else "Nothing was changed"
         return f"not compacted: {event.why.rstrip('.')}{paid}. {after}"
     kept = fidelity_text(event.fidelity)
     text = f"compacted: {event.before:,} tokens became {event.after:,}"
