@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line and end the process; never returns."""
-    process.take_signals()
+    process.take_signals(sys.argv[1:])
     process.hurry()
     process.forget_working_folder()
     process.reopen_descriptors()

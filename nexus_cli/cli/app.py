@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from nexus_cli import __version__
+from nexus_cli.cli import process
 from nexus_cli.cli.options import (
     Allow,
     Continue,
@@ -193,6 +194,7 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
         if [word for word in words if word[:1] != "-"][:1] == ["ask"] and ("--json" in words) != lines:
             from nexus_cli.ui import jsonl_renderer as form  # noqa: PLC0415  (only with --json)
 
+            process.answered()
             (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failed(error))
     except (Gone, NexusError):
         pass

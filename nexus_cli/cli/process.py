@@ -11,6 +11,8 @@ import gc
 import os
 import sys
 
+from nexus_cli.cli import last_words
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs as much as Python's own start
     from collections.abc import Sequence
@@ -32,22 +34,38 @@ def settle() -> None:
     gc.enable()
 
 
-def take_signals() -> None:
+_form = ""
+
+
+def take_signals(arguments: Sequence[str] = ()) -> None:
     """From now on SIGINT, SIGTERM and SIGHUP end the process with one line and 130, 143 or 129.
 
-    A SIGHUP that is ignored stays so (nohup); SIGINT is taken even where a shell's background job ignores it.
+    Where `arguments` ask for JSON the result object comes before that, until `answered`. A SIGHUP that is ignored
+    stays so (nohup); SIGINT is taken even where a shell's background job ignores it.
     """
+    global _form
+    _form = last_words.form(arguments)
     for number in SIGNALS:
         if number != _signal.SIGHUP or _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, _end)
 
 
+def answered() -> None:
+    """Someone else writes the result object, or has written it."""
+    global _form
+    _form = ""
+
+
 def _end(number: int, frame: FrameType | None) -> None:
-    names = {_signal.SIGINT: "SIGINT", _signal.SIGTERM: "SIGTERM", _signal.SIGHUP: "SIGHUP"}
-    try:
-        os.write(2, f"nexus: stopped: {names[number]} arrived.\n".encode())
-    except OSError:
-        pass
+    name = {_signal.SIGINT: "SIGINT", _signal.SIGTERM: "SIGTERM", _signal.SIGHUP: "SIGHUP"}[number]
+    told = f"nexus: stopped: {name} arrived.\n".encode()
+    form = _form
+    answered()  # a second signal writes no second object
+    for descriptor, text in ((1, last_words.result(form, 128 + number, name)), (2, told)):
+        try:
+            os.write(descriptor, text)
+        except OSError:
+            pass
     os._exit(128 + number)
 
 

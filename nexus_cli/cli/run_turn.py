@@ -32,6 +32,10 @@ from nexus_cli.ui.stream import Gone, Quietly, Stream
 if TYPE_CHECKING:
     from nexus_cli.cli.ask import Run
 
+PARTIAL = frozenset(
+    ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
+)
+"""Kinds of error after which the last text may be torn: no answer in any form, the session keeps it."""
 WIND_UP = 2.0
 """Seconds that what still runs in the loop at the end has to end."""
 
@@ -64,6 +68,7 @@ class _Turn:
 
     def run(self) -> int:
         session = open_session(self._options(), self._run.settings, approver=self._approver)
+        self._remarks.belong_to(session)
         for notice in session.notices:
             self._remarks.notice(notice)
         if self._run.options.explain and (record := session.record):
@@ -132,9 +137,14 @@ class _Turn:
         return outcome
 
     def _outcome(self, outcome: Outcome) -> Outcome:
-        """`outcome` with the status of what cancelled it: a signal, a full disk; a reader that left changes nothing."""
+        """`outcome` with the status of what cancelled it: a signal, a full disk; a reader that left changes nothing.
+
+        Its text is an answer, or "".
+        """
         if outcome.ok:
             return outcome
+        if outcome.error and outcome.error["kind"] in PARTIAL:
+            outcome = replace(outcome, text="")
         if self._broken is not None:
             return replace(outcome, exit=self._broken.exit_status)
         return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome

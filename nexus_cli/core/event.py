@@ -199,7 +199,7 @@ class Outcome:
     ok: bool
     exit: int
     text: str
-    """The last step's text."""
+    """The last step's text, as far as it came."""
     finish: str
     error: Mapping[str, str] | None
     """`kind`, `message`, `hint`."""

@@ -1,8 +1,9 @@
 """Where a request goes and with which key, settled before anything is sent.
 
-Owns the addresses of local servers and the check for a key. Leaves the addresses of hosted providers to litellm. Code
-is never sent to a provider that the person did not choose: a local server without an address gets the loopback one,
-not the hosted service that litellm would fall back to.
+Owns the addresses of local servers and whether a key is there. Leaves to `given` whether what the environment has can
+be a key or an address, and the addresses of hosted providers to litellm. Code is never sent to a provider that the
+person did not choose: a local server without an address gets the loopback one, not the hosted service that litellm
+would fall back to.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.hints import BASE_VARIABLES, KEY_VARIABLES, hint_for, key_variable
+from nexus_cli.provider.given import given_address, given_key
+from nexus_cli.provider.hints import KEY_VARIABLES, hint_for, key_variable
 from nexus_cli.provider.local import PORTS
 from nexus_cli.provider.names import LOCAL, split
 from nexus_cli.provider.windows import provider_of
@@ -55,21 +57,24 @@ def _local_base(provider: str) -> str | None:
 def endpoint(model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None) -> Endpoint:
     """The endpoint of `model`; `base` and `key` win over the environment.
 
-    Raises `ProviderError`: `usage` when the name tells no provider, `auth` when a key is needed and there is none.
+    Raises `ProviderError`: `usage` when the name tells no provider, `auth` when a key is needed and there is none, or
+    one that cannot be sent, `config` when the address that the environment has is none.
     """
     provider = provider_of(model)
     if not provider:
         raise ProviderError("usage", f"no provider is known for the model {model!r}", hint_for("usage", model))
     name = f"ollama_chat/{split(model)[1]}" if provider == "ollama_chat" else model
-    given = next((environ[v] for v in BASE_VARIABLES.get(provider, ()) if environ.get(v)), None)
+    there = None if base else given_address(provider, environ)
+    own = None if key else given_key(provider, model, environ)
+    address = base or (there.text if there else None)
+    if own and not own.exact:
+        key = own.text
     if provider in LOCAL:
-        needs_dummy = provider != "ollama_chat" and not environ.get(f"{provider.upper()}_API_KEY")
-        dummy = NO_KEY if needs_dummy else None
-        return Endpoint(provider, name, base or given or _local_base(provider), key or dummy)
-    if not key and not any(environ.get(v) for v in KEY_VARIABLES.get(provider, ())):
-        address = base or given or ""
-        if provider == "openai" and is_loopback(address):
-            return Endpoint(provider, name, base or given, NO_KEY)
+        dummy = None if own or provider == "ollama_chat" else NO_KEY
+        return Endpoint(provider, name, address or _local_base(provider), key or dummy)
+    if not key and not own:
+        if provider == "openai" and is_loopback(address or ""):
+            return Endpoint(provider, name, address, NO_KEY)
         if provider in KEY_VARIABLES:
             raise ProviderError("auth", f"{key_variable(provider)} is not set", hint_for("auth", model))
-    return Endpoint(provider, name, base, key)
+    return Endpoint(provider, name, base if there and there.exact else address, key)

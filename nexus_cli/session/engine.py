@@ -85,6 +85,8 @@ class Engine:
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
     last_usage: Usage | None = None
     """What the lane's newest answered request used."""
+    said: str = ""
+    """What the lane's newest request was answered with, as far as it came; without the marks that the window has."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
     sent: Sent | None = None

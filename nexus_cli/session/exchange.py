@@ -1,6 +1,7 @@
 """One model request: sealed and committed before its first byte, streamed, folded, committed as one entry.
 
-What is not a finished answer keeps its text, marked, and is raised as the kind of error that it is.
+What is not a finished answer keeps its text, marked for the model, and is raised as the kind of error that it is; what
+the model said itself is `engine.said`.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
 
 def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = engine.lane
+    engine.said = ""
     expected = engine.meter.estimate(lane.counted)
     sealed = lane.seal()
     previous_end = sealed.previous_end or ahead.messages
@@ -128,6 +130,7 @@ def _received(engine: Engine, reply: Reply, main: bool, ahead: Outlook) -> Reply
     if reply.usage and reply.usage.input:
         engine.learn(counted, reply.usage.input)
     message = reply.message
+    engine.said = message.content
     if reply.finish == "length" and not message.tool_calls:
         message = _marked(message, CUT_OFF)
     elif reply.finish in ("none", "refused"):
@@ -175,7 +178,8 @@ def _estimated(engine: Engine, message: Message) -> Usage:
 def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str, began: Outlook | None) -> Entry | None:
     """Record the text that had come, without half calls; once anything came the request is paid for."""
     message = fold.partial()
-    usage = _estimated(engine, message) if began else Usage()
+    engine.said = message.content
+    usage = _estimated(engine, message) if began else Usage(cost_usd=cost(Usage(), engine.model.info))
     engine.spending.add(usage)
     if began:
         remember(engine, began, Usage())

@@ -1,4 +1,4 @@
-"""How a turn ended, from what its window and its figures show."""
+"""How a turn ended, from what its last step said and its figures show."""
 
 from __future__ import annotations
 
@@ -6,26 +6,19 @@ from collections.abc import Iterator
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.message import Role
 from nexus_cli.session.parts import Parts
 from nexus_cli.session.refused import explained
 
 
-def outcome(parts: Parts, first: int, error: NexusError | None) -> Outcome:
-    """The outcome of the turn that began after entry `first`; `error` is what stopped it short."""
+def outcome(parts: Parts, error: NexusError | None) -> Outcome:
+    """The outcome of the newest turn; `error` is what stopped it short. Its text is what the last step said, as far as
+    it came."""
     engine = parts.engine
-    text, finish = "", error.kind if error else "stop"
-    for slot in reversed(engine.lane.slots):
-        if slot.entry <= first:
-            break
-        if slot.message.role is Role.ASSISTANT:
-            text = slot.message.content
-            break
     return Outcome(
         ok=error is None,
         exit=error.exit_status if error else 0,
-        text=text,
-        finish=finish,
+        text=engine.said if engine.spending.steps else "",
+        finish=error.kind if error else "stop",
         error={"kind": error.kind, "message": error.message, "hint": error.hint} if error else None,
         steps=engine.spending.steps,
         usage=engine.spending.usage,

@@ -165,7 +165,6 @@ class Session:
     async def run(self, trigger: Trigger | str) -> AsyncIterator[Event]:
         """One turn. Without text it goes on from where the window ends. Always ends with `TurnEnd`."""
         trigger = Trigger(trigger) if isinstance(trigger, str) else trigger
-        first = self._parts.engine.lane.timeline.last
         self._began = self._parts.engine.lane.timeline.now()
         ended = False
         async with aclosing(self._stream(self._work(trigger))) as events:
@@ -173,7 +172,7 @@ class Session:
                 ended = ended or isinstance(event_, event.TurnEnd)
                 yield event_
         if not ended:  # stopped before its first step, or while it settled
-            yield event.TurnEnd(outcome(self._parts, first, self._stopped()))
+            yield event.TurnEnd(outcome(self._parts, self._stopped()))
 
     async def _stream(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[Event, None]:
         """The events of `work`, which runs in a task that `cancel` and the time limit reach."""
@@ -292,9 +291,8 @@ class Session:
         engine = parts.engine
         emit = engine.emit
         error: NexusError | None = None
-        first = engine.lane.timeline.last
         try:
-            first = await unhurried(self._begin(engine, trigger))
+            await unhurried(self._begin(engine, trigger))
             await turn(engine, parts.dispatcher)
         except NexusError as problem:
             error = problem
@@ -308,16 +306,14 @@ class Session:
             await steered(engine)
         except NexusError as problem:
             error = error or problem
-        emit(event.TurnEnd(outcome(self._parts, first, error)))
+        emit(event.TurnEnd(outcome(self._parts, error)))
 
-    async def _begin(self, engine: Engine, trigger: Trigger) -> int:
-        """Everything up to the person's words in the window; the newest entry before them."""
+    async def _begin(self, engine: Engine, trigger: Trigger) -> None:
+        """Everything up to the person's words in the window."""
         engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe, self._parts.resumed))
         await self._open(engine)
-        first = engine.lane.timeline.last
         await self._admit(trigger)
         engine.emit(event.TurnStart(trigger.text))
-        return first
 
     async def _admit(self, trigger: Trigger) -> None:
         """Settle what an earlier process left open, then record the person's words."""

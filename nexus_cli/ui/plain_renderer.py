@@ -12,11 +12,6 @@ from typing import Any
 from nexus_cli.core.event import Called, Event, StepEnd, Text, TurnEnd
 from nexus_cli.ui.remarks import Writable
 
-PARTIAL = frozenset(
-    ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
-)
-"""Kinds of error after which the last text may be torn: a pipe does not get it, the session keeps it."""
-
 
 class PlainRenderer:
     """Shows the answer of one turn."""
@@ -36,11 +31,8 @@ class PlainRenderer:
                 self._write(self._markdown.feed(event.text))
             elif isinstance(event, Called | StepEnd | TurnEnd):
                 self._write(self._markdown.flush())
-        elif isinstance(event, TurnEnd):
-            error = event.outcome.error
-            text = event.outcome.text.rstrip("\n")
-            if text and (error is None or error["kind"] not in PARTIAL):
-                self._stream.write(text + "\n")
+        elif isinstance(event, TurnEnd) and (text := event.outcome.text.rstrip("\n")):
+            self._stream.write(text + "\n")
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Nothing: the text is already there."""

@@ -41,11 +41,22 @@ def test_no_progress_outside_a_terminal_but_every_drop_and_refusal(engine: Run) 
     assert "1 call was refused: bash rm x" in lines[3]
 
 
+def test_what_prints_a_drop_names_its_session_unless_nothing_is_kept(engine: Run) -> None:
+    told = engine("tools", "ask", "-C", "/", "hi").stderr.decode()
+    assert "; `nexus drops show d3 --session 01FAKE` prints it\n" in told
+    told = engine("tools", "ask", "--no-save", "hi").stderr.decode()
+    assert "left out as d3" in told and "kept until the end of this run only\n" in told and "nexus drops" not in told
+
+
 def test_partial_text_is_given_out_only_where_the_provider_ended_it(engine: Run) -> None:
     cut = engine("length", "ask", "hi")
     assert (cut.returncode, cut.stdout) == (3, b"half an answ\n")
     lost = engine("lost", "ask", "hi")
     assert (lost.returncode, lost.stdout) == (1, b"")
+    for scenario, text in (("length", "half an answ"), ("lost", "")):
+        assert json.loads(engine(scenario, "ask", "--json", "hi").stdout)["text"] == text
+        *_, end, result = map(json.loads, engine(scenario, "ask", "--stream-json", "hi").stdout.splitlines())
+        assert (end["outcome"]["text"], result["text"]) == (text, text)
     for done in (cut, lost):
         *_, error, resume = done.stderr.splitlines()
         assert error.startswith(b"nexus: it went wrong: ") and error.endswith(b". Do better.")

@@ -164,4 +164,5 @@ def test_a_signal_during_the_answer_closes_the_request_and_prints_nothing(seen: 
 def test_a_kill_at_any_moment_leaves_a_sound_ledger_and_no_half_file(seen: Seen) -> None:
     for done, safe in seen["at_random"]:
         assert safe and clean(done), done
-        assert done.status in (-signal.SIGKILL, 130, 143, 129, 0), done
+        # Before a line of ours runs a signal ends the process as it ends any other; a shell says 130, 143 or 129.
+        assert done.status in (-signal.SIGKILL, -signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, 130, 143, 129, 0), done
