@@ -117,7 +117,7 @@ def ask(
     """One turn, then exit. Without PROMPT (or with -) stdin is the prompt; with one, piped stdin is added to it.
 
     The answer goes to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 usage or configuration,
-    3 stopped short, 75 try again later, 130 interrupted.
+    3 stopped short, 75 try again later, 130, 143 and 129 interrupted by SIGINT, SIGTERM and SIGHUP.
     """
     for name, value in (("--max-cost", max_cost), ("--timeout", timeout)):
         if value is not None and not 0 < value < float("inf"):

@@ -61,6 +61,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
 
 async def _follow(session: Session, done: Consolidated) -> None:
     remarks = Remarks(Quietly(Stream(2)))
+    remarks.belong_to(session)
     interrupt = Interrupt()
     interrupt.take(session.cancel)
     for notice in session.notices:

@@ -22,8 +22,8 @@ from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import Places, defaults, places
-from nexus_cli.core.settings import Settings, load_settings
+from nexus_cli.core.paths import Places, begun, defaults, places
+from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.usable import find_local, keys_present
 from nexus_cli.ui.reports import doctor_text
 
@@ -96,17 +96,25 @@ def _ledger(look: Look) -> Check:
 
     path = look.places.ledger
     try:
-        there = path.exists()
+        there = begun(path)
         ledger = Ledger.open(path if there else None)
     except NexusError as error:
-        return Check("ledger", "broken", error.why, error.hint or f"Look at {path}; `nexus ask` works without it")
+        return Check("ledger", "broken", error.message, error.hint or f"Look at {path}; `nexus ask` works without it")
     except OSError as error:
         return Check("ledger", "broken", f"{path}: {error.strerror}", "`nexus ask` works without it, nothing is kept")
     notices = "; ".join(ledger.notices)
     ledger.close()
+    if not there and (closed := _closed(path)):
+        return Check("ledger", "broken", f"{closed} cannot be written", f"Nothing is kept until {path} can be made")
     if notices:
         return Check("ledger", "note", notices)
     return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, made with the first session")
+
+
+def _closed(path: Path) -> Path | None:
+    """The folder that does not let `path` and what it lies in be made; None where they can be."""
+    above = next(folder for folder in path.parents if folder.exists())
+    return None if os.access(above, os.W_OK | os.X_OK) else above
 
 
 def _config(look: Look) -> Check:
@@ -119,6 +127,8 @@ def _keys(look: Look) -> Check:
     if present:
         return Check("keys", "ok", ", ".join(present))
     names = ", ".join(look.settings.keys)
+    if not names:
+        return Check("keys", "note", "not looked for", "The names of their variables stand in the settings")
     return Check("keys", "note", "none in the environment", f"A provider's key is one of {names}")
 
 
@@ -165,6 +175,14 @@ CHECKS: tuple[Callable[[Look], Check], ...] = (
 )
 
 
+def _packaged() -> Settings:
+    """The package's own settings, for the other checks where the person's are broken."""
+    try:
+        return build(read_values(defaults() / "config.toml"))
+    except NexusError:
+        return Settings()
+
+
 @app.command("doctor")
 def doctor(json: Json = False) -> int:
     """Look at everything that nexus needs; exit 1 only when something is broken."""
@@ -172,7 +190,7 @@ def doctor(json: Json = False) -> int:
     try:
         settings = load_settings(found, defaults(), os.environ).settings
     except NexusError as error:
-        settings = Settings()
+        settings = _packaged()
         checks.append(Check("settings", "broken", error.message, error.hint))
     look = Look(found, settings, os.environ)
     for check in CHECKS:

@@ -33,7 +33,7 @@ def drops(context: typer.Context, session: SessionKey = "", json: Json = False) 
     if json:
         show_json(value)
     else:
-        show(drops_text(value, columns(whole=True)))
+        show(drops_text(value, columns(whole=True), found if session else ""))
     return 0
 
 

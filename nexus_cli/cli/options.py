@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
+from nexus_cli.core import setting_rules
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 
-MOST = 2**53
-"""The largest whole number that an option takes: what every reader of JSON can hold."""
+MOST = setting_rules.MOST
+"""The largest whole number that an option takes."""
 
 
 def said(context: typer.Context, option: typer.CallbackParam, value: str) -> str:

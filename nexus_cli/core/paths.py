@@ -47,6 +47,17 @@ def defaults() -> Path:
     return installed if installed.is_dir() else PACKAGE.parent / "defaults"
 
 
+def begun(path: Path) -> bool:
+    """Whether there is a file at `path`. What cannot even be looked for counts as one: opening it says why."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def private_dir(path: Path) -> Path:
     """`path`, created with mode 0700 (also its missing parents); `OSError` if that is impossible."""
     missing = [p for p in (path, *path.parents) if not p.exists()]

@@ -11,6 +11,8 @@ from nexus_cli.core.limits import LEVELS, MODES
 Scalar = str | int | float | bool
 THEMES = ("auto", "dark", "light")
 KEYS = ("emacs", "vi")
+MOST = 2**53
+"""The largest whole number of a setting or an option: what every reader of JSON can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def _one_of(words: tuple[str, ...]) -> Rule:
 
 TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
-COUNT = Rule(int, "a whole number from 1", lambda value: value >= 1)
+COUNT = Rule(int, f"a whole number from 1 to {MOST}", lambda value: 1 <= value <= MOST)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
@@ -77,7 +79,7 @@ RULES: Mapping[str, Rule] = {
 """Every fixed key."""
 
 MODEL_RULES: Mapping[str, Rule] = {
-    "window": Rule(int, "tokens, a whole number from 1,000", lambda value: value >= 1000),
+    "window": Rule(int, f"tokens, a whole number from 1000 to {MOST}", lambda value: 1000 <= value <= MOST),
     "max_output": COUNT,
     "input_price": PRICE,
     "output_price": PRICE,

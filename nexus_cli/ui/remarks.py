@@ -38,7 +38,7 @@ from nexus_cli.ui.door import Door, through
 from nexus_cli.ui.refused import refused
 from nexus_cli.ui.reports.compaction import compacted
 from nexus_cli.ui.reports.memory import facts_told
-from nexus_cli.ui.small_drops import SmallDrops
+from nexus_cli.ui.small_drops import LOST, Kept, SmallDrops, shell_way
 
 FACTS = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
@@ -70,7 +70,12 @@ class Remarks:
         self._progress = (stream.terminal or self._verbose) and not quiet
         self._thinking = Door()
         self._in_thought = False
-        self._small = SmallDrops(_left_out, "`nexus drops`")
+        self._session: Kept | None = None
+        self._small = SmallDrops(self._left_out, lambda: shell_way(self._session))
+
+    def belong_to(self, session: Kept) -> None:
+        """Name `session` in what is advised from now on: a command finds it then from any folder, and later."""
+        self._session = session
 
     def notice(self, text: str) -> None:
         """Tell something that is no error."""
@@ -113,7 +118,7 @@ class Remarks:
             case CompactionDone():
                 self.notice(compacted(event))
             case Dropped() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
-                self._noted(_left_out(event.drop))
+                self._noted(self._left_out(event.drop))
             case Recalled():
                 self._step(f"  recalled {event.drop_id}, {event.tokens:,} tokens")
             case Notice():
@@ -191,10 +196,10 @@ class Remarks:
         styled = f"\x1b[{colour}m{text}\x1b[0m" if colour and self._stream.colour else text
         self._stream.write(styled + "\n")
 
-
-def _left_out(drop: Drop) -> str:
-    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
-    return (
-        f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}). "
-        f"`nexus drops show {drop.id}` prints it"
-    )
+    def _left_out(self, drop: Drop) -> str:
+        beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
+        way = shell_way(self._session, drop.id)
+        return (
+            f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); "
+            f"{way if way == LOST else f'{way} prints it'}"
+        )

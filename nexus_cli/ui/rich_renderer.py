@@ -56,7 +56,7 @@ class RichRenderer:
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
-        self._small = SmallDrops(remarks.dropped, "/drops")
+        self._small = SmallDrops(remarks.dropped, lambda: "/drops")
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None

@@ -6,6 +6,7 @@ once, by whoever shows events.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from nexus_cli.context.unseen import merged
 from nexus_cli.core.entry import Cause, Drop
@@ -14,13 +15,38 @@ from nexus_cli.core.event import ContextPlan, Dropped, Event, TurnStart
 FEW = 2
 """So many of a kind are told one by one."""
 SECTIONS, PARTS = "sections shortened or left out", "messages cut short"
+SHORT = 13
+"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
+LOST = "kept until the end of this run only"
+"""What is said instead of a command where no other process can read what was left out."""
+
+
+class Kept(Protocol):
+    """The session that leaves things out."""
+
+    @property
+    def id(self) -> str:
+        """In the ledger."""
+
+    @property
+    def saved(self) -> bool:
+        """Whether another process can read it, now."""
+
+
+def shell_way(session: Kept | None, drop: str = "") -> str:
+    """The command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them all; `LOST`
+    where there is none. Without a session the newest of the folder is meant."""
+    if session is not None and not session.saved:
+        return LOST
+    named = f" --session {session.id[:SHORT]}" if session is not None else ""
+    return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
 
 
 class SmallDrops:
     """Holds them until something else happens."""
 
-    def __init__(self, single: Callable[[Drop], str], way: str) -> None:
-        """`single` tells of one drop; `way` is the command that lists them."""
+    def __init__(self, single: Callable[[Drop], str], way: Callable[[], str]) -> None:
+        """`single` tells of one drop; `way` gives the command that lists them."""
         self._single = single
         self._way = way
         self._held: dict[str, list[Drop]] = {}
@@ -46,7 +72,7 @@ class SmallDrops:
         more = f" and {beyond:,} bytes that were counted, not kept" if beyond else ""
         spans = merged(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        return [f"{len(drops)} {kind}, {tokens:,} tokens{more}: {ids}; {self._way}"]
+        return [f"{len(drops)} {kind}, {tokens:,} tokens{more}: {ids}; {self._way()}"]
 
 
 def _kind(drop: Drop) -> str:

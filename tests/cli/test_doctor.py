@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
@@ -42,3 +44,33 @@ def test_a_ledger_that_is_garbage_is_told(nexus: Run) -> None:
     ledger.parent.mkdir(parents=True)
     ledger.write_bytes(b"garbage" * 1000)
     assert checks(nexus("doctor", "--json"))["ledger"]["status"] in ("note", "broken")
+
+
+def test_a_ledger_that_cannot_be_made_is_broken(nexus: Run) -> None:
+    data = Path(os.environ["NEXUS_HOME"]) / "data"
+    data.parent.mkdir(parents=True, exist_ok=True)
+    data.write_text("a file where the folder should be")
+    done = nexus("doctor", "--json")
+    ledger = checks(done)["ledger"]
+    assert (done.returncode, ledger["status"]) == (1, "broken") and str(data / "ledger.db") in ledger["detail"]
+    assert b"cannot be opened" in b" ".join(nexus("status").stdout.split())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_ledger_that_has_no_place_to_be_made_in_is_broken(nexus: Run) -> None:
+    home = Path(os.environ["NEXUS_HOME"])
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o500)
+    try:
+        done = nexus("doctor", "--json")
+    finally:
+        home.chmod(0o700)
+    assert done.returncode == 1 and f"{home} cannot be written" in checks(done)["ledger"]["detail"]
+
+
+def test_broken_settings_hide_no_key_that_is_set(nexus: Run, config: Path) -> None:
+    config.write_text("bad = \n")
+    found = checks(nexus("doctor", "--json", env={"OPENAI_API_KEY": "x"}))
+    assert found["settings"]["status"] == "broken"
+    assert (found["keys"]["status"], found["keys"]["detail"]) == ("ok", "OPENAI_API_KEY")
+    assert "OPENAI_API_KEY" in checks(nexus("doctor", "--json"))["keys"]["hint"]

@@ -94,7 +94,10 @@ def test_what_is_not_there_is_one_line_and_exit_2(nexus: Run, session: str, argu
 def test_drops_are_listed(nexus: Run, session: str) -> None:
     (drop,) = json.loads(nexus("drops", "--json").stdout)["drops"]
     assert (drop["id"], drop["tokens"], drop["cause"]) == ("d1", 9000, "output_cap")
-    assert b"nexus drops show d1" in nexus("drops").stdout
+    assert b"`nexus drops show d1`" in nexus("drops").stdout
+    named = nexus("drops", "--session", session).stdout.decode()
+    (command,) = [part for part in named.split("`") if part.startswith("nexus drops show")]
+    assert nexus(*command.split()[1:], cwd="/").stdout.decode() == ORIGINAL
 
 
 def test_sessions_are_listed_shown_forked_renamed_and_deleted(nexus: Run, session: str) -> None:
@@ -107,6 +110,22 @@ def test_sessions_are_listed_shown_forked_renamed_and_deleted(nexus: Run, sessio
     assert nexus("sessions", "rename", "copy", "other").returncode == 0
     assert nexus("sessions", "delete", "other").returncode == 0
     assert len(json.loads(nexus("sessions", "list", "--json").stdout)["sessions"]) == 1
+
+
+LOOKS = [
+    ["sessions", "list"], ["sessions", "search", "x"], ["memory", "list"], ["memory", "search", "x"], ["drops"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("looks", LOOKS, ids=" ".join)
+def test_a_ledger_that_cannot_be_opened_is_not_told_as_an_empty_one(nexus: Run, looks: list[str]) -> None:
+    assert nexus(*looks).returncode == (2 if looks == ["drops"] else 0)
+    assert not places().data.exists()
+    places().data.parent.mkdir(parents=True, exist_ok=True)
+    places().data.write_text("a file where the folder should be")
+    done = nexus(*looks)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
+    assert f"the ledger {places().ledger} cannot be opened" in done.stderr.decode()
 
 
 def no_room() -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.cli.edit_config import edit_settings, scalar, template, write_setting
+from nexus_cli.cli.options import MOST
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import Places, defaults
 from nexus_cli.core.setting_rules import MODEL_RULES, RULES
@@ -75,6 +76,11 @@ def test_personal_settings_win_over_defaults_and_the_environment_over_both(here:
     assert origins["allow"] == "default"
 
 
+def test_the_largest_whole_number_of_an_option_is_that_of_a_setting(here: Places) -> None:
+    settings = load(here, f"[limits]\nmax_steps = {MOST}\n[models.m]\nwindow = {MOST}\n")
+    assert settings.limits.max_steps == settings.models["m"]["window"] == MOST
+
+
 def test_a_name_with_dots_and_slashes_can_be_a_model(here: Places) -> None:
     settings = load(here, '[models."openai/x-1.5"]\nwindow = 9000\ninput_price = 1\n[alias]\n"a.b" = "m"\n')
     assert settings.models == {"openai/x-1.5": {"window": 9000, "input_price": 1.0}}
@@ -90,6 +96,9 @@ BROKEN = [
     ('[limits]\nmax_steps = "3"\n', "line 2", 'limits.max_steps is "3", expected a whole number'),
     ("[limits]\nmax_steps = true\n", "line 2", "expected a whole number"),
     ("[limits]\nmax_steps = 0\n", "line 2", "from 1"),
+    (f"[limits]\nmax_steps = {2**53 + 1}\n", "line 2", "from 1 to 9007199254740992"),
+    (f"[limits]\nmax_total_tokens = {10**20}\n", "line 2", "from 1 to 9007199254740992"),
+    (f"[models.m]\nwindow = {10**20}\n", "line 2", "from 1000 to 9007199254740992"),
     ("[limits]\nmax_cost = nan\n", "line 2", "dollars"),
     ('allow = "some"\n', "line 1", '"read", "edit", "all"'),
     ("limits = 3\n", "line 1", "a table [limits]"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.cli.app import COMMANDS
+from nexus_cli.cli.interrupt import NUMBERS
+from nexus_cli.core.errors import EXIT_STATUS
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -91,6 +94,12 @@ def test_the_help_names_every_command_and_shared_option(nexus: Run) -> None:
         assert word in text
     for word in ("--allow", "--no-save", "--verbose", "--quiet", "--version", "--install-completion"):
         assert word in text
+
+
+def test_the_help_of_ask_names_every_exit_status_that_it_has(nexus: Run) -> None:
+    said = nexus("ask", "--help").stdout.decode().partition("Exit status: ")[2].partition("\n\n")[0]
+    ends = {status for kind, status in EXIT_STATUS.items() if kind != "contract"}  # it has no option of that yet
+    assert {int(word) for word in re.findall(r"\d+", said)} == {0, *ends, *(128 + number for number in NUMBERS)}
 
 
 def test_the_shell_completes_commands(nexus: Run) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from session.played import MODEL, Played, opened, say
+from session.summed import Summariser, ended, living
 
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
@@ -42,3 +44,15 @@ def test_the_largest_items_are_named_by_what_they_are(tmp_path: Path) -> None:
     assert [item["tokens"] for item in largest] == sorted((item["tokens"] for item in largest), reverse=True)
     named = {item["what"]: item for item in largest}
     assert named["schema of bash"]["entry"] is None and any(what.startswith("section ") for what in named)
+
+
+def test_a_group_of_the_history_holds_an_entry_that_is_counted(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:
+            assert ended(await session.compact()).ok
+            return session.id
+
+    session = asyncio.run(live())
+    before, after = of(tmp_path, session, 1)["history"], of(tmp_path, session)["history"]
+    assert (before["entries"], before["groups"], before["hidden_entries"]) == (1, 1, 0)
+    assert 0 < after["groups"] <= after["entries"] and after["hidden_entries"] > 0

@@ -126,8 +126,10 @@ def test_a_session_is_its_head_and_its_entries() -> None:
 
 def test_drops_and_replay_say_what_to_do() -> None:
     drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
-    text = reports.drops_text({"drops": [drop]}, 80)
-    assert "nexus drops show d3" in text and "2 x" in text and "9 bytes" in text
+    text = reports.drops_text({"drops": [drop]}, 80, "")
+    assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
+    assert "nexus drops" not in reports.FORMS["drops"]({"drops": [drop]}, 80), "a session reads its own"
+    assert reports.FORMS["drops"]({"drops": [drop]}, 80).endswith("\n/drops d3 prints one.")
     assert reports.drops_text({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
     assert reports.replay_text({**good, "requests": 0}).startswith("Session 01 has sent no request: there is nothing")

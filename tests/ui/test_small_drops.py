@@ -92,6 +92,28 @@ def test_nothing_is_held_back_where_no_event_follows(way: str) -> None:
     assert "left out as d1" in pieces[0] and "over" in pieces[-1]
 
 
+class Session:
+    """A session that is kept in the ledger, until it is not."""
+
+    id = "01M7XF8TR9YCT57DNMJRJ284QH"
+    saved = True
+
+
+def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept() -> None:
+    stream, session = Kept(), Session()
+    remarks = Remarks(stream)
+    remarks.belong_to(session)
+    named, lost = "--session 01M7XF8TR9YCT`", "kept until the end of this run only"
+    for end in (named, lost):
+        session.saved = end is named
+        for event in (MESSAGES, section(1), section(2), section(3), e.StepStart(1)):
+            remarks.feed(event)
+    single, several, single_lost, several_lost = stream.text.splitlines()
+    assert single.endswith(f"; `nexus drops show d9 {named} prints it")
+    assert several.endswith(f": d1 to d3; `nexus drops {named}")
+    assert single_lost.endswith(f"; {lost}") and several_lost.endswith(f": d1 to d3; {lost}")
+
+
 def test_quiet_tells_of_no_section() -> None:
     stream = Kept()
     remarks = Remarks(stream, quiet=True)

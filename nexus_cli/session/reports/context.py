@@ -146,16 +146,19 @@ def _cached(view: Shown) -> int:
 
 
 def _history(view: Shown) -> dict[str, Any]:
+    """The entries that stand in the window, whole or in part, and the groups that hold one of them: a summary, a note
+    and the stub of a result stand for entries that are hidden, and are in neither."""
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
     for slot in view.arranged:
         by_kind[str(slot.message.role)] += slot.tokens
-    entries = {slot.entry for slot in view.arranged if slot.form in (Form.FULL, Form.ELIDED)}
+    seen = [{slot.entry for slot in group if slot.form in (Form.FULL, Form.ELIDED)} for group in view.groups]
+    entries = set().union(*seen)
     last = view.row.manifest.last if view.row else view.total_entries
     used = view.assembled.budget.used.history
     said = _without(by_kind, sum(by_kind.values()) - view.assembled.report.counted.history)
     return {
         "entries": len(entries),
-        "groups": len(view.groups),
+        "groups": sum(map(bool, seen)),
         "tokens": used,
         "hidden_entries": max(0, last - len(entries)),
         "by_kind": dict(zip(said, apportion(used, list(said.values())), strict=True)),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from nexus_cli.ui.reports.lines import Value, filled, folded, number, table
+from nexus_cli.ui.small_drops import SHORT
 
 BACK = "back in the window"
 """What is said of a drop whose messages stand in the window again."""
 
 
-def drops_text(value: Value, width: int) -> str:
-    """Every drop of a session."""
+def drops_text(value: Value, width: int, session: str | None = None) -> str:
+    """Every drop of a session. It is read there, or in a shell: of the newest `session` of the folder with "", else of
+    the one with this id, which what is advised must name."""
     drops = value.get("drops", [])
     if not drops:
         return "\n".join(filled("Nothing was left out.", width))
@@ -28,7 +30,9 @@ def drops_text(value: Value, width: int) -> str:
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
     first = drops[0]["id"]
-    foot = f"`nexus drops show {first}` prints one; in a session /drops {first}."
+    named = f" --session {session[:SHORT]}" if session else ""
+    shell = f"`nexus drops show {first}{named}` prints one; in a session /drops {first}."
+    foot = f"/drops {first} prints one." if session is None else shell
     return "\n".join([*lines, "", *filled(foot, width)])
 
 
