@@ -150,13 +150,14 @@ def test_a_canary_sings_when_it_is_imported(hostile: Path) -> None:
     assert sung(hostile) == ["h2", "litellm"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["doctor"], ["ask", "hi"]], ids=" ".join)
-@pytest.mark.parametrize("path", ["", "."], ids=["no PYTHONPATH", "PYTHONPATH=."])
+QUICK = [(way, arguments, path) for way in WAYS for arguments in ("--version", "--help", "doctor") for path in ("", ".")]
+
+
+@pytest.mark.parametrize(("way", "line", "path"), [*QUICK, ("script", "ask hi", "."), ("module", "ask hi", "")])
 def test_nothing_is_imported_from_the_working_folder(
-    way: str, arguments: list[str], path: str, hostile: Path, locked_model: tuple[str, list[str]]
+    way: str, line: str, path: str, hostile: Path, locked_model: tuple[str, list[str]]
 ) -> None:
-    base, asked = locked_model
+    arguments, (base, asked) = line.split(), locked_model
     named = ["--model", "openai/locked"] if arguments[0] == "ask" else []
     variables = {"OPENAI_API_KEY": "wrong", "OPENAI_API_BASE": base} | ({"PYTHONPATH": path} if path else {})
     done = run([*WAYS[way], *arguments, *named], hostile, **variables)
