@@ -150,7 +150,7 @@ def test_a_canary_sings_when_it_is_imported(hostile: Path) -> None:
     assert sung(hostile) == ["h2", "litellm"]
 
 
-QUICK = [(way, arguments, path) for way in WAYS for arguments in ("--version", "--help", "doctor") for path in ("", ".")]
+QUICK = [(way, line, path) for way in WAYS for line in ("--version", "--help", "doctor") for path in ("", ".")]
 
 
 @pytest.mark.parametrize(("way", "line", "path"), [*QUICK, ("script", "ask hi", "."), ("module", "ask hi", "")])
