@@ -31,9 +31,9 @@ _SPAN = re.compile(r"(\d+)(?: to (\d+))?")
 def unseen(gone: Iterable[Slot], kept: Iterable[Slot], last: int) -> tuple[Span, ...]:
     """The messages up to `last` that stand neither among the slots that go nor in those that are kept, in order."""
     slots = list(gone)
-    spans = [span for slot in slots for span in _left_out(slot)]
-    shown = {slot.entry for slot in [*slots, *kept] if slot.form not in (Form.SUMMARY, Form.MARKER)}
-    return merged(entry for first, end in spans for entry in range(first, min(end, last) + 1) if entry not in shown)
+    spans = [(first, min(end, last)) for slot in slots for first, end in _left_out(slot) if first <= last]
+    shown = merged(slot.entry for slot in [*slots, *kept] if slot.form not in (Form.SUMMARY, Form.MARKER))
+    return tuple(rest for first, end in joined(spans) for rest in between(first, end, shown))
 
 
 def _left_out(slot: Slot) -> list[Span]:
@@ -53,12 +53,17 @@ def holes(markers: Iterable[Slot]) -> list[Span]:
 
 def merged(entries: Iterable[int]) -> tuple[Span, ...]:
     """The spans that these entries make."""
+    return joined((entry, entry) for entry in entries)
+
+
+def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The fewest spans that hold the messages of these, in order."""
     found: list[Span] = []
-    for entry in sorted(set(entries)):
-        if found and found[-1][1] == entry - 1:
-            found[-1] = found[-1][0], entry
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], last)
         else:
-            found.append((entry, entry))
+            found.append((first, last))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.truncation import Hole
-from nexus_cli.context.unseen import HOLE, Span, between, holes, merged, named
+from nexus_cli.context.unseen import HOLE, Span, between, holes, joined, merged, named
 from nexus_cli.core.entry import Form, Slot
 
 MOST = 5
@@ -42,14 +42,9 @@ class Ways:
 
 def ways_of(hole: Hole, *, recalls: bool = True) -> Ways:
     """What `hole` needs drops for. Where the model never `recalls`, no older way has to be named to it."""
-    before = merged(entry for first, last in holes(hole.markers) for entry in range(first, last + 1))
+    before = joined(holes(hole.markers))
     went = [slot for slot in hole.gone if slot.form is not Form.SUMMARY]
-    spans = merged(
-        [
-            *(slot.entry for slot in went),
-            *(entry for first, last in between(hole.first, hole.last, before) for entry in range(first, last + 1)),
-        ]
-    )
+    spans = joined([*((slot.entry, slot.entry) for slot in went), *between(hole.first, hole.last, before)])
     known = [_ways(slot.message.content) for slot in hole.markers if holes([slot])]
     names = tuple(dict.fromkeys(name for several in known for name in several))
     if len(went) == len(hole.gone) and (not recalls or (all(known) and len(names) + len(spans) <= MOST)):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.compaction import create_summary_message
 from nexus_cli.context.neutral import neutral
-from nexus_cli.context.unseen import BUT, HOLE, SUMMED, Span, between, merged, named, unseen
+from nexus_cli.context.unseen import BUT, HOLE, SUMMED, Span, between, joined, merged, named, unseen
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 
@@ -38,6 +38,11 @@ def test_two_parts_make_the_whole(entries: set[int], first: int, last: int) -> N
     rest = between(first, last, merged(entries))
     assert {e for a, b in rest for e in range(a, b + 1)} == set(range(first, last + 1)) - entries
     assert merged(e for a, b in rest for e in range(a, b + 1)) == rest
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)).map(lambda one: (one[0], one[0] + one[1]))))
+def test_spans_are_joined_as_their_messages_are(spans: list[Span]) -> None:
+    assert joined(spans) == merged(e for first, last in spans for e in range(first, last + 1))
 
 
 def test_what_stands_in_the_window_was_seen_wherever_a_marker_says_it_lies() -> None:

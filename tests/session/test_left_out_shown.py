@@ -20,7 +20,7 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
-from nexus_cli.session.reports.drops import _entries, back, listing, of_session
+from nexus_cli.session.reports.drops import back, listing, of_session
 from nexus_cli.ui.reports import context_text, drops_text
 
 RULES = "Never do this before that.\n" * 6000
@@ -159,7 +159,8 @@ def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(ac
     slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in there]
     found = back([one for one, _ in drops], slots, memos)
     assert found <= {one.id for one, gone in drops if gone <= set(there)}
-    assert {one.id for one, _ in drops if set(_entries(one)) <= set(there)} | ({undone} - {""}) <= found
+    spans = [(one.id, one.entries or (1, 0)) for one, _ in drops]
+    assert {name for name, (a, b) in spans if {*range(a, b + 1)} <= set(there)} | ({undone} - {""}) <= found
 
 
 def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_longer() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from nexus_cli.context.lane import slot_of
+from nexus_cli.context.unseen import Span
 from nexus_cli.core.entry import Drop, Form, Memo, Slot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.logger import SessionLogger
@@ -42,30 +44,40 @@ def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
 def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Iterable[Memo]) -> frozenset[str]:
     """The ids of the drops that are left out no more: every message of theirs stands whole among `slots`, the window,
     or their compaction was undone (`memos`) and nothing of what that brought back has gone again."""
-    slots, spans = list(slots), {drop.id: frozenset(_entries(drop)) for drop in drops}
+    slots, spans = list(slots), {drop.id: drop.entries for drop in drops}
     whole = {slot.entry for slot in slots if slot.form is Form.FULL}
-    found = {name for name, entries in spans.items() if entries and entries <= whole}
+    found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
     taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos]
     if not taken_back:
         return frozenset(found)
-    there = {slot.entry for slot in slots if slot.form not in (Form.SUMMARY, Form.MARKER)}
+    there = sorted({slot.entry for slot in slots if slot.form not in (Form.SUMMARY, Form.MARKER)})
     with_it: dict[str, tuple[str, ...]] = {}
     for names in taken_back:  # the pins that a compaction had no room for share the lot of its messages
         main = next((name for name in names if spans.get(name)), "")
         with_it[main] = (*with_it.get(main, ()), *names)
     found.update(with_it.get("", ()))
-    out_since: set[int] = set()
-    for name, entries in reversed(spans.items()):
-        if name in with_it and entries & there and not (entries - there) & out_since:
+    out_since: list[Span] = []
+    for name, span in reversed(spans.items()):
+        if span and name in with_it and _standing(there, span) and not _missing(there, span, out_since):
             found.update(with_it[name])
-        if name not in found:
-            out_since |= entries
+        if span and name not in found:
+            out_since.append(span)
     return frozenset(found)
 
 
-def _entries(drop: Drop) -> range:
-    first, last = drop.entries or (1, 0)
-    return range(first, last + 1)
+def _range(span: Span) -> range:
+    return range(span[0], span[1] + 1)
+
+
+def _standing(there: Sequence[int], span: Span) -> int:
+    """How many messages of `span` are among these, which are in order."""
+    return bisect_right(there, span[1]) - bisect_left(there, span[0])
+
+
+def _missing(there: Sequence[int], span: Span, out: Iterable[Span]) -> bool:
+    """Whether a message of `span` that is not among `there` is in one of the spans that are `out`."""
+    both = ((max(span[0], first), min(span[1], last)) for first, last in out)
+    return any(len(_range(one)) > _standing(there, one) for one in both if one[0] <= one[1])
 
 
 def text(ledger: Ledger, session: str, drop_id: str) -> str | None:

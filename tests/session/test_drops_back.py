@@ -1,0 +1,50 @@
+"""Which drops are left out no more, against the same said with sets of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.context.unseen import Span
+from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
+from nexus_cli.core.message import Message, Role
+from nexus_cli.session.reports.drops import back
+from nexus_cli.session.tries import UNDONE
+
+LAST = 14
+SPANS = st.none() | st.tuples(st.integers(1, LAST), st.integers(0, 6)).map(lambda one: (one[0], sum(one)))
+FORMS = st.sampled_from([None, Form.FULL, Form.FULL, Form.ELIDED])
+
+
+def drops_of(spans: Sequence[Span | None]) -> list[Drop]:
+    return [Drop(f"d{n}", "", 1, Cause.COMPACTION, "", span) for n, span in enumerate(spans, 1)]
+
+
+def slot(entry: int, form: Form) -> Slot:
+    return Slot(entry, form, Message(Role.USER, "words"))
+
+
+def undone(drops: Sequence[Drop]) -> Memo:
+    return Memo(UNDONE, "", 0, {"drops": [drop.id for drop in drops]})
+
+
+@given(st.lists(SPANS, max_size=5), st.lists(FORMS, max_size=LAST + 6), st.sets(st.integers(0, 4)))
+def test_each_is_back_when_its_messages_are(
+    spans: list[Span | None], forms: list[Form | None], taken_back: set[int]
+) -> None:
+    drops = drops_of(spans)
+    slots = [slot(entry, form) for entry, form in enumerate(forms, 1) if form]
+    there = {one.entry for one in slots}
+    whole = {one.entry for one in slots if one.form is Form.FULL}
+    expected, gone = set[str](), set[int]()
+    for number, drop in reversed(list(enumerate(drops))):
+        first, last = drop.entries or (1, 0)
+        held = set(range(first, last + 1))
+        undone_now = number in taken_back and (not held or (bool(held & there) and not (held - there) & gone))
+        if undone_now or (held and held <= whole):
+            expected.add(drop.id)
+        else:
+            gone |= held
+    assert back(drops, slots, [undone([drops[n]]) for n in taken_back if n < len(drops)]) == expected
