@@ -87,14 +87,13 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     expected = engine.meter.estimate(lane.counted)
     sealed = lane.seal()
     previous_end = sealed.previous_end or ahead.messages
-    taken = {"window": engine.budget.window, "most_output": engine.model.info.max_output}
     engine.step += 1
     engine.spending.steps += main
     manifest = Manifest(
         engine.step,
         lane.epoch.id,
         sealed.last,
-        {**arguments(engine, cap), "previous_end": previous_end, **taken},
+        {**arguments(engine, cap), "previous_end": previous_end},
         sealed.wire.sha256,
         expected,
         stamp(engine.clock()),

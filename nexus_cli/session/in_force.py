@@ -1,4 +1,4 @@
-"""The limits that requests were sent under, kept with them: a memo of the lane, once per change.
+"""The limits and the window that requests were sent under, kept with them: a memo of the lane, once per change.
 
 Where the state of a run binds them they can be others for each request.
 
@@ -15,18 +15,20 @@ from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.limits import Bound
+from nexus_cli.core.request import ModelInfo
 
 T = TypeVar("T")
 LIMITS = "limits"
-"""Memo: `recipe`, its `section_budget`, and `limits` as in interface.md section 8. It holds for the requests that were
-sent from then on."""
+"""Memo: `recipe`, its `section_budget`, `limits` as in interface.md section 8, and the `window` and `max_output` of the
+model in tokens, as then known. It holds for the requests that were sent from then on."""
 
 
 @dataclass
 class InForce:
-    """Notes the recipe and the limits of one session before its next request, if others were noted last."""
+    """Notes the recipe, the limits and the window of one session before its next request, if others were noted last."""
 
     timeline: Callable[[], Timeline]
+    info: Callable[[], ModelInfo]
     recipe: Recipe
     bounds: Callable[[], Sequence[Bound]]
     """Those of the next request."""
@@ -38,10 +40,13 @@ class InForce:
         return await work
 
     def _note(self) -> None:
+        info = self.info()
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
             "limits": [bound.described() for bound in self.bounds()],
+            "window": info.window,
+            "max_output": info.max_output,
         }
         if self._noted == now:
             return

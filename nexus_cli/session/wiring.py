@@ -212,7 +212,10 @@ class _Wiring:
         frames = Frames(
             gathers, model, rules, tools, context.system_cost, context.tools_cost
         )
-        in_force = InForce(lambda: engine.lane.timeline, self.recipe, lambda: dispatcher.in_force(engine, bounds)[1])
+        in_force = InForce(
+            lambda: engine.lane.timeline, lambda: engine.model.info, self.recipe,
+            lambda: dispatcher.in_force(engine, bounds)[1],
+        )  # fmt: skip
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.name)), self.settings.compact, self.clock, ignore,
             Spending(limits), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),

@@ -18,6 +18,7 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
+from nexus_cli.session.reports.context import report
 from nexus_cli.session.wiring import open_session
 
 RULES = "\n".join(f"# Part {number}\n{'Do this before that. ' * 60}" for number in range(36)).strip()
@@ -107,6 +108,9 @@ def test_a_provider_that_names_a_smaller_window_does_not_end_the_session(tmp_pat
     assert [end.ok for end in ends] == [True, True]
     assert provider.seen.count([]) == 1 and RULES not in system(provider)
     assert "window" in epochs(session)
+    asked, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 128_000}})
+    windows = [report(asked, settings, session, step)["budget"]["window"] for step in (1, 2, 3, 4)]
+    assert windows == [64_000, 64_000, 8_192, 8_192], "each in the window that it was sent into"
 
 
 def test_a_new_session_whose_window_was_set_too_large_goes_on(tmp_path: Path) -> None:

@@ -117,11 +117,11 @@ def shown(
         return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), now)
     rows = log.request_rows()
     row = _row(rows, step)
-    info = _then(known_model(ledger, str(row.manifest.arguments["model"]), settings), row)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
+    info = _then(known_model(ledger, str(row.manifest.arguments["model"]), settings), kept)
     before = rows[step - 2] if step > 1 else None
     return Shown(
         found, info, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), epoch, slots, last,
@@ -132,14 +132,10 @@ def shown(
     )  # fmt: skip
 
 
-def _then(info: ModelInfo, row: RequestRow) -> ModelInfo:
+def _then(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
     """The model with the window that it was taken to have when a request was sent; requests of before this was recorded
     are shown in that of today."""
-    given = row.manifest.arguments
-    if "window" not in given:
-        return info
-    most = given.get("most_output")
-    return replace(info, window=int(str(given["window"])), max_output=int(str(most)) if most else None)
+    return replace(info, **{name: noted[name] for name in ("window", "max_output") if name in noted})
 
 
 def _next(
