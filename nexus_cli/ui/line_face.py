@@ -57,9 +57,7 @@ class LineFace:
         self._lent = Lent()
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None
-        self._pressed_at = -AGAIN
-        self._presses = 0
-        """Ctrl+C in a row on a line that may have been empty."""
+        self._warned_at = -AGAIN
         self._stopped_at = -MEANT
         self._away = False
 
@@ -171,19 +169,14 @@ class LineFace:
         elif now - self._stopped_at < MEANT:
             self._stream_write("\n")
             self._settle()
+        elif now - self._warned_at < AGAIN:
+            self._hands.left()
         else:
-            self._pressed(now, self._hands)
-
-    def _pressed(self, now: float, hands: Hands) -> None:
-        self._presses = self._presses + 1 if now - self._pressed_at < AGAIN else 1
-        self._pressed_at = now
-        if self._presses > 1:
-            hands.left()
-            return
-        self._begun = self.draft = ""
-        self._pieces.clear()
-        self._stream_write("\n")
-        self.put("press Ctrl+C again to leave\n")
+            self._warned_at = now
+            self._begun = self.draft = ""
+            self._pieces.clear()
+            self._stream_write("\n")
+            self.put("press Ctrl+C again to leave\n")
 
     # What comes in
 
@@ -222,7 +215,7 @@ class LineFace:
             self._hands.left()
 
     def _line(self, line: str) -> None:
-        self._prompted, self._presses = False, 0
+        self._prompted, self._warned_at = False, -AGAIN
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(line)
             return
