@@ -73,7 +73,7 @@ def accept(
 ) -> int:
     """Let a proposal of the model count."""
     ledger = open_ledger(writes=True)
-    value = reports.accepted(ledger, memory.accept(ledger, key, _root(), _now()))
+    value = reports.accepted(ledger, memory.accept(ledger, [key], _root(), _now()))
     return _shown(ledger, value, json)
 
 

@@ -11,7 +11,6 @@ from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import project
-from nexus_cli.ledger import Ledger
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports
 
@@ -62,27 +61,18 @@ async def run(desk: Desk, rest: str) -> None:
             fact = memory.state(ledger, slot, words, root, at, here)
             desk.show("fact", reports.value(ledger, [fact], here, done="kept"))
         case "accept":
-            desk.show("fact", reports.accepted(ledger, _accepted(ledger, text, root, at), here))
+            desk.show("fact", reports.accepted(ledger, memory.accept(ledger, _names(text), root, at), here))
         case "forget":
-            gone = [memory.forget(ledger, name, at) for name in _known(ledger, text)]
+            known = dict.fromkeys(ledger.facts.known(name).id for name in _names(text))
+            gone = [memory.forget(ledger, name, at) for name in known]
             desk.show("fact", reports.value(ledger, gone, here, done="forgotten"))
         case _:
             desk.show("memory", reports.search(ledger, text, root, here=here))
 
 
-def _known(ledger: Ledger, text: str) -> list[str]:
-    """The ids of `text`, each once; `NexusError("usage", ...)` before anything is done where one is not there."""
-    return list(dict.fromkeys(ledger.facts.known(name).id for name in IDS.split(text.strip(", "))))
-
-
-def _accepted(ledger: Ledger, text: str, root: str, at: str) -> memory.Accepted:
-    """What accepting `all` did, or each of the ids of `text`."""
-    if text.casefold() == memory.ALL:
-        return memory.accept(ledger, text, root, at)
-    names = (name for name in _known(ledger, text) if ledger.facts.find(name))
-    done = [memory.accept(ledger, name, root, at) for name in names]
-    kept = [fact for one in done for fact in one.kept]
-    return memory.Accepted(kept, [fact for one in done for fact in one.forgotten])
+def _names(text: str) -> list[str]:
+    """The ids of `text`."""
+    return IDS.split(text.strip(", "))
 
 
 def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:

@@ -173,12 +173,15 @@ class Accepted:
     """Those whose place was taken, as they were."""
 
 
-def accept(ledger: Ledger, which: str, root: str, at: str) -> Accepted:
-    """Keep a proposal by its id, or `all` that wait in project `root`; `NexusError("usage", ...)` for an unknown id."""
-    if which.strip().casefold() == ALL:
+def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted:
+    """Keep proposals by their ids, or `all` that wait in project `root`.
+
+    `NexusError("usage", ...)` for an unknown id, and nothing is kept then.
+    """
+    if [one.strip().casefold() for one in which] == [ALL]:
         ids = [fact.id for fact in ledger.facts.listing(root, state=FactState.PROPOSED)]
     else:
-        ids = [ledger.facts.known(which).id]
+        ids = list(dict.fromkeys(ledger.facts.known(one).id for one in which))
     kept, forgotten = list[str](), dict[str, Fact]()
     for proposal in filter(None, map(ledger.facts.find, ids)):
         old = filter(None, map(ledger.facts.find, proposal.replaces))

@@ -229,7 +229,7 @@ def test_a_proposal_reaches_no_request_until_it_is_accepted(tmp_path: Path) -> N
     before, _ = one_turn(tmp_path, "how do I deploy this?", calling(("search_memory", {"query": "deploy"})))
     assert FACT not in json.dumps(before.seen)
     with the_ledger() as ledger:
-        assert [fact.id for fact in memory.accept(ledger, "all", str(tmp_path), AT).kept] == ["m1"]
+        assert [fact.id for fact in memory.accept(ledger, ["all"], str(tmp_path), AT).kept] == ["m1"]
     after, told = one_turn(tmp_path, "how do I deploy this?", calling(("search_memory", {"query": "deploy"})))
     assert FACT in asked(after) and FACT in told[0] and "session" in told[0]
 
@@ -401,7 +401,7 @@ def test_the_model_takes_back_what_is_its_own_and_nothing_of_the_person(tmp_path
     one_turn(tmp_path, "x", remembering("Look at the log", slot="agent"))
     one_turn(tmp_path, "x", remembering("Deploys by hand"))
     with the_ledger() as ledger:
-        memory.accept(ledger, "m3", str(tmp_path), AT)
+        memory.accept(ledger, ["m3"], str(tmp_path), AT)
     ids = ("m1", "m2", "m3", "m4", "m9", "'; --")
     _, told = one_turn(tmp_path, "x", calling(*(("forget", {"id": one}) for one in ids)))
     assert told[0].endswith("/memory forget m1") and told[1].endswith("/memory forget m2")
@@ -418,7 +418,7 @@ def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp
     assert say(teller, "deploy by hand?")[1].ok
     with the_ledger() as ledger:
         ledger.facts.merge(["m1", "m2"], "Deploys by hand alone", AT)
-        done = memory.accept(ledger, "all", str(tmp_path), AT)
+        done = memory.accept(ledger, ["all"], str(tmp_path), AT)
         value = reports.accepted(ledger, done)
         assert [fact["id"] for fact in value["facts"]] == ["m4"] and value["done"] == "kept"
         assert [(fact["id"], fact["text"], fact["told_in"]) for fact in value["forgotten"]] == [
@@ -427,7 +427,7 @@ def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp
         text = fact_text(value, 100)
         assert "Forgotten: m1 (project) Deploys by hand\n" in text and text.count("nexus sessions delete") == 2
         assert [fact.id for fact in ledger.facts.listing(str(tmp_path))] == ["m4", "m3"]
-        again = memory.accept(ledger, "m4", str(tmp_path), AT)
+        again = memory.accept(ledger, ["m4"], str(tmp_path), AT)
         assert [fact.id for fact in again.kept] == ["m4"] and not again.forgotten
 
 
@@ -444,13 +444,13 @@ def test_the_facts_of_another_project_cannot_be_reached(tmp_path: Path) -> None:
 
 def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> None:
     with the_ledger() as ledger:
-        for act in (lambda: memory.forget(ledger, "m9", AT), lambda: memory.accept(ledger, "m9", "/p", AT)):
+        for act in (lambda: memory.forget(ledger, "m9", AT), lambda: memory.accept(ledger, ["m9"], "/p", AT)):
             with pytest.raises(NexusError, match="no fact m9") as caught:
                 act()
             assert caught.value.exit_status == 2
         with pytest.raises(NexusError, match="cannot be remembered"):
             memory.state(ledger, MemorySlot.USER, "x" * 3_000, "/p", AT)
-        assert memory.accept(ledger, " ALL ", "/p", AT) == memory.Accepted([], [])
+        assert memory.accept(ledger, [" ALL "], "/p", AT) == memory.Accepted([], [])
 
 
 def test_a_ledger_that_fails_leaves_relevance_silent(tmp_path: Path) -> None:
