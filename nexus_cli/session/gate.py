@@ -166,7 +166,7 @@ def _refusal(verdict: Verdict, lost: Sequence[Commitment]) -> str:
     named = "; ".join([*names[:NAMED], *(["..."] if len(names) > NAMED else [])])
     count = verdict.total - verdict.retained
     what = f"the summary would lose {count} of {verdict.total} things agreed on ({named})"
-    return f"{what}: in `nexus -c` /pin them, or /compact with instructions"
+    return f"{what}; in a session (`nexus -c`) /pin keeps them, and /compact WORDS says what matters"
 
 
 def _mistaken(false: Sequence[Wrong]) -> str:

@@ -16,12 +16,10 @@ HERE = {
     "nexus drops": "/drops",
 }
 """Commands that there are as both, by what they are called in a shell; a longer one before its beginning."""
-ELSEWHERE = "in `nexus -c` "
-"""Stands before what has to be typed in a session."""
 _NAMES = "|".join(map(re.escape, HERE))
 _SHELL = re.compile(rf"`({_NAMES})`|\b({_NAMES})(?![\w-])")
 
 
 def typed_here(text: str) -> str:
     """`text` with the slash form of each command of the shell that a session has too."""
-    return _SHELL.sub(lambda found: HERE[found[1] or found[2]], text.replace(ELSEWHERE, ""))
+    return _SHELL.sub(lambda found: HERE[found[1] or found[2]], text)

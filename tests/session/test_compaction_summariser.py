@@ -138,7 +138,7 @@ def test_a_summary_that_loses_too_much_is_refused_and_the_verdict_is_kept(tmp_pa
             before = window_hash(session)
             done = ended(await session.compact())
             assert not done.ok and "things agreed on (Never touch the module called mod_" in done.why
-            assert "in `nexus -c` /pin them" in done.why and "\n" not in done.why and len(done.why) < 400
+            assert "(`nexus -c`) /pin keeps them" in done.why and "\n" not in done.why and len(done.why) < 400
             assert window_hash(session) == before
             memo = session.context.lane.timeline.memos("fidelity")[-1].value
             assert memo["epoch"] is None and memo["refused"] == done.why

@@ -8,9 +8,6 @@ import pytest
 from ui.test_repl import Stage
 
 from nexus_cli.commands import discover
-from nexus_cli.core.event import CompactionDone
-from nexus_cli.ui.reports.compaction import compacted as outside
-from nexus_cli.ui.rich_remarks import compacted as inside
 from nexus_cli.ui.typed_here import HERE, typed_here
 
 
@@ -50,9 +47,3 @@ def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch
     for advice in ("See /memory.", "See /sessions.", "/model shows names that work", "only 1 was sent. /cache lists"):
         assert advice in text
     assert "nexus memory" not in text and "nexus sessions" not in text and "nexus model" not in text
-
-
-def test_a_refused_compaction_advises_what_there_is_in_each_place() -> None:
-    event = CompactionDone(False, 9, 9, "it would lose 3: in `nexus -c` /pin them, or /compact with instructions")
-    assert "in `nexus -c` /pin them" in outside(event)
-    assert "lose 3: /pin them, or /compact" in inside(event)
