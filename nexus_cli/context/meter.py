@@ -32,6 +32,8 @@ FAR = 1.5
 """A report further from what was expected than this is believed when it comes twice."""
 DISTRUST = 3
 """Unbelievable reports in a row after which an earlier one does not anchor any more."""
+NONE = 0.05
+"""Share of our count below which a report is none: some servers say 0 or 1 of any request."""
 SMALL = 200
 """Counts below this teach nothing: fixed overhead drowns the factor."""
 
@@ -134,6 +136,15 @@ class Meter:
         self._odd = 0
         self.anchor = Anchor(last, reported, counted, exact)
         return True
+
+    @staticmethod
+    def possible(counted: int, reported: int, window: int) -> bool:
+        """Whether a report can be that of a request of which we count `counted`: what is not is as none at all.
+
+        What can be, and is far off, is still what the provider charges for; whether our count learns from it is
+        `anchored`'s to say.
+        """
+        return counted * NONE <= reported <= window
 
     def _most(self, counted: int) -> float:
         """The largest believable report: where hardly more than schemas is sent, their wording may be most of it."""

@@ -25,8 +25,6 @@ from nexus_cli.session.engine import Engine
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
-LEAST = 0.05
-"""Share of our count below which a report is none: some servers say 0 or 1 of any request."""
 GO_ON = "Go on from where you broke off."
 """What a resumed session without words asks after one of these."""
 
@@ -120,7 +118,8 @@ def _received(engine: Engine, reply: Reply, main: bool, ahead: Outlook) -> Reply
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
-    reported = reply.usage if reply.usage and _may_be(engine, reply.usage) else None
+    possible = reply.usage and engine.meter.possible(counted, reply.usage.input, engine.model.info.window)
+    reported = reply.usage if possible else None
     usage = reported or _estimated(engine, reply.message)
     told = reported or Usage()
     cached = result(engine, ahead, told)
@@ -160,11 +159,6 @@ def _judge(reply: Reply) -> None:
             raise NexusError(
                 "length", "the answer was cut off", "the output limit was reached", "What came was kept; ask to go on"
             )
-
-
-def _may_be(engine: Engine, usage: Usage) -> bool:
-    """Whether a report can be that of the request: it had so much, and so much fits into the window at all."""
-    return engine.lane.counted * LEAST <= usage.input <= engine.model.info.window
 
 
 def _estimated(engine: Engine, message: Message) -> Usage:
