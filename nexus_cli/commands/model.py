@@ -51,7 +51,7 @@ async def _chosen(desk: Desk) -> str | None:
 
 def _label(row: Mapping[str, Any], present: str) -> str:
     """One line: name, window, prices, cache, why it is usable."""
-    window = f"{row['window']:,}" if row["known"] else f"{row['window']:,}?"
+    window = f"{row['window']:,}" if row["known"] or row["window_told"] else f"{row['window']:,}?"
     price = " / ".join("?" if row[key] is None else f"${row[key]:g}" for key in ("input_price", "output_price"))
     cache = "cache" if row["cache"] else "no cache"
     mark = ", the present one" if row["name"] == present else ""

@@ -134,13 +134,22 @@ class ModelInfo:
     cache_read_price: float | None = None
     cache_write_price: float | None = None
     known: bool = True
-    """False: the window is the default of 128,000 and a notice says so."""
+    """False: it is not in the table; where nobody `told` its window that is the default of 128,000, with a notice."""
     images: bool = False
     cache: bool = False
     encoding: str = "o200k_base"
     """The tiktoken table that counts best for it."""
     tiers: tuple[PriceTier, ...] = ()
     """Other prices for long inputs, by rising `least`."""
+    address: str = ""
+    """Host and port that the environment sends it to; empty: its provider's own."""
+    told: bool = False
+    """The window is what a refusal named."""
+
+    @property
+    def served(self) -> str:
+        """What is learned of it is kept under this name: another server may count, and bound, in another way."""
+        return f"{self.name} at {self.address}" if self.address else self.name
 
     def priced(self, tokens: int) -> ModelInfo:
         """The same model with the prices of a request of `tokens` of input, every token of which costs the same."""

@@ -48,6 +48,16 @@ def is_loopback(address: str) -> bool:
     return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
 
 
+def address_of(model: str, environ: Mapping[str, str]) -> str:
+    """Host and port that the environment sends `model` to, without name or password; empty where it says nothing."""
+    try:
+        given = given_address(provider_of(model), environ)
+    except ProviderError:
+        return ""
+    place = urlsplit(given.text) if given else None
+    return f"{place.hostname}:{place.port}" if place and place.port else (place.hostname or "" if place else "")
+
+
 def _local_base(provider: str) -> str | None:
     port = next((port for port, _, prefix in PORTS if prefix == f"{provider}/"), None)
     path = "" if provider == "ollama_chat" else "/v1"

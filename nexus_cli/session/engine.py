@@ -156,14 +156,15 @@ class Engine:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words."""
         self.meter.overflowed(counted, error.counted, error.limit)
         if self.calibrations:
-            self.calibrations.calibrate(self.model.info.name, self.meter.calibration)
+            self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
         if error.limit and error.limit < self.budget.window:
             self.narrow(error.limit)
-            self.emit(Notice(f"the provider's window is {error.limit} tokens; this session now keeps to it"))
+            told = f"the window of {self.model.info.served} is {error.limit} tokens"
+            self.emit(Notice(f"the provider says that {told}: it is kept to from now on"))
 
     def narrow(self, window: int) -> None:
         """The provider's window is smaller than we knew."""
-        self.model = replace(self.model, info=replace(self.model.info, window=window))
+        self.model = replace(self.model, info=replace(self.model.info, window=window, told=True))
         self.budget = TokenBudget.of(window, self.model.info.max_output)
 
     def fixed_parts(self) -> dict[str, int]:
@@ -179,4 +180,4 @@ class Engine:
         images = any(slot.message.parts for slot in self.lane.slots)
         learned = self.meter.report(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
-            self.calibrations.calibrate(self.model.info.name, learned)
+            self.calibrations.calibrate(self.model.info.served, learned)

@@ -18,12 +18,13 @@ from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
-from nexus_cli.core.paths import places, project
+from nexus_cli.core.paths import project
 from nexus_cli.core.words import Topic, own_words, words
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.episodes import relevant_episodes
 from nexus_cli.session.evidence import proves, quoted
 from nexus_cli.session.memo_kinds import TRIGGER
+from nexus_cli.session.opening import looked_at
 
 PERSON = "person"
 ALL = "all"
@@ -200,12 +201,5 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
 @contextmanager
 def looked_up(folder: Path) -> Iterator[SessionFacts]:
     """The facts that a session in `folder` would find, from the person's ledger; none where there is none to open."""
-    path = places().ledger
-    try:
-        ledger = Ledger.look(path) if path.exists() else Ledger.open(None)
-    except NexusError:
-        ledger = Ledger.open(None)
-    try:
+    with looked_at() as ledger:
         yield SessionFacts(ledger, "", 0, str(project(folder)))
-    finally:
-        ledger.close()

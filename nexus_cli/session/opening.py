@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.lending import lent
+from nexus_cli.provider.endpoint import address_of
 from nexus_cli.provider.names import split
 from nexus_cli.provider.windows import model_info
 from nexus_cli.session.options import Options
@@ -83,8 +87,23 @@ def refuse_to_leave(session: Session) -> None:
 
 
 def known_model(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
-    """What is known of a model; a refusal that named a smaller window counts unless the settings name one."""
-    info = model_info(name, settings.models)
-    learned = ledger.calibration(info.name).window
-    told = any("window" in settings.models.get(key, {}) for key in (name, split(name)[1]))
-    return replace(info, window=learned) if learned and learned < info.window and not told else info
+    """What is known of a model where the environment sends it; a refusal there that named a smaller window counts
+    unless the settings name one."""
+    info = replace(model_info(name, settings.models), address=address_of(name, os.environ))
+    learned = ledger.calibration(info.served).window
+    set_here = any("window" in settings.models.get(key, {}) for key in (name, split(name)[1]))
+    return replace(info, window=learned, told=True) if 0 < learned < info.window and not set_here else info
+
+
+@contextmanager
+def looked_at() -> Iterator[Ledger]:
+    """The person's ledger, to be read; an empty one where there is none, or it cannot be opened."""
+    path = places().ledger
+    try:
+        ledger = Ledger.look(path) if path.exists() else Ledger.open(None)
+    except NexusError:
+        ledger = Ledger.open(None)
+    try:
+        yield ledger
+    finally:
+        ledger.close()

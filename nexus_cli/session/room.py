@@ -99,6 +99,8 @@ def _refuse_if_hopeless(engine: Engine) -> None:
     most = engine.meter.countable(engine.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
+        if engine.model.info.told:
+            hint += f'. A refusal named this window; [models."{engine.model.info.name}"] window in config.toml wins'
         raise _too_large(engine, "system text and tools alone exceed the budget", engine.fixed_parts(), hint)
     images = _images(engine)
     if images and fixed + sum(images.values()) > most:

@@ -25,8 +25,8 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
 
 def sized(engine: Engine, model: Model) -> tuple[TokenBudget, Meter]:
     """The budget of a lane of `model`, and a meter that knows what was learned of it."""
-    same = model.info.name == engine.model.info.name
-    calibration = engine.calibrations.calibration(model.info.name) if engine.calibrations else None
+    same = model.info.served == engine.model.info.served
+    calibration = engine.calibrations.calibration(model.info.served) if engine.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
     return budget, Meter(engine.meter.calibration if same else calibration)
 

@@ -135,7 +135,7 @@ def _open(
     if provider is None or isinstance(provider, Retrying):
         check_model(name)
     info = known_model(ledger, name, settings)
-    if not info.known:
+    if not (info.known or info.told):
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
@@ -217,7 +217,7 @@ class _Wiring:
             lambda: dispatcher.in_force(engine, bounds)[1],
         )  # fmt: skip
         engine = Engine(
-            context, model, budget, Meter(log.calibration(info.name)), self.settings.compact, self.clock, ignore,
+            context, model, budget, Meter(log.calibration(info.served)), self.settings.compact, self.clock, ignore,
             Spending(limits), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.logger.step(),
@@ -313,7 +313,7 @@ class _Wiring:
     def _summarizer(self, model: Model) -> Model:
         """Who sums up a plain transcript: `compact.model`, else the session's own."""
         name = self.settings.alias.get(self.settings.compact.model, self.settings.compact.model)
-        return replace(model, info=model_info(name, self.settings.models), effort="") if name else model
+        return replace(model, info=known_model(self.ledger, name, self.settings), effort="") if name else model
 
     def _root(self) -> SessionInfo:
         """The session that this one's first lines come from, as far as it is still there: its forks share a cache key

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from session.played import MODEL, Played, the_ledger
 
 from nexus_cli.core import event
@@ -18,8 +20,10 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
+from nexus_cli.session.reports import models
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.wiring import open_session
+from nexus_cli.ui.reports import model_text
 
 RULES = "\n".join(f"# Part {number}\n{'Do this before that. ' * 60}" for number in range(36)).strip()
 """Instructions of about 11,000 tokens."""
@@ -45,8 +49,9 @@ class Narrow(Played):
 def lived(
     provider: Played, folder: Path, window: int, *said: str, again: str = "", model: str = MODEL
 ) -> tuple[str, list[Event], list[Outcome]]:
-    """A session of these turns: its id, its events, how they ended."""
-    settings = Settings(models={model: {"window": window}})
+    """A session of these turns, of a model whose window the settings name unless that is 0: its id, its events, how
+    they ended."""
+    settings = Settings(models={model: {"window": window}} if window else {})
     asked = Options(folder, model, resume=again, allow="all")
     session = open_session(asked, settings, approver=None, provider=provider)
 
@@ -130,3 +135,36 @@ def test_where_nothing_gets_smaller_no_epoch_begins_and_shorter_instructions_are
     assert [end.exit for end in ends] == [3, 3] and len(provider.seen) == 1
     seen: list[Any] = epochs(session)
     assert len(seen) <= 2, "it is planned anew at most once"
+
+
+def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = Settings()
+    monkeypatch.setenv("OPENAI_API_BASE", "http://me:secret@127.0.0.1:8000/v1")
+    provider = Narrow(lambda request: "done")
+    (tmp_path / "NEXUS.md").write_text(RULES)
+    provider.window = 8_192
+    _, events, ends = lived(provider, tmp_path, 0, "one")
+    assert ends[0].ok
+    (told,) = [one.text for one in events if isinstance(one, event.Notice) and "kept to from now on" in one.text]
+    assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
+    there = models.shown(MODEL, wide, os.environ)
+    assert (there["window"], there["window_told"]) == (8_192, True)
+    assert "as a refusal said" in model_text(there, 120) and "8,192?" not in model_text(there, 120)
+    assert models.shown(MODEL, Settings(models={MODEL: {"window": 50_000}}), os.environ)["window"] == 50_000
+    for elsewhere in ("http://127.0.0.1:8001/v1", ""):
+        monkeypatch.setenv("OPENAI_API_BASE", elsewhere)
+        other = models.shown(MODEL, wide, os.environ)
+        assert (other["window"], other["window_told"]) == (128_000, False)
+        assert lived(Played(lambda request: "done"), tmp_path, 0, WORDS)[2][0].ok
+
+
+def test_sections_that_a_window_named_by_a_refusal_cannot_hold_say_how_to_name_another(tmp_path: Path) -> None:
+    provider = Narrow(lambda request: "done")
+    provider.window = 900
+    _, _, ends = lived(provider, tmp_path, 0, "one")
+    _, _, again = lived(provider, tmp_path, 0, "one")
+    for end in (*ends, *again):
+        assert end.error is not None and end.error["kind"] == "overflow"
+        assert f'[models."{MODEL}"] window in config.toml' in str(end.error)

@@ -12,7 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nexus_cli.core.settings import Settings
-from nexus_cli.provider.windows import check_model, model_info, provider_of, takes_effort
+from nexus_cli.ledger import Ledger
+from nexus_cli.provider.windows import check_model, provider_of, takes_effort
+from nexus_cli.session.opening import known_model, looked_at
 from nexus_cli.session.usable import Server, find_local, keys_present, resolved, unnamed_model
 
 _ANSWER = 1024 * 1024
@@ -25,9 +27,10 @@ def listing(settings: Settings, environ: Mapping[str, str], servers: Sequence[Se
     """
     chosen = unnamed_model(environ, settings)
     rows: dict[str, dict[str, Any]] = {}
-    for name, why in _usable(settings, environ, chosen, find_local() if servers is None else servers):
-        row = rows.setdefault(name, figures(name, settings))
-        row["because"].append(why)
+    with looked_at() as ledger:
+        for name, why in _usable(settings, environ, chosen, find_local() if servers is None else servers):
+            row = rows[name] if name in rows else rows.setdefault(name, _figures(ledger, name, settings))
+            row["because"].append(why)
     return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
 
 
@@ -36,7 +39,8 @@ def shown(name: str, settings: Settings, environ: Mapping[str, str]) -> dict[str
     model = resolved(name, settings)
     check_model(model)
     chosen = unnamed_model(environ, settings)
-    row = figures(model, settings)
+    with looked_at() as ledger:
+        row = _figures(ledger, model, settings)
     row["because"] = [why for usable, why in _usable(settings, environ, chosen, ()) if usable == model]
     effort = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
     return {"version": 1, **row, **effort}
@@ -47,9 +51,9 @@ def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
     return [*settings.alias, *dict.fromkeys(keys_present(environ, settings).values())]
 
 
-def figures(name: str, settings: Settings) -> dict[str, Any]:
+def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
     """What is known of one model: tokens, and US dollars per million tokens."""
-    info = model_info(name, settings.models)
+    info = known_model(ledger, name, settings)
     return {
         "name": name,
         "because": [],
@@ -62,6 +66,7 @@ def figures(name: str, settings: Settings) -> dict[str, Any]:
         "cache": info.cache,
         "images": info.images,
         "known": info.known,
+        "window_told": info.told,
     }
 
 

@@ -19,16 +19,14 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, Memo, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits, compose
-from nexus_cli.core.paths import places
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Calibration
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.session.in_force import LIMITS, limits_of
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memo_kinds import PLAN
-from nexus_cli.session.opening import known_model
+from nexus_cli.session.opening import known_model, looked_at
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.reports.held import Held, held
@@ -189,13 +187,15 @@ def fresh(ledger: Ledger, options: Options, settings: Settings) -> Shown:
     """The first request of a new session."""
     from nexus_cli.session.fresh import fresh_epoch  # noqa: PLC0415  (contributors; not for a session that is there)
 
+    info = MODELLESS
     if options.model:
-        ledger.calibrate(options.model, _learned(options.model))
-    info = known_model(ledger, options.model, settings) if options.model else MODELLESS
+        with looked_at() as kept:
+            info = known_model(kept, options.model, settings)
+            ledger.calibrate(info.served, kept.calibration(info.served))
     recipe, _ = recipe_of(None, options)
     limits, bounds = compose(limit_layers(settings, recipe, options, False))
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
-    notices = [] if info.known else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
+    notices = [] if info.known or info.told else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     runs = _runs(options, limits)
     epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe, settings, notices.append, runs=runs)
     view = Shown(
@@ -218,7 +218,7 @@ def _row(rows: Sequence[RequestRow], step: int) -> RequestRow:
 
 def _meter(log: SessionLogger, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:
     """What is known of the model's counting, anchored on `row` where that was reported under this epoch."""
-    meter = Meter(log.calibration(info.name), Contents(lambda: (epoch, slots)))
+    meter = Meter(log.calibration(info.served), Contents(lambda: (epoch, slots)))
     if row and row.usage and row.reported and row.manifest.epoch == epoch.id:
         sent = sum(slot.tokens for slot in slots if slot.entry <= row.manifest.last)
         meter.anchored(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)
@@ -237,18 +237,3 @@ def _told(log: SessionLogger, rows: Sequence[RequestRow], row: RequestRow) -> Se
         if memo.entry > (before if rows else newest):
             sections.update({one["id"]: one for one in memo.value["sections"]})
     return tuple(sections.values())
-
-
-def _learned(model: str) -> Calibration:
-    """What the person's ledger knows of `model`; nothing where there is none, or it cannot be read."""
-    path = places().ledger
-    if not path.exists():
-        return Calibration()
-    try:
-        ledger = Ledger.look(path)
-    except NexusError:
-        return Calibration()
-    try:
-        return ledger.calibration(model)
-    finally:
-        ledger.close()

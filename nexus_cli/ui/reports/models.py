@@ -34,7 +34,7 @@ def model_text(value: Value, width: int) -> str:
     rows = [
         ("model", value["name"] + (" (used when none is named)" if value.get("chosen") else "")),
         ("provider", value.get("provider") or "unknown"),
-        ("window", f"{_window(value)} tokens" + ("" if value["known"] else ", assumed: it is not in the table")),
+        ("window", f"{_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
         *((f"$ {name}", _price(value[key])) for key, name in PRICES),
         ("cache", "yes" if value["cache"] else "no"),
@@ -53,4 +53,11 @@ def _price(value: Any) -> str:
 
 
 def _window(model: Value) -> str:
-    return number(model["window"]) if model["known"] else f"{model['window']:,}?"
+    return number(model["window"]) if model["known"] or model["window_told"] else f"{model['window']:,}?"
+
+
+def _origin(model: Value) -> str:
+    """Where a window comes from that the table does not have."""
+    if model["window_told"]:
+        return f", as a refusal said; [models.\"{model['name']}\"] window in config.toml wins over it"
+    return "" if model["known"] else ", assumed: it is not in the table"
