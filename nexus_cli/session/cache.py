@@ -21,7 +21,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.cache_life import CacheLife, cache_life
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.miss import Facts, age, expected, judge
-from nexus_cli.session.sent import Sent
+from nexus_cli.session.sent import Sent, begin_alike
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
@@ -42,8 +42,6 @@ class Outlook:
     age: float | None
     """Seconds since the beginning of that one was used last, None where the clock does not tell."""
     at: datetime
-    fresh: int = 0
-    """Our count of what no request before it held, where a new epoch began; else 0."""
 
 
 def outlook(engine: Engine) -> Outlook:
@@ -54,12 +52,11 @@ def outlook(engine: Engine) -> Outlook:
     if sent.epoch is lane.epoch:
         seconds = age(engine.uses.get(sent.epoch.id), now)
         return Outlook(expected(_life(engine), sent.tokens, seconds), 0, sent.tokens, seconds, now)
-    fresh = sum(slot.tokens for slot in lane.slots if slot.entry > sent.last)
     made = []
     for one in _candidates(engine):
         seconds = age(engine.uses.get(one.epoch.id), now)
         shared, messages = one.shares(lane.epoch, lane.slots)
-        made.append(Outlook(expected(_life(engine), shared, seconds), messages, shared, seconds, now, fresh))
+        made.append(Outlook(expected(_life(engine), shared, seconds), messages, shared, seconds, now))
     best = max(made, key=lambda one: one.tokens)
     return replace(made[0], tokens=best.tokens, messages=best.messages)
 
@@ -82,11 +79,9 @@ def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
     sent, made = engine.sent, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if sent is None or not usage.input:
         return made
-    proven = sent.cached or _cached(usage)
-    fresh = round(ahead.fresh * usage.input / max(1, engine.lane.counted))
     facts = Facts(
-        sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=proven, fresh=fresh,
-        former=sent.life,
+        sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=sent.cached or _cached(usage),
+        fresh=_fresh(engine, sent, usage.input), former=sent.life,
     )  # fmt: skip
     verdict = judge(_life(engine), facts)
     if verdict.missed and sent.epoch is not engine.lane.epoch:
@@ -99,14 +94,25 @@ def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
+def _fresh(engine: Engine, sent: Sent, reported: int) -> int:
+    """Tokens of the request, of which so many were reported, that no request before it held, where it began an
+    epoch."""
+    lane = engine.lane
+    new = sum(slot.tokens for slot in lane.slots if slot.entry > sent.last) if sent.epoch is not lane.epoch else 0
+    return round(new * reported / max(1, lane.counted))
+
+
 def remember(engine: Engine, ahead: Outlook, usage: Usage) -> None:
     """The request that was just sent reached the provider; `usage` are its own figures, empty where it gave none."""
     lane = engine.lane
     engine.uses[lane.epoch.id] = ahead.at
     if usage.input:
         engine.cold += max(0, usage.input - usage.cache_read)
-        cached = _cached(usage) or (engine.sent is not None and engine.sent.cached)
-        engine.sent = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached)
+        before, mine = engine.sent, (lane.counted, usage.input)
+        cached = _cached(usage) or (before is not None and before.cached)
+        alike = before is not None and all(before.least) and begin_alike(before.epoch, lane.epoch)
+        least = min(mine, before.least) if before and alike else mine
+        engine.sent = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least)
         engine.earlier.pop(lane.epoch.id, None)
         engine.earlier[lane.epoch.id] = engine.sent
         while len(engine.earlier) > MOST_EPOCHS:
@@ -173,7 +179,7 @@ def _priced(engine: Engine, before: int, after: int) -> Rewrite:
     lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else warm(engine)
     held = (one for one in _candidates(engine) if _still(engine, one)) if still_warm else ()
-    shared = max((one.common(lane.epoch, lane.slots)[0] for one in held), default=0)
+    shared = max((one.common(lane.epoch, lane.slots) for one in held), default=0)
     fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
     tokens = engine.meter.density().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0

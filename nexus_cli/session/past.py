@@ -6,11 +6,12 @@ A running session goes on from it and the reports look at it. What a cache may h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nexus_cli.context.lane import slot_of
+from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow
@@ -19,7 +20,7 @@ from nexus_cli.session.engine import Engine
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.miss import age
 from nexus_cli.session.opening import known_model
-from nexus_cli.session.sent import Sent
+from nexus_cli.session.sent import Sent, begin_alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,27 @@ def taken(row: RequestRow) -> int:
     return row.usage.input if row.usage and row.reported else 0
 
 
+def least(
+    rows: Iterable[RequestRow], like: Epoch, epoch: Callable[[int], Epoch], read: Callable[[int, int], Iterable[Entry]]
+) -> tuple[int, int]:
+    """The smallest of these requests that began as those under `like` do: tokens by our count, and as reported; 0 where
+    there is none, or none that can be read. `epoch` and `read` give an epoch of their lane by number, and entries."""
+    smallest: dict[int, RequestRow] = {}
+    for row in rows:
+        one = smallest.setdefault(row.manifest.epoch, row)
+        if taken(row) and (not taken(one) or taken(row) < taken(one)):
+            smallest[row.manifest.epoch] = row
+    for row in sorted(filter(taken, smallest.values()), key=taken):
+        try:
+            found = epoch(row.manifest.epoch)
+            if begin_alike(found, like):
+                slots = [*found.head, *map(slot_of, read(found.base + 1, row.manifest.last))]
+                return found.system_tokens + found.tools_tokens + sum(slot.tokens for slot in slots), taken(row)
+        except NexusError:
+            continue
+    return 0, 0
+
+
 def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
     """Go on from what was sent before: the newest request of the lane, and the newest under each of its last epochs
     that a cache may still hold."""
@@ -65,7 +87,8 @@ def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
         return  # what is damaged of requests that were answered is in none to come
     engine.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
     newest: dict[int, RequestRow] = {}
-    for row in (*before.source, *before.lanes[log.lane]):
+    rows = (*before.source, *before.lanes[log.lane])
+    for row in rows:
         if taken(row):
             newest.pop(row.manifest.epoch, None)
             newest[row.manifest.epoch] = row
@@ -75,7 +98,9 @@ def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
     for epoch in list(newest)[-MOST_EPOCHS:]:
         if epoch == last or not _gone(engine, epoch):
             try:
-                engine.earlier[epoch] = replace(_sent(engine, log, newest[epoch], settings), cached=before.proven)
+                sent = _sent(engine, log, newest[epoch], settings)
+                small = least(rows, sent.epoch, lambda number: _epoch(engine, log, number), log.read)
+                engine.earlier[epoch] = replace(sent, cached=before.proven, least=small)
             except NexusError:
                 continue  # likewise
     engine.sent = engine.earlier.get(last)
@@ -88,11 +113,15 @@ def _gone(engine: Engine, epoch: int) -> bool:
     return life is not None and seconds is not None and seconds > life.most
 
 
+def _epoch(engine: Engine, log: SessionLogger, number: int) -> Epoch:
+    """An epoch of the lane by its number, the present one as it is at hand."""
+    return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
+
+
 def _sent(engine: Engine, log: SessionLogger, row: RequestRow, settings: Settings) -> Sent:
     """A request as it was sent; `NexusError` where its epoch cannot be read."""
-    epoch, tail, last = engine.lane.epoch, engine.lane.tail, row.manifest.last
-    if row.manifest.epoch != epoch.id:
-        epoch = log.epoch(row.manifest.epoch)
+    epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
+    if epoch is not engine.lane.epoch:
         tail = [slot_of(entry) for entry in log.read(epoch.base + 1, last)]
     other = epoch.model != engine.model.info.name
     life = known_life(known_model(log.ledger, epoch.model, settings)) if other else None

@@ -24,6 +24,9 @@ class Sent:
     """As the provider reported it."""
     cached: bool = True
     """Up to here the provider has reported some use of a cache."""
+    least: tuple[int, int] = (0, 0)
+    """The smallest request that began with the same system text and schemas: tokens by our count and as reported. They
+    make most of it, so that it tells what they take; 0 where this is the only one."""
     life: CacheLife | None = None
     """What is known of the cache of its model, where the lane asks another one now."""
 
@@ -33,25 +36,38 @@ class Sent:
         return [*self.epoch.head, *(slot for slot in self.tail if slot.entry <= self.last)]
 
     @property
-    def counted(self) -> int:
-        """Our count of the whole request."""
-        return self.epoch.system_tokens + self.epoch.tools_tokens + size(tuple(self.slots))
+    def fixed(self) -> int:
+        """Our count of system text and schemas."""
+        return self.epoch.system_tokens + self.epoch.tools_tokens
 
     def fingerprint(self) -> Fingerprint:
         """Its parts."""
         return rendered(self.epoch, self.slots)
 
     def shares(self, epoch: Epoch, slots: Sequence[Slot]) -> tuple[int, int]:
-        """What a request of `slots` under another epoch has in common with it: tokens, and messages on the wire."""
-        counted, messages = self.common(epoch, slots)
-        return min(self.tokens, round(self.tokens * counted / max(1, self.counted))), messages
-
-    def common(self, epoch: Epoch, slots: Sequence[Slot]) -> tuple[int, int]:
-        """The same in tokens by our count."""
-        same = in_common(self.fingerprint(), rendered(epoch, slots))
-        if same < 0:
+        """What a request of `slots` under another epoch has in common with it: tokens as the provider counts, and
+        messages on the wire."""
+        common = self._common(epoch, slots)
+        if common is None:
             return 0, 0
-        common = flatten(arrange(slots))[:same]
-        wire = Wire(epoch)
+        wire, messages = Wire(epoch), size(tuple(self.slots))
         wire.extend(common)
-        return epoch.system_tokens + epoch.tools_tokens + size(tuple(common)), len(wire.messages)
+        counted, reported = self.least if all(self.least) else (self.fixed + messages, self.tokens)
+        fixed = min(self.tokens, round(reported * self.fixed / counted))
+        share = min(1.0, size(tuple(common)) / messages) if messages else 1.0
+        return fixed + round((self.tokens - fixed) * share), len(wire.messages)
+
+    def common(self, epoch: Epoch, slots: Sequence[Slot]) -> int:
+        """Tokens of the same by our count."""
+        common = self._common(epoch, slots)
+        return 0 if common is None else self.fixed + size(tuple(common))
+
+    def _common(self, epoch: Epoch, slots: Sequence[Slot]) -> list[Slot] | None:
+        """The messages that both begin with; None where already what stands before the messages differs."""
+        same = in_common(self.fingerprint(), rendered(epoch, slots))
+        return None if same < 0 else flatten(arrange(slots))[:same]
+
+
+def begin_alike(one: Epoch, other: Epoch) -> bool:
+    """Whether the requests of two epochs have the same model, system text and schemas."""
+    return (one.model, one.system, one.tools) == (other.model, other.system, other.tools)

@@ -50,6 +50,8 @@ class Remembering(Played):
     clock: Clock = field(default_factory=Clock)
     forgets: Callable[[int], bool] = lambda number: False
     """Whether it has lost everything before request `number`, for no reason that anybody could name."""
+    count: Callable[[str], int] = lambda part: len(part) // 4 + 1
+    """Tokens of a part of a request, as this provider counts."""
     kept: dict[str, tuple[list[str], datetime]] = field(default_factory=dict)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
@@ -68,7 +70,7 @@ class Remembering(Played):
             self.kept.clear()
         parts = [request.model, *map(json.dumps, request.tools), *map(json.dumps, request.messages)]
         known = [lines for lines, used in self.kept.values() if timedelta(0) <= self.clock() - used <= LIFE]
-        tokens = [len(part) // 4 + 1 for part in parts]
+        tokens = list(map(self.count, parts))
         common = max((_common(parts, lines) for lines in known), default=0)
         read = sum(tokens[:common])
         self.kept["\n".join(parts)] = (parts, self.clock())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from session.played import the_ledger
-from session.prefix_cache import MODEL, OTHER, SETTINGS, Remembering, lived, opened, results, working
+from session.prefix_cache import LEAST, MODEL, OTHER, SETTINGS, Remembering, lived, opened, results, working
 
 from nexus_cli.context.groups import flatten
 from nexus_cli.core.entry import Form
@@ -58,10 +58,14 @@ def section(session: Session, folder: Path) -> None:
     session.reload()
 
 
-def after(folder: Path, change: Change, *, hours: float = 0, lost: bool = False) -> tuple[CacheResult, str]:
-    """What is told of the first request after `change`, that much later, from a provider that lost everything."""
-    (folder / "NEXUS.md").write_text(RULES)
+def after(
+    folder: Path, change: Change, *, hours: float = 0, lost: bool = False, rules: str = RULES, numbers: int = 4
+) -> tuple[CacheResult, str]:
+    """What is told of the first request after `change`, that much later, from a provider that lost everything, and
+    counts one token for so many characters of `numbers`."""
+    (folder / "NEXUS.md").write_text(rules)
     provider = working(listing)
+    provider.count = lambda part: len(part) // (numbers if sum(map(str.isdigit, part)) > len(part) / 3 else 4) + 1
     session = opened(provider, folder)
 
     async def live() -> CacheResult:
@@ -87,6 +91,16 @@ def test_what_the_provider_lost_is_not_blamed_on_the_change_behind_it(change: Ch
     assert found.expected > 1000 and found.read == 0 and found.missed > 1000
     assert (cause, found.ours) == ("provider", False)
     assert "had not changed" in found.why and "besides" in found.why and "entry" in found.why
+
+
+@pytest.mark.parametrize("numbers", [2, 8])
+def test_a_beginning_is_as_long_as_the_provider_counts_content_of_its_kind(numbers: int, tmp_path: Path) -> None:
+    for lost, cause in ((True, "provider"), (False, "message")):
+        folder = tmp_path / cause
+        folder.mkdir()
+        found, named = after(folder, compaction, lost=lost, rules="", numbers=numbers)
+        assert (named, found.ours) == (cause, cause == "message")
+        assert found.expected > LEAST and (lost or 0.75 < found.read / found.expected < 1.25)
 
 
 @pytest.mark.parametrize("change", [entry, compaction])

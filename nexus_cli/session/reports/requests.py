@@ -19,7 +19,7 @@ from nexus_cli.provider.cache_life import CacheLife
 from nexus_cli.session.cache import known_life
 from nexus_cli.session.miss import Facts, age
 from nexus_cli.session.opening import known_model
-from nexus_cli.session.past import past, taken
+from nexus_cli.session.past import least, past, taken
 from nexus_cli.session.sent import Sent
 
 
@@ -117,8 +117,11 @@ class Trail:
 
     def _shared(self, asked: Asked, before: RequestRow, tokens: int) -> int:
         """Tokens that a request has in common with the one before it, which was sent under another epoch."""
-        sent = Sent(self._epoch(before.manifest.epoch), self._tail(before), before.manifest.last, tokens)
-        epoch = self._epoch(asked.row.manifest.epoch)
+        epoch, held = self._epoch(asked.row.manifest.epoch), self._epoch(before.manifest.epoch)
+        step = asked.row.manifest.step
+        rows = [one.before for one in self.requests if one.before and one.row.manifest.step <= step]
+        small = least(rows, held, self._epoch, lambda first, last: self.ledger.read(self.lane, first, last))
+        sent = Sent(held, self._tail(before), before.manifest.last, tokens, least=small)
         return sent.shares(epoch, [*epoch.head, *self._tail(asked.row)])[0]
 
     def _epoch(self, number: int) -> Epoch:
