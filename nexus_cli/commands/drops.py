@@ -5,7 +5,6 @@ from __future__ import annotations
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import drop_ids, original, record_of
 from nexus_cli.session.reports import drops as reports
-from nexus_cli.session.tries import UNDONE
 
 SHOWN, MOST = 4000, 100_000
 """Characters that are shown unless a range asks for others, and of a range at most."""
@@ -20,7 +19,7 @@ async def run(desk: Desk, rest: str) -> None:
     drops = record_of(desk).drops()
     if not rest:
         lane = desk.session.context.lane
-        returned = reports.back(drops, lane.slots, lane.timeline.memos(UNDONE))
+        returned = reports.back(drops, lane.slots, lane.timeline.memos, lane.epoch.sections)
         desk.show("drops", reports.listing(desk.session.id, drops, returned))
         return
     drop_id, text, start, end = original("drops", rest, desk)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from nexus_cli.context.chosen import Chosen, told
 from nexus_cli.context.contributed import Reading
 from nexus_cli.context.contributors import Contributor, Sources, View
+from nexus_cli.context.planned import Left
 from nexus_cli.context.planner import JOINT, MOST_TOKENS, Plan, plan, section_budget
 from nexus_cli.context.reads import NEEDED, Held
 from nexus_cli.context.recipe import Recipe
@@ -33,8 +34,9 @@ NOTICES = "notices"
 class LeftOut(Protocol):
     """Records what is left out of sections, once for each text."""
 
-    def record(self, chosen: Chosen) -> str:
-        """The id of the drop that holds the whole text of `chosen`; recorded when it is the first time."""
+    def record(self, chosen: Chosen, later: list[Left] | None = None) -> str:
+        """The id of the drop that holds the whole text of `chosen`; where it is the first time it is recorded, or added
+        to those that are recorded `later`."""
         ...
 
     def known(self, section: Section) -> str:
@@ -87,16 +89,17 @@ class Gatherer:
 
     # -- layer 1 -----------------------------------------------------------------------------------------------
 
-    async def static(self) -> Plan:
-        """The sections of the system text, with the drops of what they leave out recorded.
+    async def static(self) -> tuple[Plan, tuple[Left, ...]]:
+        """The sections of the system text, and the drops of what they leave out, to be recorded with its epoch.
 
         What was skipped stands among them, left out, with the reason; where a request needs it, it is a drop.
         """
         sections, skipped = await self.sections(Layer.SYSTEM)
-        made = self._named(plan(sections, self.budget, self.view.count, self._multiplier))
+        left: list[Left] = []
+        made = self._named(plan(sections, self.budget, self.view.count, self._multiplier), left)
         lost = [Chosen.skipped(name, why) for name, why in skipped.items()]
-        named = (replace(one, drop=self.left_out.record(one)) if one.section.id in NEEDED else one for one in lost)
-        return replace(made, chosen=(*made.chosen, *named))
+        lost = [replace(one, drop=self.left_out.record(one, left)) if one.section.id in NEEDED else one for one in lost]
+        return replace(made, chosen=(*made.chosen, *lost)), tuple(left)
 
     def look_again(self, names: Iterable[str]) -> None:
         """Read these in the background: an epoch had to begin without them. `kept.arrived` says when one has come."""
@@ -191,12 +194,12 @@ class Gatherer:
     def _multiplier(self, section: Section) -> float:
         return self.recipe.multiplier(section.phase.label, section.id)
 
-    def _named(self, made: Plan) -> Plan:
-        """The plan with a recorded drop for everything that is sent short or not at all."""
-        return replace(made, chosen=tuple(self._dropped(one) if one.short else one for one in made.chosen))
+    def _named(self, made: Plan, later: list[Left] | None = None) -> Plan:
+        """The plan with a drop for everything that is sent short or not at all, recorded now or `later`."""
+        return replace(made, chosen=tuple(self._dropped(one, later) if one.short else one for one in made.chosen))
 
-    def _dropped(self, one: Chosen) -> Chosen:
-        drop = self.left_out.record(one)
+    def _dropped(self, one: Chosen, later: list[Left] | None) -> Chosen:
+        drop = self.left_out.record(one, later)
         named = replace(one, section=one.section.naming(drop), drop=drop)
         return replace(named, tokens=self.view.count(named.text)) if named.text else named
 

@@ -263,10 +263,11 @@ class Lane:
         """Give an epoch of which nothing was recorded or sent another frame."""
         self.epoch = _epoch(frame, self.epoch.id, self.epoch.parent, self.epoch.cause, self.epoch.head, self.epoch.base)
 
-    def begin(self) -> None:
-        """Record the first epoch of a new lane."""
+    def begin(self, drops: Sequence[Drop] = (), notes: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        """Record the first epoch of a new lane, with what its system text leaves out."""
         self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
-        self.timeline.log.begin_epoch(self.epoch, ())
+        now, last = self.timeline.now(), self.timeline.last
+        self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
         self._begun = True
 
     def _newest_run(self) -> int:

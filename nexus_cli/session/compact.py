@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from nexus_cli.context import plan as planning
 from nexus_cli.context.groups import flatten
-from nexus_cli.context.lane import Frame, Lane, frame_of
+from nexus_cli.context.lane import Lane
 from nexus_cli.context.neutral import neutral
 from nexus_cli.context.pin import Pin, named_ways
 from nexus_cli.context.summary_head import Additions, head
@@ -150,9 +151,10 @@ async def _accept(
         lane.timeline.memo(FIDELITY, {**figures, "epoch": None, "step": engine.step, "refused": told.why})
         raise Failed(told.why)
     more = replace(more, added=told.verdict.added)
-    slots = _smaller(made(plan, more), lambda: made(plan, replace(more, attached="")), engine, frame_of(lane.epoch))
-    frame = await engine.frame()
-    slots = _smaller(slots, lambda: made(plan, replace(more, attached="")), engine, frame)
+    lean = partial(made, plan, replace(more, attached=""))
+    slots = _smaller(made(plan, more), lean, engine, lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    planned = await engine.frame()
+    slots = _smaller(slots, lean, engine, planned.fixed)
     new = (_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known)
     drops = (_drop(lane, plan, drop_id, unseen), *new)
     anchor = engine.meter.anchor
@@ -162,10 +164,7 @@ async def _accept(
         yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
         yield rewritten(engine, before)
 
-    lane.rewrite(slots, "overflow" if cause == "overflow" else "compaction", drops, frame, notes)
-    engine.meter.forget()
-    for drop in drops:
-        engine.emit(event.Dropped(replace(drop, text=None)))
+    engine.begin(slots, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return figures
 
 
@@ -186,10 +185,11 @@ async def _judged(
 
 
 def _smaller(
-    slots: tuple[Slot, ...], lean: Callable[[], tuple[Slot, ...]], engine: Engine, frame: Frame
+    slots: tuple[Slot, ...], lean: Callable[[], tuple[Slot, ...]], engine: Engine, fixed: int
 ) -> tuple[Slot, ...]:
-    """`slots`, or the `lean` ones, under `frame`: whatever makes the window smaller; `Failed` where nothing does."""
-    before, fixed = engine.lane.counted, frame.system_tokens + frame.tools_tokens
+    """`slots`, or the `lean` ones, beside system text and schemas of `fixed` tokens: whatever makes the window smaller;
+    `Failed` where nothing does."""
+    before = engine.lane.counted
     if fixed + sum(slot.tokens for slot in slots) >= before:
         slots = lean()
     after = fixed + sum(slot.tokens for slot in slots)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -11,13 +11,15 @@ from typing import Any
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.fidelity.analysed import Analysed
 from nexus_cli.context.groups import is_request
-from nexus_cli.context.lane import Frame, Lane
+from nexus_cli.context.lane import Lane, Notes
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
+from nexus_cli.context.planned import Planned
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Drop, Epoch, Slot
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.event import Dropped, Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.seen import SeenFile
@@ -72,7 +74,7 @@ class Engine:
     """`(agent, parent entry or None) -> log` of a side lane: a fork at that entry, or a lane of its own."""
     gather: Callable[[], Awaitable[Preamble]]
     """The event preamble of the next request: what changed since this epoch last sent it."""
-    frame: Callable[[], Awaitable[Frame]]
+    frame: Callable[[], Awaitable[Planned]]
     """System text and tools as they would be now, for the next epoch."""
     summarizer: Callable[[], Model]
     """Who sums up when not the session's own model."""
@@ -151,6 +153,26 @@ class Engine:
     def planned(self) -> TokenBudget:
         """The budget with what the window holds now."""
         return replace(self.budget, used=self.used())
+
+    def begin(
+        self, head: Sequence[Slot], cause: str, planned: Planned, drops: Sequence[Drop] = (), notes: Notes | None = None
+    ) -> None:
+        """Begin an epoch of the lane with what was `planned` for it, recorded together with what that and the head
+        leave out, and tell of it; nothing of it has been reported yet."""
+        every = (*planned.drops, *drops)
+
+        def noted(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
+            yield from (one.note for one in planned.left)
+            yield from notes(epoch) if notes else ()
+
+        self.lane.rewrite(head, cause, every, planned.frame, noted)
+        self.meter.forget()
+        self.told(every)
+
+    def told(self, drops: Iterable[Drop]) -> None:
+        """Tell of what was left out, without its texts."""
+        for drop in drops:
+            self.emit(Dropped(replace(drop, text=None)))
 
     def overflowed(self, counted: int, error: ProviderError) -> None:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words."""

@@ -10,6 +10,7 @@ from typing import Any
 from nexus_cli.context.chosen import UNREAD
 from nexus_cli.context.gather import NOTICES, Gatherer, News, system_text
 from nexus_cli.context.lane import Frame
+from nexus_cli.context.planned import Planned
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
@@ -36,13 +37,13 @@ class Frames:
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
-    async def frame(self, engine: Engine | None = None) -> Frame:
+    async def frame(self, engine: Engine | None = None) -> Planned:
         """System text and tools as they would be now, in the budget that `engine` has by now."""
         self._fit(engine)
-        plan = await self.gatherer.static()
+        plan, left = await self.gatherer.static()
         text = system_text(plan, self.gatherer.view.count)
         tools = tuple(self.tools)
-        return Frame(
+        frame = Frame(
             self.model.info.name,
             text,
             tools,
@@ -52,6 +53,7 @@ class Frames:
             self.tools_cost(tools),
             canonical([section.described(cached=True) for section in plan.chosen]).decode(),
         )
+        return Planned(frame, left)
 
     async def gather(self, engine: Engine) -> Preamble:
         """The preamble of the next request: all that changed on a user message, notices alone on a tool result.

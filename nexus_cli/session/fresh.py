@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from nexus_cli.context.gather import Gatherer
-from nexus_cli.context.lane import Frame
 from nexus_cli.context.manager import ContextConfig, ContextManager
+from nexus_cli.context.planned import Planned
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
@@ -34,7 +34,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")
-Both = tuple[Frame, list[dict[str, Any]]]
+Both = tuple[Planned, list[dict[str, Any]]]
 """The frame of a first epoch and the described event sections."""
 
 
@@ -76,8 +76,10 @@ def fresh_epoch(
         gathers, Model(info, Nobody(), effort), rules, tools, context.system_cost, context.tools_cost
     )  # fmt: skip
     with memory:
-        frame, event = finished(_both(frames, gathers))
-    context.lane.reframe(frame)
+        planned, event = finished(_both(frames, gathers))
+    context.lane.reframe(planned.frame)
+    for drop in planned.drops:
+        log.drop(drop)
     return context.lane.epoch, event, log, counter
 
 

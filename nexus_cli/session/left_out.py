@@ -1,4 +1,7 @@
-"""The drops of what the planner leaves out of sections: one for each text of a session, also after a resume."""
+"""The drops of what the planner leaves out of sections: one for each text of a session, also after a resume.
+
+What a system text leaves out is recorded with the epoch that begins with it: no request was without it before.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.chosen import Chosen
+from nexus_cli.context.planned import Left
 from nexus_cli.context.section import Layer, Section
 from nexus_cli.core.clock import Clock, stamp
 from nexus_cli.core.entry import Cause, Drop, Memo
@@ -29,7 +33,7 @@ class SectionDrops:
     """Is given each new drop, without its text."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
-    def record(self, chosen: Chosen) -> str:
+    def record(self, chosen: Chosen, later: list[Left] | None = None) -> str:
         """See `LeftOut`. The drop is counted as what the form leaves out the first time."""
         section = chosen.section
         key = (section.id, section.digest)
@@ -46,13 +50,16 @@ class SectionDrops:
         if chosen.form == 0:  # what is missing of it was never read
             cause = Cause.LIMIT
         left = max(1, chosen.full_tokens - chosen.tokens)
-        drop = Drop(name, what, left, cause, at, uncounted=section.beyond)
-        self.log.drop(replace(drop, text=section.full))
-        self.log.memo(
-            Memo(KIND, at, self.log.last_id(), {"section": section.id, "sha256": section.digest, "drop": name})
-        )
+        drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.beyond)
+        note = KIND, {"section": section.id, "sha256": section.digest, "drop": name}
+        if later is not None:
+            later.append(Left(drop, note))
+            self._names = None  # they are on record once that epoch has begun
+            return name
+        self.log.drop(drop)
+        self.log.memo(Memo(KIND, at, self.log.last_id(), note[1]))
         names[key] = name
-        self.told(drop)
+        self.told(replace(drop, text=None))
         return name
 
     def known(self, section: Section) -> str:

@@ -18,7 +18,6 @@ from nexus_cli.session.engine import Engine
 from nexus_cli.session.frames import PLAN
 from nexus_cli.session.reports.budget import assembled, budget_value
 from nexus_cli.session.reports.drops import back, listing
-from nexus_cli.session.tries import UNDONE
 
 
 class Kept(Protocol):
@@ -45,7 +44,7 @@ class OwnContext:
         """See `Assembly`."""
         engine, drops = self.engine(), self.kept.drops()
         lane, made = engine.lane, assembled(engine, ())
-        listed = listing("", drops, back(drops, lane.slots, lane.timeline.memos(UNDONE)))["drops"]
+        listed = listing("", drops, back(drops, lane.slots, lane.timeline.memos, lane.epoch.sections))["drops"]
         return {
             "budget": budget_value(made.budget),
             "sections": [*made.report.sections, *self._told(made.report.messages)],

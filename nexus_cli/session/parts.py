@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.lane import Frame
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
+from nexus_cli.context.planned import Planned
 from nexus_cli.context.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
@@ -99,8 +99,8 @@ def bare_parts(
     limits = Limits(max_steps=200, allow="read")
     folder = Path.cwd()
 
-    async def frame() -> Frame:
-        return context.frame()
+    async def frame() -> Planned:
+        return Planned(context.frame())
 
     async def gather() -> Preamble:
         return Preamble("\n".join(engine.notices), engine.notices.clear)

@@ -31,16 +31,15 @@ async def refit(engine: Engine) -> bool:
     outgrown = _taken(epoch) > section_budget(engine.budget.available)
     if not hopeless and not (outgrown and not _looked_at(engine)):
         return False
-    frame = await engine.frame()
-    saved = fixed - frame.system_tokens - frame.tools_tokens
+    planned = await engine.frame()
+    saved = fixed - planned.fixed
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
             lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": engine.budget.window})
         return False
     before = round(engine.meter.unanchored(lane.counted))
     head, cause = flatten(lane.groups()), engine.pending or WINDOW
-    lane.rewrite(head, cause, (), frame, lambda _: [rewritten(engine, before)])
-    engine.meter.forget()
+    engine.begin(head, cause, planned, notes=lambda _: [rewritten(engine, before)])
     engine.pending = ""
     engine.emit(Notice(f"the sections were planned anew for a window of {engine.budget.window:,} tokens"))
     return True

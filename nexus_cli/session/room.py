@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from nexus_cli.context.gather import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.groups import size
@@ -12,7 +11,6 @@ from nexus_cli.context.plan import OWN_WORDS_SHARE, PINS_SHARE
 from nexus_cli.context.rewrite import MARKER_ROOM
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
-from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.session.cache import rewritten
 from nexus_cli.session.compact import compact, drafted
@@ -88,8 +86,7 @@ def truncate(engine: Engine) -> None:
     rewriter.strategy = near(rewriter.strategy, available - fixed - MARKER_ROOM)
     drops = rewriter.truncate(lane, available, notes=lambda _: [rewritten(engine, before)])
     engine.meter.forget()
-    for drop in drops:
-        engine.emit(event.Dropped(replace(drop, text=None)))
+    engine.told(drops)
 
 
 def _refuse_if_hopeless(engine: Engine) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nexus_cli.session.reports.drops import back
-from nexus_cli.session.tries import UNDONE
 
 if TYPE_CHECKING:
     from nexus_cli.session.parts import Parts
@@ -45,7 +44,8 @@ def status(parts: Parts) -> Status:
     """Where the session of `parts` stands now."""
     engine = parts.engine
     drops = parts.drops()
-    returned = back(drops, engine.lane.slots, engine.lane.timeline.memos(UNDONE)) if drops else ()
+    lane = engine.lane
+    returned = back(drops, lane.slots, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
     last = engine.last_usage
     return Status(

@@ -79,9 +79,9 @@ def switched(
         frames = Frames(
             gathers, Model(info, Nobody(), effort), rules, tools, context.system_cost, context.tools_cost
         )  # fmt: skip
-        frame: Frame = finished(frames.frame())
+        planned = finished(frames.frame())
     epoch = replace(
         before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id(),
-        **{f.name: getattr(frame, f.name) for f in fields(frame)},
+        **{f.name: getattr(planned.frame, f.name) for f in fields(Frame)},
     )  # fmt: skip
-    return epoch, unwritten.drops
+    return epoch, [replace(drop, text=None) for drop in planned.drops]

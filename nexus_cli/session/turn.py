@@ -73,9 +73,8 @@ async def renew(engine: Engine) -> None:
     if engine.pending:
         head = flatten(engine.lane.groups())
         before = round(engine.meter.unanchored(engine.lane.counted))
-        frame = await engine.frame()
-        engine.lane.rewrite(head, engine.pending, (), frame, lambda _: [rewritten(engine, before)])
-        engine.meter.forget()
+        planned = await engine.frame()
+        engine.begin(head, engine.pending, planned, notes=lambda _: [rewritten(engine, before)])
         engine.pending = ""
 
 

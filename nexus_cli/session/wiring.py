@@ -288,8 +288,10 @@ class _Wiring:
         """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
         lane = engine.lane
         if log.logger.current_epoch() is None:
-            lane.reframe(await frames.frame())
-            lane.begin()
+            planned = await frames.frame()
+            lane.reframe(planned.frame)
+            lane.begin(planned.drops, [one.note for one in planned.left])
+            engine.told(planned.drops)
             return
         if not engine.model.effort:
             engine.model = frames.model = replace(engine.model, effort=lane.epoch.effort)

@@ -19,6 +19,7 @@ from nexus_cli.context.aside import within
 from nexus_cli.context.chosen import Chosen
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.gather import Gatherer, system_text
+from nexus_cli.context.planned import Left
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.section import DROP, Layer, Phase, Section, sha256
 from nexus_cli.core.budget import TokenBudget
@@ -51,7 +52,7 @@ class Kept:
     def __init__(self) -> None:
         self.texts: list[Chosen] = []
 
-    def record(self, chosen: Chosen) -> str:
+    def record(self, chosen: Chosen, later: list[Left] | None = None) -> str:
         """See `LeftOut`."""
         known = self.known(chosen.section)
         if not known:
@@ -86,7 +87,7 @@ def preamble(of: Gatherer, only: str = "") -> str:
 
 def system(of: Gatherer) -> str:
     """The system text."""
-    return system_text(asyncio.run(of.static()), of.view.count)
+    return system_text(asyncio.run(of.static())[0], of.view.count)
 
 
 def test_only_what_differs_from_what_was_sent_is_sent_again() -> None:
@@ -384,7 +385,7 @@ def test_a_section_that_is_sent_short_names_its_drop_which_is_recorded_once() ->
     now, _, dropped = gatherer(cut, budget=12)
     for _ in range(2):
         assert system(now) == "the ... d1"
-        [one] = asyncio.run(now.static()).chosen
+        [one] = asyncio.run(now.static())[0].chosen
         assert (one.tokens, one.full_tokens) == (10, 14)
         row = one.described(cached=True)
         assert (row["form"], row["drop"], row["sha256"]) == ("pointer", "d1", sha256("the ... d1"))
@@ -403,7 +404,7 @@ def test_the_recipe_weighs_switches_off_and_replaces_sections() -> None:
     recipe = Recipe("r", multipliers={"b": 0}, overrides={"c": "another text", "missing": "never"})
     now, _, dropped = gatherer(*parts, recipe=recipe)
     assert system(now) == "aaaaaaaaa\n\nanother text" and not dropped
-    rows = {one.section.id: one for one in asyncio.run(now.static()).chosen}
+    rows = {one.section.id: one for one in asyncio.run(now.static())[0].chosen}
     assert rows["b"].off and rows["c"].section.source == "recipe r"
 
 
@@ -431,7 +432,7 @@ def test_a_contributor_that_reads_too_much_is_named_and_skipped(value: Any) -> N
     now, said, _ = gatherer(failing("big", lambda: value, Layer.SYSTEM), contributor("e", "E", layer=Layer.SYSTEM))
     assert system(now) == "E"
     assert said == ["context section big was left out: it read more than 200,000 characters"]
-    row = asyncio.run(now.static()).chosen[-1].described(cached=True)
+    row = asyncio.run(now.static())[0].chosen[-1].described(cached=True)
     assert (row["id"], row["form"]) == ("big", "dropped")
     assert row["reason"] == "dropped: it read more than 200,000 characters"
 

@@ -27,6 +27,7 @@ from session.prefix_cache import (
 from nexus_cli.context.fingerprints import fingerprint, first_difference, rendered
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import Frame, slot_of
+from nexus_cli.context.planned import Planned
 from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
@@ -88,10 +89,10 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
     frame = engine.frame
 
     async def another() -> Any:
-        now = await frame()
+        now = (await frame()).frame
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
-        return replace(now, tools=tuple(tools))
+        return Planned(replace(now, tools=tuple(tools)))
 
     patch.setattr(engine, "frame", another)
     session.reload()
@@ -228,8 +229,8 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small() -> Frame:
-        return Frame(MODEL, "be brief", ())
+    async def small() -> Planned:
+        return Planned(Frame(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:
         try:

@@ -25,7 +25,6 @@ from nexus_cli.session.reports.compaction import pinned
 from nexus_cli.session.reports.drops import back
 from nexus_cli.session.session import Session
 from nexus_cli.session.side import separate
-from nexus_cli.session.tries import UNDONE
 from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.reports.compaction import compacted
 
@@ -168,9 +167,9 @@ def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
             assert ended(await session.compact()).ok
             made = {drop.id for drop in session._parts.drops() if drop.cause is Cause.COMPACTION}
             lane = session.context.lane
-            assert made and not back(session._parts.drops(), lane.slots, lane.timeline.memos(UNDONE))
+            assert made and not back(session._parts.drops(), lane.slots, lane.timeline.memos)
             await done(session, uncompaction())
-            assert back(session._parts.drops(), lane.slots, lane.timeline.memos(UNDONE)) == made
+            assert back(session._parts.drops(), lane.slots, lane.timeline.memos) == made
         finally:
             await session.aclose()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session.played import MODEL, Played, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
+from session.test_refit import lived
 
 from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
 from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
@@ -22,6 +23,12 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.reports.drops import back, listing, of_session
 from nexus_cli.ui.reports import context_text, drops_text
+
+
+def of(undone: Sequence[Memo]) -> Callable[[str], Sequence[Memo]]:
+    """The memos of a lane in which this was undone."""
+    return lambda kind: undone if kind == "undone" else ()
+
 
 RULES = "Never do this before that.\n" * 6000
 TURNS = tuple(f"TURN{number} make a list" for number in range(5))
@@ -53,6 +60,40 @@ def test_instructions_that_do_not_fit_are_told_once_in_a_session(tmp_path: Path)
     assert outcome.ok and not dropped(again)
     with the_ledger() as ledger:
         assert [one.id for one in ledger.drops(session.id)] == [drop.id]
+
+
+def test_instructions_that_stand_whole_again_are_left_out_no_more(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text(RULES[:30_000])
+    provider = Played(lambda request: "well")
+    session, _, _ = lived(provider, tmp_path, 16_000, "one")
+    with the_ledger() as ledger:
+        assert [one["back"] for one in of_session(ledger, session)["drops"]] == [False]
+    lived(provider, tmp_path, 600_000, "two", again=session, model="openai/wide")
+    asked, settings = Options(tmp_path, ""), Settings()
+    for step, out in ((1, 1), (2, 0), (None, 0)):
+        shown = report(asked, settings, session, step)
+        form = next(one["form"] for one in shown["sections"] if one["id"] == "instructions.project")
+        assert (shown["left_out"], form == "full") == (out, not out)
+    with the_ledger() as ledger:
+        assert of_session(ledger, session)["left_out"] == 0
+    (tmp_path / "NEXUS.md").write_text("Be brief.")
+    lived(provider, tmp_path, 16_000, "three", again=session, model="openai/third")
+    with the_ledger() as ledger:
+        assert of_session(ledger, session)["left_out"] == 1, "other words do not bring these back"
+
+
+def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser("Little was done. " * 400), *TURNS) as session:
+            (tmp_path / "NEXUS.md").write_text(RULES)
+            events = await session.compact()
+            assert not ended(events).ok
+            assert not dropped(events) and session.status().drops == 0 and not session._parts.drops()
+            session.reload()
+            (drop,) = dropped([event async for event in session.run("go on")])
+            assert "NEXUS.md" in drop.what and [one.id for one in session._parts.drops()] == [drop.id]
+
+    asyncio.run(live())
 
 
 def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path: Path) -> None:
@@ -157,7 +198,7 @@ def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(ac
                 made.append((left, there, last))
             there = there[len(gone) :]
     slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in there]
-    found = back([one for one, _ in drops], slots, memos)
+    found = back([one for one, _ in drops], slots, of(memos))
     assert found <= {one.id for one, gone in drops if gone <= set(there)}
     spans = [(one.id, one.entries or (1, 0)) for one, _ in drops]
     assert {name for name, (a, b) in spans if {*range(a, b + 1)} <= set(there)} | ({undone} - {""}) <= found
@@ -167,8 +208,8 @@ def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_
     drops = [drop("d1", (1, 3)), drop("d2", None), drop("d3", (1, 3))]
     memos = [Memo("undone", "", 4, {"epoch": 1, "drops": ["d1", "d2"]})]
     whole = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in range(1, 5)]
-    assert back(drops[:2], whole, memos) == {"d1", "d2"}
-    assert back(drops, whole[3:], memos) == set()
+    assert back(drops[:2], whole, of(memos)) == {"d1", "d2"}
+    assert back(drops, whole[3:], of(memos)) == set()
 
 
 def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: Path) -> None:
@@ -199,9 +240,9 @@ def test_a_range_is_back_when_every_message_of_it_stands_whole(whole: set[int], 
         Slot(entry, Form.FULL if entry in whole else Form.ELIDED, Message(Role.USER, "x")) for entry in range(1, 13)
     ]
     last = min(12, first + more)
-    found = back([drop("d1", (first, last)), drop("d2", None)], slots, ())
+    found = back([drop("d1", (first, last)), drop("d2", None)], slots, of([]))
     assert found == ({"d1"} if set(range(first, last + 1)) <= whole else set())
-    assert back([drop("d2", None)], (), [Memo("undone", "", 1, {"epoch": 1, "drops": ["d2"]})]) == {"d2"}
+    assert back([drop("d2", None)], (), of([Memo("undone", "", 1, {"epoch": 1, "drops": ["d2"]})])) == {"d2"}
 
 
 def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:

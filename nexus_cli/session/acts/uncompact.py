@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from nexus_cli.context.groups import Dispatch
-from nexus_cli.context.lane import Frame, frame_of
 from nexus_cli.context.meter import Anchor, Meter
 from nexus_cli.context.undo import UNDO, in_force, restored
+from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
@@ -36,13 +39,14 @@ def uncompaction() -> Act:
         messages = sum(slot.tokens for slot in head)
         same = old.model == engine.model.info.name
         meter = _meter(engine, anchor_before(lane.timeline, made.id) if same else None)
-        _refuse_if_too_large(engine, meter, messages, frame_of(lane.epoch))
-        frame = await engine.frame()
-        _refuse_if_too_large(engine, meter, messages, frame)
-        lane.rewrite(
-            head, UNDO, (), frame, lambda new: [*note_undone(engine, new.id, made.id), rewritten(engine, before)]
-        )
-        engine.meter.forget()
+        _refuse_if_too_large(engine, meter, messages + lane.epoch.system_tokens + lane.epoch.tools_tokens)
+        planned = await engine.frame()
+        _refuse_if_too_large(engine, meter, messages + planned.fixed)
+
+        def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
+            return [*note_undone(engine, new.id, made.id), rewritten(engine, before)]
+
+        engine.begin(head, UNDO, planned, notes=notes)
         if meter.anchor is not None:
             engine.meter.anchored(meter.anchor.last, meter.anchor.counted, meter.anchor.reported, exact=False)
         engine.pending = ""
@@ -61,9 +65,9 @@ def _meter(engine: Engine, anchor: Anchor | None) -> Meter:
     return meter
 
 
-def _refuse_if_too_large(engine: Engine, meter: Meter, messages: int, frame: Frame) -> None:
-    """`NexusError("overflow", ...)` where the former messages do not fit under `frame`."""
-    most = meter.upper(frame.system_tokens + frame.tools_tokens + messages)
+def _refuse_if_too_large(engine: Engine, meter: Meter, counted: int) -> None:
+    """`NexusError("overflow", ...)` where the former window, of so many tokens by our count, does not fit."""
+    most = meter.upper(counted)
     if most > engine.room:
         why = f"it would take {most:,} of {engine.room:,} tokens"
         hint = "/recall gives single parts to the model again, and so does a model with a larger window"

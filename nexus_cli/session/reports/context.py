@@ -115,7 +115,7 @@ def value(view: Shown) -> dict[str, Any]:
 
 def _left_out(view: Shown) -> dict[str, Any]:
     """The drops, those that are back in the window marked, and how many of the others were asked for again."""
-    listed = listing("", view.drops, back(view.drops, view.slots, view.undone))
+    listed = listing("", view.drops, back(view.drops, view.slots, view.memos, view.epoch.sections))
     return {key: listed[key] for key in ("drops", "left_out", "recalled")}
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from nexus_cli.context.lane import slot_of
 from nexus_cli.context.unseen import Span
 from nexus_cli.core.entry import Drop, Form, Memo, Slot
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.left_out import KIND as LEFT_OUT
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports.result import drop_value
 from nexus_cli.session.tries import UNDONE
 
+Memos = Callable[[str], Iterable[Memo]]
+"""The memos of a lane of one kind."""
 UNIT = "counted"
 """What the tokens of drops are: our own count, recorded when it was left out, as the lines for the model have it. In
 reports with tokens of the budget it is the unit of the figures called `counted` and `full_counted`."""
@@ -38,16 +43,21 @@ def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
     log = SessionLogger(ledger=ledger, session=session)
     epoch = log.current_epoch() if drops else None
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
-    return listing(session, drops, back(drops, slots, log.memos(UNDONE)))
+    return listing(session, drops, back(drops, slots, log.memos, epoch.sections if epoch else ""))
 
 
-def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Iterable[Memo]) -> frozenset[str]:
+def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Memos, sections: str = "") -> frozenset[str]:
     """The ids of the drops that are left out no more: every message of theirs stands whole among `slots`, the window,
-    or their compaction was undone (`memos`) and nothing of what that brought back has gone again."""
+    or their compaction was undone (by the `memos` of the lane) and nothing of what that brought back has gone again.
+    Of a system text it is the same text of the section, sent in full by the epoch that has these `sections`."""
     slots, spans = list(slots), {drop.id: drop.entries for drop in drops}
     whole = {slot.entry for slot in slots if slot.form is Form.FULL}
     found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
-    taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos]
+    if any(span is None for span in spans.values()):
+        sent = _whole(sections)
+        values = [memo.value for memo in memos(LEFT_OUT)] if sent else ()
+        found.update(str(one["drop"]) for one in values if (one["section"], one["sha256"]) in sent)
+    taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE)]
     if not taken_back:
         return frozenset(found)
     there = sorted({slot.entry for slot in slots if slot.form not in (Form.SUMMARY, Form.MARKER)})
@@ -63,6 +73,13 @@ def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Iterable[Memo]) ->
         if span and name not in found:
             out_since.append(span)
     return frozenset(found)
+
+
+@lru_cache(maxsize=8)
+def _whole(sections: str) -> frozenset[tuple[str, str]]:
+    """The sections that an epoch sends in full, with the hashes of their texts."""
+    rows = json.loads(sections or "[]")
+    return frozenset((one["id"], one["sha256"]) for one in rows if one.get("form") == "full" and not one.get("drop"))
 
 
 def _range(span: Span) -> range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -31,7 +31,6 @@ from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.reports.held import Held, held
 from nexus_cli.session.signals import Signals
-from nexus_cli.session.tries import UNDONE
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
@@ -65,8 +64,8 @@ class Shown:
     told: Sections = ()
     """For the next request of a session: what was told last."""
     notices: tuple[str, ...] = ()
-    undone: Sequence[Memo] = ()
-    """The compactions that were undone by then."""
+    memos: Callable[[str], Sequence[Memo]] = lambda kind: ()
+    """Those of its lane of one kind, by then."""
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -126,7 +125,8 @@ def shown(
         log.last_id(), row, before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
         _meter(log, info, epoch, slots, row), [drop for drop in ledger.drops(found.id) if drop.at <= row.manifest.at],
         Limits(), tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log), _told(log, rows, row),
-        notices=() if noted else (UNNOTED,), undone=[m for m in log.memos(UNDONE) if m.at <= row.manifest.at],
+        notices=() if noted else (UNNOTED,),
+        memos=lambda kind: [memo for memo in log.memos(kind) if memo.at <= row.manifest.at],
     )  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def _next(
         found, info, holds.recipe, epoch, slots, log.cursor(), log.last_id(), None, sent,
         _meter(log, info, epoch, slots, row), drops, holds.limits, (),
         StoredCounter(TiktokenCounter(info.encoding), log), (), _told(log, [], row) if row else (), tuple(notices),
-        log.memos(UNDONE),
+        log.memos,
     )  # fmt: skip
     return _limited(view, holds, now)
 
