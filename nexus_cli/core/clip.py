@@ -6,6 +6,7 @@ give the original back. Recording what was left out as a drop is the session's.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,11 @@ Count = Callable[[str], int]
 Marker = Callable[[int, int, int, int], str]
 """`(start, end, total, tokens) -> line`: the hole `[start:end)` of a text of `total` characters, and its tokens."""
 
+_MARKER = re.compile(
+    r"^\[\.\.\. [\d,]{1,12} tokens (?:\([^()\n]{1,60}\) )?left out(?:: recall\([^()\n]{1,60}\))? \.\.\.\]$",
+    re.MULTILINE,
+)
+"""What `plain_marker` and `drop_marker` make."""
 _TRIES = 8
 _FILLED = 0.95
 _LONGEST_SEQUENCE = 64
@@ -53,6 +59,11 @@ def drop_marker(drop_id: str) -> Marker:
         return f'[... {tokens:,} tokens ({where}) left out: recall("{drop_id}", "{start}:{end}") ...]'
 
     return marker
+
+
+def unmarked(text: str) -> str:
+    """`text` with an empty line where a marker stands: it is nobody's sentence."""
+    return _MARKER.sub("", text)
 
 
 def clip(text: str, cap: int, count: Count, marker: Marker) -> Clipped:

@@ -15,6 +15,7 @@ from nexus_cli.context.fidelity.identifiers import decided, identifiers, led_to
 from nexus_cli.context.fidelity.keys import commitment
 from nexus_cli.context.fidelity.prose import LONGEST, Sentence, parts
 from nexus_cli.context.fidelity.speech import Found, of_assistant, of_person
+from nexus_cli.core.clip import unmarked
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.words import apart
 
@@ -27,9 +28,9 @@ def of_message(entry: int, message: Message, call: ToolCall | None = None) -> tu
         case Role.USER:
             found = _person(entry, message.content)
         case Role.ASSISTANT:
-            found = _assistant(entry, message.content)
+            found = _assistant(entry, unmarked(message.content))
         case Role.TOOL if call is not None:
-            found = _result(entry, message.content, call)
+            found = _result(entry, unmarked(message.content), call)
         case _:
             found = iter(())
     return tuple(dict.fromkeys(found))
@@ -37,7 +38,7 @@ def of_message(entry: int, message: Message, call: ToolCall | None = None) -> tu
 
 def _person(entry: int, content: str) -> Iterator[Commitment]:
     own, attached = apart(content)
-    told, pasted = parts(own, quotes=True)
+    told, pasted = parts(unmarked(own), quotes=True)
     pasted += [line for line in attached.splitlines() if len(line) <= LONGEST]
     spoken = list(of_person(told))
     sentences = [sentence for sentence in told if not sentence.quoted]
