@@ -29,7 +29,8 @@ KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
 SECONDS = 60
 """After so long a child is ended and its test fails."""
 PRICED = f'[models."{MODEL}"]\nwindow = 128000\nmax_output = 8192\ninput_price = 2.0\noutput_price = 8.0\n'
-QUICK = "[provider]\nretries = 1\nretry_seconds = 20.0\nstall_seconds = 5.0\n"
+QUICK = "[provider]\nretries = 1\nretry_seconds = 60.0\nstall_seconds = 30.0\n"
+"""Long enough for a machine that does other things too: a try that stalls there is one try less."""
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Done, Seen, clean, play, stage
+from program.stage import SECONDS, Done, Seen, clean, end, play, stage
 
-LONG = {"default": {"text": "line of the answer\n", "repeat": 60_000, "chunk": 4096}}
+LONG = {"default": {"text": "line of the answer\n", "repeat": 20_000, "chunk": 4096}}
+"""More than a pipe holds."""
 KEPT = 64 * 1024 * 1024
+SOON_ENDLESS = "import nexus_cli.ui.piped as p; p.COUNTED = 80 * 1024 * 1024"
+"""A gigabyte is counted before an input is endless: less shows the same."""
 
 
 def asked(root: Path, *arguments: str, **more: Any) -> tuple[Done, str]:
@@ -47,11 +51,18 @@ def plain_nexus(root: Path) -> tuple[Done, str]:
 
 def endless(root: Path) -> dict[str, Any]:
     with stage(root) as place:
-        done = place.shell("yes 0123456789abcde | nexus ask --json 'what is this?'")
+        with subprocess.Popen(["yes", "0123456789abcde"], stdout=subprocess.PIPE) as source:
+            assert source.stdout is not None
+            child = place.begin("ask", "--json", "what is this?", stdin=source.stdout.fileno(), bug=SOON_ENDLESS)
+            source.stdout.close()  # the program alone reads, so that its end is the end of `yes` too
+            try:
+                stdout, stderr = child.communicate(timeout=SECONDS)
+            finally:
+                end(child)
+        done = Done(child.returncode, stdout, stderr)
         ledger = place.run("drops", "--json").result
-        tail = place.shell(f"nexus drops show {ledger['drops'][0]['id']} | tail -c 40 | head -c 16")
-        size = place.shell(f"nexus drops show {ledger['drops'][0]['id']} | wc -c")
-        return {"done": done, "drops": ledger["drops"], "tail": tail, "size": int(size.stdout)}
+        shown = place.run("drops", "show", ledger["drops"][0]["id"]).stdout
+        return {"done": done, "drops": ledger["drops"], "tail": shown[-40:][:16], "size": len(shown)}
 
 
 def head(root: Path) -> Done:
@@ -66,8 +77,8 @@ def head_of_lines(root: Path) -> tuple[Done, bool]:
 
 
 def full(root: Path) -> list[Done]:
-    with stage(root) as place:
-        return [place.shell("nexus ask hi >/dev/full"), place.shell("nexus ask --json hi >/dev/full")]
+    with stage(root) as place, open("/dev/full", "wb") as disk:
+        return [place.ask(*form, "hi", stdout=disk.fileno()) for form in ((), ("--json",))]
 
 
 def closed(root: Path) -> list[Done]:
@@ -119,7 +130,7 @@ def test_endless_input_is_bounded_counted_and_kept_up_to_its_limit(seen: Seen) -
     assert drop["cause"] == "input_cap" and drop["uncounted_bytes"] > 0
     assert [one["id"] for one in done.result["drops"]] == [drop["id"]]
     assert "it did not end within" in done.told[0] and f"nexus drops show {drop['id']}" in done.told[1]
-    assert seen["endless"]["tail"].stdout.strip(b"\n") in b"0123456789abcde\n" * 3
+    assert seen["endless"]["tail"].strip(b"\n") in b"0123456789abcde\n" * 3
     assert KEPT <= seen["endless"]["size"] < KEPT + 200
 
 

@@ -70,10 +70,12 @@ def full(root: Path) -> dict[str, Any]:
 
 
 def one_session(root: Path) -> dict[str, Any]:
-    with stage(root, {"rules": [{"when": {"contains": "slow"}, "then": {"text": "late", "delay": 12}}]}) as place:
+    waits = calls(("bash", {"command": "for i in $(seq 600); do [ -e go ] && break; sleep 0.05; done"}))
+    rules = [{"when": {"contains": "slow"}, "then": waits}, {"when": {"last_role": "tool"}, "then": "late"}]
+    with stage(root, {"rules": rules}) as place:
         place.settings(PRICED)
         place.ask("hi")
-        first = place.begin("ask", "-c", "slow")
+        first = place.begin("ask", "-c", "--allow", "all", "slow")
         try:
             assert place.server.wait_for(lambda server: len(server.requests) == 2, 30)
             second = place.ask("-c", "me too")
@@ -81,6 +83,7 @@ def one_session(root: Path) -> dict[str, Any]:
             fork = place.run("sessions", "fork", session)
             forked = place.ask("-r", fork.text.strip(), "me too")
             deleted = place.run("sessions", "delete", "--yes", session)
+            (place.folder / "go").touch()
             stdout, stderr = first.communicate(timeout=60)
         finally:
             end(first)

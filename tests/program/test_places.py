@@ -70,7 +70,7 @@ def instructions(root: Path) -> dict[str, tuple[Done, int]]:
                 os.mkfifo(path)
             else:
                 latin = "Immer höflich grüßen, größer als üblich. ".encode("latin-1")
-                path.write_bytes({"empty": b"", "latin": latin * 20, "huge": b"Never touch old/. \n" * 2_800_000}[name])
+                path.write_bytes({"empty": b"", "latin": latin * 20, "huge": b"Never touch old/. \n" * 560_000}[name])
             done = place.run("context", "--json")
             (path.rmdir if name == "folder" else path.unlink)()
             sections = done.result["sections"]
@@ -178,7 +178,7 @@ def test_instructions_in_another_encoding_are_decoded(seen: Seen) -> None:
     assert done.status == 0 and tokens > 100 and clean(done)
 
 
-def test_fifty_megabytes_of_instructions_are_capped(seen: Seen) -> None:
+def test_ten_megabytes_of_instructions_are_capped(seen: Seen) -> None:
     done, tokens = seen["instructions"]["huge"]
     assert done.status == 0 and clean(done)
     assert 0 < tokens <= 16_384

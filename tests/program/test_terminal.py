@@ -58,7 +58,8 @@ def approved(root: Path) -> dict[str, Any]:
 
 
 def interrupted(root: Path) -> dict[str, Any]:
-    script = {"default": {"text": "word ", "repeat": 4000, "pace": 0.02}}
+    # Paragraphs: one is shown when the next begins, and one without an end would be long in coming.
+    script = {"default": {"text": "word " * 8 + "\n\n", "repeat": 4000, "pace": 0.02}}
     with stage(root, script) as place, terminal(place, "ask", "talk") as child:
         child.expect("word word")
         child.sendintr()

@@ -37,6 +37,15 @@ def _await_pid(path: Path) -> int:
     raise AssertionError(f"{path.name} was never written")
 
 
+def _await_known(pid: int) -> None:
+    """Wait until the thread that has started `pid` has noted it: the command may be ahead of it."""
+    for _ in range(1000):
+        if pid in {number for number, _ in tuple(process._live)}:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{pid} was never noted")
+
+
 @pytest.mark.parametrize(
     ("command", "output"),
     [
@@ -118,7 +127,8 @@ def test_the_time_limit_ends_the_whole_tree(desk: Any, tmp_path: Path) -> None:
     assert _gone(int((tmp_path / "b").read_text()))
 
 
-def test_who_ignores_sigterm_is_killed(desk: Any, tmp_path: Path) -> None:
+def test_who_ignores_sigterm_is_killed(desk: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_TERM", 0.2)
     command = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.1; done"
     assert "exit status 137" in desk.run("bash", command=command, timeout=2).output
     assert _gone(int((tmp_path / "pid").read_text()))
@@ -218,8 +228,11 @@ def test_a_second_cancellation_skips_the_grace(desk: Any, tmp_path: Path) -> Non
 
 def test_end_all_kills_what_runs_at_once(desk: Any, tmp_path: Path) -> None:
     async def ended() -> str:
-        task = asyncio.create_task(desk.call("bash", command=f"echo $$ > {tmp_path}/pid; sleep 100 | cat"))
-        await asyncio.to_thread(_await_pid, tmp_path / "pid")
+        # Written by the last process to begin: a shell that still starts some could start one that is not seen yet.
+        command = f"sleep 100 | {{ echo $$ > {tmp_path}/pid; exec cat; }}"
+        task = asyncio.create_task(desk.call("bash", command=command))
+        pid = await asyncio.to_thread(_await_pid, tmp_path / "pid")
+        await asyncio.to_thread(_await_known, pid)
         process.end_all()
         return str((await task).output)
 

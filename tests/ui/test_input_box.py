@@ -70,9 +70,17 @@ class Stage:
 
     async def keys(self, text: str, shown: str | None = None) -> None:
         """Type `text`; wait until `shown` stands in the box, where it is given."""
+        if UP in text or "\x12" in text:
+            # The buffer loads its history anew, in the background, after each message: before that nothing is above.
+            await self.until(self.remembers)
         self.source.send_text(text)
         if shown is not None:
             await self.until(lambda: self.box.buffer.text == shown)
+
+    def remembers(self) -> bool:
+        """The history is there."""
+        loading = self.box.buffer._load_history_task
+        return loading is not None and loading.done()
 
     async def menu(self) -> list[str]:
         """What the menu offers, when it has something to offer."""
