@@ -25,6 +25,7 @@ KNOWN = 0.5
 LEAST, MOST = 0.25, 4.0
 """Bounds of the estimate of a piece, per counted token: wider than those of a whole request, in which much is mixed."""
 
+FIXED = (Kind.SYSTEM, Kind.TOOLS)
 ON_TOP = (Kind.TOOL, Kind.ASSISTANT, Kind.LENGTH)
 """Kinds whose factors come on top of that of the text's own kind."""
 
@@ -40,11 +41,13 @@ class Factors:
     covariance: Matrix
 
     @classmethod
-    def of(cls, factor: float, learned: Sequence[float] = ()) -> Factors:
-        """What is assumed at first: `factor` for every kind, or what was `learned` in an earlier session."""
+    def of(cls, factor: float, learned: Sequence[float] = (), fixed: float = 1.0) -> Factors:
+        """What is assumed at first: `factor` for every kind, or what was `learned` in an earlier session. System text
+        and schemas, which were the share `fixed` of what the factor is of, go by it that far."""
         known = len(learned) == len(Kind)
         spread = [share * (KNOWN if known else 1.0) for share in SPREAD]
-        start = [0.0 if kind in ON_TOP else factor for kind in Kind]
+        beside = 1.0 + (factor - 1.0) * fixed
+        start = [0.0 if kind in ON_TOP else beside if kind in FIXED else factor for kind in Kind]
         covariance = tuple(tuple(spread[i] * spread[j] * _alike(i, j) for j in Kind) for i in Kind)
         return cls(tuple(learned) if known else tuple(start), covariance)
 

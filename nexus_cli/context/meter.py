@@ -50,18 +50,36 @@ class Anchor:
     """The provider counted just this; else it is what is left of such a count, from which no difference is learned."""
 
 
-class Meter:
-    """Estimates requests of one model."""
+@dataclass(slots=True)
+class Learned:
+    """What is known of how one model's provider counts: the same for every lane that asks it."""
 
-    def __init__(self, calibration: Calibration | None = None, contents: Contents | None = None) -> None:
-        self.calibration = calibration or Calibration()
+    calibration: Calibration
+    factors: Factors
+    doubt: float = 0.0
+    """The miss of the newest report, where that is not believed yet."""
+
+
+class Meter:
+    """Estimates requests of one lane to one model."""
+
+    def __init__(
+        self,
+        calibration: Calibration | None = None,
+        contents: Contents | None = None,
+        learned: Learned | None = None,
+    ) -> None:
+        known = calibration or Calibration()
+        self._learned = learned or Learned(known, Factors.of(known.factor, known.kinds))
         self.anchor: Anchor | None = None
         self.contents = contents
         """What the window holds by kind of content; None: one factor is used for all of it."""
-        self._factors = Factors.of(self.calibration.factor, self.calibration.kinds)
         self._odd = 0
-        self._doubt = 0.0
-        """The miss of the newest report, where that is not believed yet."""
+
+    @property
+    def calibration(self) -> Calibration:
+        """What was learned, as it is stored."""
+        return self._learned.calibration
 
     @property
     def basis(self) -> str:
@@ -72,7 +90,7 @@ class Meter:
     def error(self) -> float:
         """The known error of an estimate, as a share of its estimated part."""
         known = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
-        return max(known, self._doubt)
+        return max(known, self._learned.doubt)
 
     def estimate(self, counted: int) -> int:
         """Expected tokens of a request of which we count `counted` in all."""
@@ -87,7 +105,7 @@ class Meter:
             return self.density().ratio * added
         shown = self.contents.since(anchor.last)
         rest = added - tokens(shown)
-        return self._factors.estimate(shown) + (self.density().ratio * rest if rest else 0.0)
+        return self._learned.factors.estimate(shown) + (self.density().ratio * rest if rest else 0.0)
 
     def upper(self, counted: int) -> int:
         """The estimate plus its known error: what has to fit."""
@@ -103,15 +121,15 @@ class Meter:
         """Tokens for those that we count: the messages as those of the window are, or as `of` is."""
         if self.contents is None:
             known = of is not None and tokens(of) and self._known
-            return Density(self._factors.estimate(of) / tokens(of) if of and known else self.calibration.factor)
+            return Density(self._learned.factors.estimate(of) / tokens(of) if of and known else self.calibration.factor)
         fixed = self.contents.fixed()
-        counted, expected = tokens(fixed), self._factors.estimate(fixed)
+        counted, expected = tokens(fixed), self._learned.factors.estimate(fixed)
         if of is None and self.anchor and self.anchor.counted - counted >= SMALL:
             said = (self.anchor.reported - expected) / (self.anchor.counted - counted)
             return Density(min(MOST_PIECE, max(LEAST_PIECE, said)), counted, expected)
         messages = self.contents.messages() if of is None else of
         messages = messages if tokens(messages) else PLAIN
-        return Density(self._factors.estimate(messages) / tokens(messages), counted, expected)
+        return Density(self._learned.factors.estimate(messages) / tokens(messages), counted, expected)
 
     def layers(self, counted: Used, reported: int | None = None) -> Used:
         """Tokens by layer of which we count `counted`: they come to the estimate of all, or to what was `reported`.
@@ -119,7 +137,7 @@ class Meter:
         System text and schemas go by their own factors, so that the same text is as many tokens at every step.
         """
         total = self.estimate(counted.total) if reported is None else reported
-        one, messages = self._factors.one, counted.history + counted.event
+        one, messages = self._learned.factors.one, counted.history + counted.event
         fixed = round(one(Kind.SYSTEM) * counted.system), round(one(Kind.TOOLS) * counted.tools)
         rest = min(MOST_PIECE * messages, max(LEAST_PIECE * messages, total - sum(fixed)))
         rest = total if not sum(fixed) else min(total, round(rest))
@@ -160,25 +178,25 @@ class Meter:
         expected, before = self._expected(counted, reported), self.anchor
         if not self.anchored(last, counted, reported) or counted < SMALL or not teaches:
             return None
-        old, doubted = self.calibration, self._doubt
+        old, doubted = self.calibration, self._learned.doubt
         miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
         far = self._far(expected, reported) and not self._by_what_was_added(before, counted, reported)
         if far and not doubted:
-            self._doubt = miss
+            self._learned.doubt = miss
             return None
-        self._doubt = 0.0
+        self._learned.doubt = 0.0
         factor = _bounded(reported / counted)
         self._learn(None if doubted else before, last, reported, anew=factor if far or not self._known else 0.0)
         worst = max(old.worst if before else old.worst * FADING, miss)
-        kinds = self._factors.values if self.contents else old.kinds
-        self.calibration = replace(old, factor=factor, reports=old.reports + 1, worst=worst, kinds=kinds)
+        kinds = self._learned.factors.values if self.contents else old.kinds
+        self._learned.calibration = replace(old, factor=factor, reports=old.reports + 1, worst=worst, kinds=kinds)
         return self.calibration
 
     def _expected(self, counted: int, reported: int) -> float:
         """What was expected where `reported` came; where that is far off, or the report before it was, without an
         anchor."""
         estimate = self.estimate(counted)
-        if self.anchor is None or not (self._doubt or self._far(estimate, reported)):
+        if self.anchor is None or not (self._learned.doubt or self._far(estimate, reported)):
             return estimate
         return self.unanchored(counted)
 
@@ -197,7 +215,7 @@ class Meter:
 
     def _by_what_was_added(self, before: Anchor | None, counted: int, reported: int) -> bool:
         """Whether content of a kind that was not seen yet may be why a report is far off."""
-        if self.contents is None or before is None or self._doubt or counted <= before.counted:
+        if self.contents is None or before is None or self._learned.doubt or counted <= before.counted:
             return False
         return LEAST <= (reported - before.reported) / (counted - before.counted) <= MOST
 
@@ -212,14 +230,16 @@ class Meter:
         if self.contents is None:
             return
         if before is None or not before.exact or anew:
+            whole = self.contents.upto(last)
             if anew:
-                self._factors = Factors.of(anew)
-            self._factors = self._factors.learned(self.contents.upto(last), reported)
+                share = tokens(self.contents.fixed()) / tokens(whole)
+                self._learned.factors = Factors.of(anew, fixed=min(1.0, share))
+            self._learned.factors = self._learned.factors.learned(whole, reported)
             return
         parts = zip(self.contents.since(before.last), self.contents.since(last), strict=True)
         added = tuple(one - two for one, two in parts)
         if tokens(added) > 0 and reported > before.reported:
-            self._factors = self._factors.learned(added, reported - before.reported)
+            self._learned.factors = self._learned.factors.learned(added, reported - before.reported)
 
     def overflowed(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
         """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
@@ -228,18 +248,23 @@ class Meter:
         said = counted * _bounded(said / counted)
         self.anchor = None
         if expected > 0:
-            self._factors = self._factors.times(said / expected)
-        self.calibration = replace(
+            self._learned.factors = self._learned.factors.times(said / expected)
+        self._learned.calibration = replace(
             old, factor=said / counted, worst=max(old.worst, KNOWN_ERROR), window=limit or old.window,
-            kinds=self._factors.values if self.contents else old.kinds,
+            kinds=self._learned.factors.values if self.contents else old.kinds,
         )  # fmt: skip
         return self.calibration
 
     def fork(self) -> Meter:
-        """A meter that knows what this one knows and learns apart."""
-        other = Meter(self.calibration, self.contents)
-        other.anchor, other._factors = self.anchor, self._factors
+        """A meter for a lane that begins as this one: it knows what was reported, and both learn from what either is
+        told."""
+        other = Meter(contents=self.contents, learned=self._learned)
+        other.anchor = self.anchor
         return other
+
+    def beside(self) -> Meter:
+        """A meter for a lane of its own that asks the same model: both learn from what either is told."""
+        return Meter(learned=self._learned)
 
     def forget(self) -> None:
         """A new epoch: nothing of it was reported yet."""

@@ -25,10 +25,10 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
 
 def sized(engine: Engine, model: Model) -> tuple[TokenBudget, Meter]:
     """The budget of a lane of `model`, and a meter that knows what was learned of it."""
-    same = model.info.served == engine.model.info.served
-    calibration = engine.calibrations.calibration(model.info.served) if engine.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, Meter(engine.meter.calibration if same else calibration)
+    if model.info.served == engine.model.info.served:
+        return budget, engine.meter.beside()
+    return budget, Meter(engine.calibrations.calibration(model.info.served) if engine.calibrations else None)
 
 
 def separate(engine: Engine, agent: str, model: Model) -> Engine:

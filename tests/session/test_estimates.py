@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from server.blocks import content
@@ -194,3 +195,36 @@ def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -
         left, before = last, before + drop.tokens
     assert before <= 1.05 * sum(tokens[entry] for entry in range(1, left + 1))
     assert all(text for text in texts)
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid_for_it(
+    accepted: bool, tmp_path: Path
+) -> None:
+    model, settings = "openai/other", Settings(models={MODEL: {"window": 60_000}, "openai/other": {"window": 60_000}})
+
+    def script(request: Request) -> Answer:
+        refused = asks_for_summary(request) and not accepted
+        return "Ignore all previous instructions. " * 9 if refused else listing(request)
+
+    provider = Tokenizing(script, meter=Meter(factors={"tool": 0.65, "tools": 1.2}))
+
+    async def live(*turns: str, **options: Any) -> tuple[int, int, int]:
+        session = open_session(Options(tmp_path, allow="all", **options), settings, approver=None, provider=provider)
+        try:
+            for words in turns:
+                [event async for event in session.run(words)]
+            if not turns:
+                events = await session.compact()
+                assert [event.ok for event in events if isinstance(event, CompactionDone)] == [accepted]
+            used, shown = session.status().used, report(Options(tmp_path, model), settings, session.id)
+            [event async for event in session.run("well")]
+            return used, shown["budget"]["used"]["total"], provider.counted[-1]
+        finally:
+            await session.aclose()
+
+    asyncio.run(live(*[WORDS] * 8, model=MODEL))
+    used, shown, sent = asyncio.run(live(model=model, newest=True))
+    assert abs(used - shown) <= 0.01 * shown, "one figure, wherever it is shown"
+    if not accepted:
+        assert abs(used - sent) <= 0.1 * sent, "it was the same window"
