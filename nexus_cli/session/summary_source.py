@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.context.economy import request_cost
 from nexus_cli.context.groups import flatten
-from nexus_cli.context.kinds import total
+from nexus_cli.context.kinds import PLAIN, total
 from nexus_cli.context.plan import Plan
 from nexus_cli.context.prompts import prompt
 from nexus_cli.core.message import Message, Role
@@ -46,7 +46,7 @@ class Choice:
     model: Model
     originals: tuple[Message, ...] = ()
     fresh: int = 0
-    """Tokens that its first request sends uncached."""
+    """Tokens, as the model counts, that its first request sends uncached."""
     cached: int = 0
     forks: bool = False
     """Whether a fork of the lane can be asked."""
@@ -60,11 +60,13 @@ def choose(engine: Engine, plan: Plan, originals: Callable[[], Iterator[tuple[in
     forks = not engine.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
     words = engine.context.counter.count(asked(plan, ""))
     if forks:
-        why, counted = "its own lines are in the cache", engine.lane.counted
-        here = Choice("window", why, engine.model, fresh=words, cached=counted, forks=True)
+        why, tokens = "its own lines are in the cache", engine.meter.estimate(engine.lane.counted)
+        said = round(words * engine.meter.density(PLAIN).ratio)
+        here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model sums up" if not same else "a fork of the window would not fit"
-        here = Choice("transcript", why, model, fresh=sum(slot.tokens for slot in flatten(plan.gone)) + words)
+        counted = sum(slot.tokens for slot in flatten(plan.gone)) + words
+        here = Choice("transcript", why, model, fresh=_transcribed(engine, plan, model, counted))
     if not plan.summed:
         return here
     room = room_for(engine, plan, model)
@@ -77,11 +79,18 @@ def choose(engine: Engine, plan: Plan, originals: Callable[[], Iterator[tuple[in
             return replace(here, why=why)
     cached = here.cached if warm(engine) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
-    times = _times((model, tokens + words, 0), beside, plan.summary_cap)
+    fresh = _transcribed(engine, plan, model, tokens + words)
+    times = _times((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
     why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
-    return Choice("originals", why, model, tuple(messages), tokens + words, forks=forks)
+    return Choice("originals", why, model, tuple(messages), fresh, forks=forks)
+
+
+def _transcribed(engine: Engine, plan: Plan, model: Model, counted: int) -> int:
+    """Tokens that `model` makes of so many counted ones of a transcript."""
+    _, meter = sized(engine, model)
+    return round(counted * meter.density(total(flatten(plan.gone))).ratio)
 
 
 def asked(plan: Plan, instructions: str) -> str:

@@ -75,7 +75,7 @@ def test_prices_are_those_of_the_model_and_a_cold_cache_costs_more(tmp_path: Pat
             value = await looked(session)
             cost, info = value["cost"], session._parts.engine.model.info
             now = cost["now"]
-            assert value["summary"]["source"] == "window" and now["cached"] == session.context.lane.counted
+            assert value["summary"]["source"] == "window" and now["cached"] == session.status().used
             expected = request_cost(info, cached=now["cached"], fresh=now["fresh"], output=value["summary"]["most"])
             assert now["warm"] == expected and now["warm"] < now["cold"]
             one, ten = cost["next"]

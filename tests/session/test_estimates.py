@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
+from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session
@@ -228,3 +229,27 @@ def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid
     assert abs(used - shown) <= 0.01 * shown, "one figure, wherever it is shown"
     if not accepted:
         assert abs(used - sent) <= 0.1 * sent, "it was the same window"
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, tmp_path: Path) -> None:
+    provider = Tokenizing(listing, meter=Meter(factors=SERVERS[server]))
+
+    async def live() -> tuple[Mapping[str, Any], int]:
+        session = open_session(
+            Options(tmp_path, MODEL, allow="all"), Settings(models={MODEL: {"window": 60_000}}), approver=None,
+            provider=provider,
+        )  # fmt: skip
+        try:
+            for _ in range(8):
+                [event async for event in session.run(WORDS)]
+            found: list[Mapping[str, Any]] = []
+            [event async for event in session.act(preview("", found.append))]
+            sent = len(provider.counted)
+            assert [event.ok for event in await session.compact() if isinstance(event, CompactionDone)] == [True]
+            return found[0]["cost"]["now"], provider.counted[sent]
+        finally:
+            await session.aclose()
+
+    told, took = asyncio.run(live())
+    assert abs(told["cached"] + told["fresh"] - took) <= 0.03 * took
