@@ -121,6 +121,8 @@ class Drop:
     """Bytes beyond the hard limit: counted, not kept."""
     recalls: int = 0
     """How often it was asked for again."""
+    after: int = 0
+    """The newest entry of its lane when it was recorded; 0 before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +159,8 @@ class Manifest:
     at: str
     cached: int = 0
     """Tokens of its beginning that the provider's cache was expected to hold."""
+
+    def knew(self, entry: int, at: str) -> bool:
+        """Whether what was recorded at this time, when `entry` was the newest one, was there before it was sent.
+        Entries tell it as far as they can: clocks are set back."""
+        return entry < self.last or (entry == self.last and at <= self.at)

@@ -12,7 +12,7 @@ from nexus_cli.ledger import blobs, entries, lanes
 from nexus_cli.ledger.database import Database
 
 _ID = re.compile(r"d([1-9][0-9]{0,17})")
-_COLUMNS = "seq, what, tokens, cause, at, first_entry, last_entry, uncounted, recalls"
+_COLUMNS = "seq, what, tokens, cause, at, first_entry, last_entry, uncounted, recalls, after"
 
 
 def next_id(db: Database, session: int) -> str:
@@ -82,7 +82,7 @@ def _row(db: Database, session: int, seq: int | None) -> tuple[Any, ...] | None:
 
 def _drop(row: tuple[Any, ...]) -> Drop:
     span = None if row[5] is None else (row[5], row[6])
-    return Drop(f"d{row[0]}", row[1], row[2], Cause(row[3]), row[4], span, None, row[7], row[8])
+    return Drop(f"d{row[0]}", row[1], row[2], Cause(row[3]), row[4], span, None, row[7], row[8], row[9])
 
 
 def _seq(drop_id: str) -> int | None:

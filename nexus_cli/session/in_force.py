@@ -59,5 +59,5 @@ class InForce:
 
 def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
     """What was noted for a request that was sent; None for one of before such notes were taken."""
-    held = [memo.value for memo in memos if memo.entry <= sent.last and memo.at <= sent.at]
+    held = [memo.value for memo in memos if sent.knew(memo.entry, memo.at)]
     return dict(held[-1]) if held else None

@@ -60,7 +60,8 @@ class Session:
         self._parts = parts or bare_parts(provider, context, logger, registry)
         self._control = Control()
         self._opened = False
-        self._began = ""
+        self._known = frozenset[str]()
+        """Drops of before the turn."""
 
     @property
     def id(self) -> str:
@@ -165,7 +166,7 @@ class Session:
     async def run(self, trigger: Trigger | str) -> AsyncIterator[Event]:
         """One turn. Without text it goes on from where the window ends. Always ends with `TurnEnd`."""
         trigger = Trigger(trigger) if isinstance(trigger, str) else trigger
-        self._began = self._parts.engine.lane.timeline.now()
+        self._known = frozenset(drop.id for drop in self._parts.drops())
         ended = False
         async with aclosing(self._stream(self._work(trigger))) as events:
             async for event_ in events:
@@ -273,7 +274,7 @@ class Session:
 
     def result(self, outcome: Outcome) -> dict[str, Any]:
         """The object of interface.md section 6."""
-        return result(self._parts, outcome, [drop for drop in self._parts.drops() if drop.at >= self._began])
+        return result(self._parts, outcome, [drop for drop in self._parts.drops() if drop.id not in self._known])
 
     async def aclose(self) -> None:
         """Release what the session holds. Safe to call twice."""

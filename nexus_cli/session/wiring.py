@@ -253,9 +253,10 @@ class _Wiring:
         cut = self.settings.truncation
         config = ContextConfig(budget.window, budget.window - budget.available, cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
-        epoch = log.logger.current_epoch()
+        epoch, timeline = log.logger.current_epoch(), Timeline(log, self.clock)
+        context.lane = Lane(timeline, context.measure)
         if epoch is not None:
-            timeline, settled = Timeline(log, self.clock), bool(log.logger.line_hashes(epoch.id, 0)[0])
+            settled = bool(log.logger.line_hashes(epoch.id, 0)[0])
             context.lane = Lane.load(timeline, context.measure, epoch, log.logger.cursor(), head_open=not settled)
         return context
 

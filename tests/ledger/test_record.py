@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -206,7 +207,7 @@ def test_a_drop_gives_its_original_back(ledger: Ledger, make: SimpleNamespace) -
     assert ledger.drop_text(info.id, "d2") == told
     assert ledger.drop_text(info.id, "d3") == ""
     assert [ledger.drop_text(info.id, bad) for bad in ("d4", "d0", "d01", "x", "", "d" + "9" * 30)] == [None] * 6
-    assert ledger.drop(info.id, "d1") == make.drop("d1", uncounted=5)
+    assert ledger.drop(info.id, "d1") == replace(make.drop("d1", uncounted=5), after=3)
     assert [drop.entries for drop in ledger.drops(info.id)] == [None, (1, 3), None]
     ledger.recalled(info.id, "d2")
     assert [drop.recalls for drop in ledger.drops(info.id)] == [0, 1, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
@@ -38,7 +38,7 @@ def cost(ledger: Ledger, session: str) -> dict[str, Any]:
         },
         "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
         "kinds": _by((_kind(ledger.agent(lane)), row) for lane in lanes for row in rows[lane]),
-        "turns": _turns(ledger, info.main_lane, info.turns, every),
+        "turns": _turns(ledger, info.main_lane, info.turns, rows),
     }
 
 
@@ -68,15 +68,21 @@ def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
     }
 
 
-def _turns(ledger: Ledger, lane: int, count: int, rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
-    """The newest turns, oldest first, each with the requests of every lane that were sent while it lasted."""
-    begun = _begun(ledger, lane)
-    starts = [entry.at for entry in begun]
+def _turns(
+    ledger: Ledger, main: int, count: int, rows: Mapping[int, Sequence[RequestRow]]
+) -> list[dict[str, Any]]:
+    """The newest turns, oldest first, each with the requests of every lane that were sent while it lasted: by the
+    entries of the main lane, as far as those tell it."""
+    begun = _begun(ledger, main)
+    starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
-    for row in rows:
-        place = bisect_right(starts, row.manifest.at) - 1
-        if place >= 0:
-            sent[place].append(row)
+    for lane, several in rows.items():
+        forked = several[0].manifest.last - 1 if several else 0  # a side lane begins with one instruction
+        for row in several:
+            entry = row.manifest.last if lane == main else forked
+            place = (bisect_right(starts, entry) if entry else bisect_right(times, row.manifest.at)) - 1
+            if place >= 0:
+                sent[place].append(row)
     first = count - len(begun) + 1
     return [
         {"turn": number, "at": entry.at, "text": _words(entry), **_sum(requests)}

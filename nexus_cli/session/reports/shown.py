@@ -123,10 +123,11 @@ def shown(
     return Shown(
         found, info, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), epoch, slots, last,
         log.last_id(), row, before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
-        _meter(log, info, epoch, slots, row), [drop for drop in ledger.drops(found.id) if drop.at <= row.manifest.at],
-        Limits(), tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log), _told(log, rows, row),
+        _meter(log, info, epoch, slots, row),
+        [drop for drop in ledger.drops(found.id) if row.manifest.knew(drop.after, drop.at)], Limits(),
+        tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log), _told(log, rows, row),
         notices=() if noted else (UNNOTED,),
-        memos=lambda kind: [memo for memo in log.memos(kind) if memo.at <= row.manifest.at],
+        memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.knew(memo.entry, memo.at)],
     )  # fmt: skip
 
 
