@@ -85,6 +85,9 @@ class Engine:
     """Number of the lane's newest request."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
+    fixed_ahead: int | None = None
+    """Counted tokens of the system text and schemas that the next request will have, where that begins with others and
+    somebody has looked."""
     last_usage: Usage | None = None
     """What the lane's newest answered request used."""
     said: str = ""
@@ -143,6 +146,12 @@ class Engine:
         """Whether the next request fits by count and known error (law 2)."""
         return self.expected() <= self.room
 
+    def coming(self) -> int:
+        """Tokens that the next request takes, as far as it is known what that begins with."""
+        epoch = self.lane.epoch
+        fixed = epoch.system_tokens + epoch.tools_tokens
+        return self.meter.estimate(self.lane.counted + (self.fixed_ahead or fixed) - fixed)
+
     def used(self) -> Used:
         """What the window holds now, by layer, scaled to the estimate."""
         lane = self.lane
@@ -166,6 +175,7 @@ class Engine:
             yield from notes(epoch) if notes else ()
 
         self.lane.rewrite(head, cause, every, planned.frame, noted)
+        self.fixed_ahead = None
         self.meter.forget()
         self.told(every)
 

@@ -55,7 +55,7 @@ def status(parts: Parts) -> Status:
         allow=parts.limits.allow or "read",
         recipe=parts.recipe,
         folder=str(parts.dispatcher.cwd),
-        used=engine.meter.estimate(engine.lane.counted),
+        used=engine.coming(),
         budget=engine.budget.available,
         basis=engine.meter.basis,
         drops=len(drops),

@@ -300,7 +300,8 @@ class _Wiring:
         last = log.logger.last_request()
         engine.last_usage = last.usage if last else None
         resume(engine, log.logger, self.settings)
-        if last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
+        asked = lane.epoch.model == engine.model.info.name
+        if asked and last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
             sent = sum(slot.tokens for slot in lane.slots if slot.entry <= last.manifest.last)
             fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
             engine.meter.anchored(last.manifest.last, fixed + sent, last.usage.input)

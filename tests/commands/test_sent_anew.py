@@ -9,6 +9,8 @@ import pytest
 from commands.conftest import FakeDesk, answering
 from session.prefix_cache import Remembering
 
+from nexus_cli.core.errors import NexusError
+
 OF = re.compile(r"about ([\d,]+) of ([\d,]+) tokens are sent anew")
 
 
@@ -80,3 +82,22 @@ def test_another_effort_says_what_no_cache_has(caching: FakeDesk) -> None:
 def test_a_model_without_effort_says_so_before_it_offers_levels(caching: FakeDesk) -> None:
     caching.run("effort")
     assert "not known to take an effort" in caching.said[-1] and not caching.offered
+
+
+def test_a_switch_to_another_window_says_what_its_own_plan_will_take(caching: FakeDesk, tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text("".join(f"Rule {n}: answer in the voice of number {n}.\n" for n in range(900)))
+    caching.turn("hello")
+    first, small = caching.session.model, caching.session.status().used
+    for name in ("fast", first):
+        caching.run(f"model {name}")
+        told = re.search(r"about ([\d,]+)(?: of ([\d,]+))? tokens", caching.said[-1])
+        used = caching.session.status().used
+        if name == "fast":
+            assert told and int(told[1].replace(",", "")) == used > small + 5_000, "there the rules stand whole"
+        else:
+            assert used < small + 200 and (told is None or int(told[1].replace(",", "")) < 200)
+        with pytest.raises(NexusError):
+            caching.run("unpin p99")
+        assert caching.session.status().used == used, "what changes nothing changes no figure"
+        end = caching.turn("hello")
+        assert end.outcome.usage is not None and abs(end.outcome.usage.input - used) < 0.15 * used

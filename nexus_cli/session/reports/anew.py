@@ -34,7 +34,8 @@ def anew(parts: Parts) -> dict[str, int]:
     if engine.sent is None:
         return {"tokens": 0, "cached": 0}
     epoch, slots = _next(parts, engine, log, settings)
-    tokens = engine.meter.estimate(engine.lane.counted + _grown(engine, epoch))
+    engine.fixed_ahead = parts.engine.fixed_ahead = epoch.system_tokens + epoch.tools_tokens
+    tokens = engine.coming()
     if engine.sent.shares(epoch, slots)[0] >= engine.sent.tokens:
         return {"tokens": tokens, "cached": tokens}
     return {"tokens": tokens, "cached": min(tokens, _cached(engine, epoch, slots))}
@@ -55,14 +56,6 @@ def _next(parts: Parts, engine: Engine, log: SessionLogger, settings: Settings) 
         failed=lambda line: None, runs=options.interactive or parts.limits.allow == "all",
     )  # fmt: skip
     return epoch, head
-
-
-def _grown(engine: Engine, epoch: Epoch) -> int:
-    """Counted tokens that system text and tools take more; under another model they are as good as the same."""
-    before = engine.lane.epoch
-    if epoch.model != before.model:
-        return 0
-    return epoch.system_tokens + epoch.tools_tokens - before.system_tokens - before.tools_tokens
 
 
 def _cached(engine: Engine, epoch: Epoch, slots: Sequence[Slot]) -> int:
