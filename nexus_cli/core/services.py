@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -78,6 +78,15 @@ class Log(Protocol):
 
     def memos(self, kind: str) -> Sequence[Memo]:
         """All memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
+        ...
+
+
+@runtime_checkable
+class Spoken(Protocol):
+    """A log that reads what the person said without the entries that stand between."""
+
+    def said(self, last: int) -> Iterator[tuple[int, str]]:
+        """Entry and text of the person's messages up to entry `last`, newest first, each read when it is asked for."""
         ...
 
 

@@ -5,8 +5,9 @@ What is stored, and how, is the ledger's; what is worth recording is said by its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from nexus_cli.core.clock import Clock, local_now, stamp
@@ -15,6 +16,9 @@ from nexus_cli.core.paths import places, project
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo
+
+KEPT = 8_000_000
+"""Characters of sent entries that are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,34 @@ class LogConfig:
     """False: in memory, nothing is written."""
 
 
+class _Sent:
+    """Entries that were sent, and so never change: read from the ledger once, as far as there is room for them.
+
+    Nothing makes way: whoever reads a long history reads it from its beginning, and would find none of it again.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry] = {}
+        self._room = KEPT
+
+    def known(self, first: int, last: int) -> list[Entry]:
+        """Those from `first` on, up to the first one that is not kept."""
+        ids = takewhile(self._entries.__contains__, range(first, last + 1))
+        return [self._entries[number] for number in ids]
+
+    def keep(self, entries: Iterable[Entry]) -> None:
+        """Keep what was read."""
+        for entry in entries:
+            if self._room > 0 and entry.id not in self._entries:
+                self._entries[entry.id] = entry
+                self._room -= len(repr(entry))
+
+
 class SessionLogger:
     """Writes one lane, and reads it back.
 
-    Implements `Log`, `Recall`, `Seen`, `Calibrations` and `Counts` of `nexus_cli.core.services`; their contracts hold:
-    what `Log` records is committed when the method returns, or `NexusError("ledger", ...)` is raised.
+    Implements `Log`, `Spoken`, `Recall`, `Seen`, `Calibrations` and `Counts` of `nexus_cli.core.services`; their
+    contracts hold: what `Log` records is committed when the method returns, or `NexusError("ledger", ...)` is raised.
     """
 
     def __init__(
@@ -59,6 +86,7 @@ class SessionLogger:
         self.ledger = ledger
         self._id = session or self._create(config)
         self.lane = ledger.session(self._id).main_lane if lane is None else lane
+        self._sent = _Sent()
 
     def _create(self, config: LogConfig) -> str:
         folder = config.folder.absolute()
@@ -100,7 +128,15 @@ class SessionLogger:
 
     def read(self, first: int, last: int) -> list[Entry]:
         """The entries from `first` to `last`, both included, of this lane and its ancestors."""
-        return self.ledger.read(self.lane, first, last)
+        sent = self.cursor()  # 0 where the session is gone: then the ledger is asked, and says so
+        known = self._sent.known(first, min(last, sent))
+        rest = self.ledger.read(self.lane, first + len(known), last) if first + len(known) <= last else []
+        self._sent.keep(entry for entry in rest if entry.id <= sent)
+        return [*known, *rest]
+
+    def said(self, last: int) -> Iterator[tuple[int, str]]:
+        """Entry and text of the person's messages up to entry `last`, newest first."""
+        return (one for one in self.ledger.said(self.lane) if one[0] <= last)
 
     def last_id(self) -> int:
         """Id of the newest entry, 0 when there is none."""

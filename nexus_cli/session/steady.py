@@ -7,7 +7,7 @@ instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ class _Shared:
 
 
 class SteadyLog:
-    """Implements `Log`, `Recall`, `Seen`, `Calibrations`, `Counts` and `Starts` over a `SessionLogger`."""
+    """Implements `Log`, `Spoken`, `Recall`, `Seen`, `Calibrations`, `Counts` and `Starts` over a `SessionLogger`."""
 
     def __init__(
         self, logger: SessionLogger, *, require_save: bool, warn: Callable[[str], None], shared: _Shared | None = None
@@ -114,6 +114,14 @@ class SteadyLog:
             return self.logger.read(first, last)
         old = self.logger.read(first, min(last, self._split)) if first <= self._split else []
         return [*old, *self._memory.read(max(first, self._split + 1), last)]
+
+    def said(self, last: int) -> Iterator[tuple[int, str]]:
+        """See `Spoken`."""
+        if self._memory is not None:
+            kept = reversed(self._memory.read(self._split + 1, last))
+            yield from ((entry.id, entry.message.content) for entry in kept if entry.actor == "person")
+            last = min(last, self._split)
+        yield from self.logger.said(last)
 
     def last_id(self) -> int:
         """See `Log`."""

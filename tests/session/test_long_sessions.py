@@ -1,0 +1,161 @@
+"""What a rewrite of the window reads from the ledger: what is new, and what the person said; not the whole again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played
+from session.summed import SUMMARY, asks_for_summary, turn
+
+from nexus_cli.core.entry import Entry, Epoch, Kind, Manifest
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Message, Role, ToolCall, from_record
+from nexus_cli.core.request import Request
+from nexus_cli.core.services import Fixed, Spoken
+from nexus_cli.core.settings import Settings
+from nexus_cli.ledger import Ledger, entries, said
+from nexus_cli.session import logger
+from nexus_cli.session.logger import LogConfig, SessionLogger
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.steady import SteadyLog
+from nexus_cli.session.wiring import open_session
+
+AT = "2026-01-13T14:30:00.000Z"
+EPOCH = Epoch(0, None, "start", "m", "be brief", (), "{}", (), 0)
+
+EARLY, LATE = 600, 3000
+"""Entries of the sessions that are compared: in both the person said more than there is room for."""
+STEPS = 9
+REWRITES = 3
+MESSAGES = 60
+"""More of them have no room beside a summary or in a marker."""
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every record of an entry that was read from a ledger."""
+    found: list[Any] = []
+
+    def noted(record: Any) -> Message:
+        found.append(record)
+        return from_record(record)
+
+    for module in (entries, said):
+        monkeypatch.setattr(module, "from_record", noted)
+    return found
+
+
+def lived(session: Session, length: int) -> None:
+    """Give the session a past of so many entries: what the person says, and then many calls."""
+    lane = session.context.lane
+    while lane.timeline.last < length:
+        number = lane.timeline.last
+        words = f"In part {number} the port is {8000 + number}. " + "It is as it was before. " * 8
+        lane.append(Kind.USER, Message(Role.USER, words), "person")
+        for _ in range(STEPS):
+            call = ToolCall(f"c{lane.timeline.last + 1}a", "bash", {"command": "true"})
+            lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, tool_calls=(call,)), "agent")
+            lane.append(Kind.TOOL, Message(Role.TOOL, "done", tool_call_id=call.id), "tool:bash")
+        lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "It is done."), "agent")
+
+
+def reads(folder: Path, length: int, summary: str, read: list[Any]) -> int:
+    """Entries that the last of some rewrites reads in a session that had so many before."""
+
+    def script(request: Request) -> str:
+        return summary if asks_for_summary(request) else "so it goes on with many a word " * 200
+
+    async def live() -> int:
+        asked = Options(folder, MODEL, allow="all", save=False)
+        settings = Settings(models={MODEL: {"window": 16_000}})
+        session = open_session(asked, settings, approver=None, provider=Played(script))
+        try:
+            lived(session, length)
+            seen, took = 0, 0
+            while seen < REWRITES:
+                epoch, before = session.context.lane.epoch.id, len(read)
+                await turn(session, "go on")
+                if session.context.lane.epoch.id != epoch:
+                    seen, took = seen + 1, len(read) - before
+            return took
+        finally:
+            await session.aclose()
+
+    return asyncio.run(live())
+
+
+@pytest.mark.parametrize("summary", [SUMMARY, ""], ids=["compaction", "truncation"])
+def test_a_rewrite_reads_no_more_late_in_a_session_than_early(tmp_path: Path, summary: str, read: list[Any]) -> None:
+    early, late = (reads(tmp_path, length, summary, read) for length in (EARLY, LATE))
+    assert late <= early + MESSAGES
+    assert late < 2 * MESSAGES
+
+
+def log_of(folder: Path, count: int, sent: int) -> SessionLogger:
+    """A lane of so many entries, every second one the person's; the first of them were sent."""
+    log = SessionLogger(LogConfig(folder=folder, save=False))
+    for number in range(1, count + 1):
+        role, actor = (Role.USER, "person") if number % 2 else (Role.ASSISTANT, "agent")
+        log.append(Entry(number, AT, actor, Kind(str(role)), Message(role, f"words {number}")))
+    log.begin_epoch(EPOCH, ())
+    send(log, 1, 1, sent)
+    return log
+
+
+def send(log: SessionLogger, step: int, first: int, last: int) -> None:
+    """One request, up to entry `last`."""
+    fixed = [Fixed(number, f"sent {step}", 9, b"l" * 32) for number in range(first, last + 1)]
+    log.sending(Manifest(step, 0, last, {"model": "m"}, "ab" * 32, 9, AT), fixed, ())
+
+
+def test_what_was_not_sent_yet_is_read_again(tmp_path: Path, read: list[Any]) -> None:
+    log = log_of(tmp_path, 6, sent=4)
+    assert [entry.preamble for entry in log.read(1, 6)] == ["sent 1"] * 4 + [""] * 2
+    send(log, 2, 5, 6)
+    assert len(read) == 6
+    assert [entry.preamble for entry in log.read(1, 6)] == ["sent 1"] * 4 + ["sent 2"] * 2
+    assert len(read) == 8
+    assert [entry.id for entry in log.read(3, 5)] == [3, 4, 5] and [entry.id for entry in log.read(6, 6)] == [6]
+    assert len(read) == 8 and log.read(4, 3) == []
+    log.close()
+
+
+def test_what_is_kept_of_a_session_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[Any]) -> None:
+    monkeypatch.setattr(logger, "KEPT", 100)
+    log = log_of(tmp_path, 6, sent=6)
+    assert log.read(1, 6) == log.read(1, 6) == [*log.read(1, 3), *log.read(4, 6)]
+    assert len(read) == 6 + 5 + 2 + 3
+    log.close()
+
+
+def test_a_deleted_session_is_not_read_from_memory(tmp_path: Path) -> None:
+    log = log_of(tmp_path, 4, sent=4)
+    assert len(log.read(1, 4)) == 4
+    log.ledger.delete_session(log.session.id)
+    with pytest.raises(NexusError):
+        log.read(1, 4)
+    log.close()
+
+
+def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[Any]
+) -> None:
+    log = SteadyLog(log_of(tmp_path, 6, sent=6), require_save=False, warn=lambda text: None)
+    assert isinstance(log, Spoken)
+    assert list(log.said(4)) == [(3, "words 3"), (1, "words 1")]
+
+    def full(*arguments: object) -> None:
+        raise NexusError("ledger", "the ledger could not be written", "the disk is full")
+
+    monkeypatch.setattr(Ledger, "append", full)
+    for number, actor in ((7, "person"), (8, "nexus"), (9, "person")):
+        log.append(Entry(number, AT, actor, Kind.USER, Message(Role.USER, f"words {number}")))
+    assert [entry for entry, _ in log.said(9)] == [9, 7, 5, 3, 1]
+    assert [entry for entry, _ in log.said(8)] == [7, 5, 3, 1]
+    assert next(log.said(5)) == (5, "words 5")
+    assert all(record["role"] == "user" for record in read)
+    log.logger.close()
