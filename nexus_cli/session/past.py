@@ -52,6 +52,11 @@ def past(ledger: Ledger, session: str) -> Past:
     return Past(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
 
 
+def answered(row: RequestRow) -> bool:
+    """Whether a provider took the request up: one that never reached it, or was refused, has used nothing."""
+    return row.usage is not None and (row.reported or row.usage.input > 0)
+
+
 def taken(row: RequestRow) -> int:
     """Tokens that a request took as the provider told it; 0 where it did not."""
     return row.usage.input if row.usage and row.reported else 0

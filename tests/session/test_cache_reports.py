@@ -13,7 +13,7 @@ from session.played import the_ledger
 from session.prefix_cache import SETTINGS, lived, opened, working
 
 from nexus_cli.cli.app import run
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.cost import cost
 from nexus_cli.ui.reports import cache_text, cost_text, miss_text
@@ -153,6 +153,28 @@ def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> 
     assert sum(row["requests"] for row in spent["models"]) == 6 and spent["total"]["cost_usd"] == 5 * 0.25
     for text in (cache_text(cached, 150), cost_text(spent, 150)):
         assert "6 requests (1 without an answer)" in text
+
+
+@pytest.mark.parametrize("kind", ["network", "provider"])
+def test_a_request_that_no_provider_took_up_is_one_without_an_answer(kind: str, tmp_path: Path) -> None:
+    def refused(request: Any, step: int) -> Any:
+        raise ProviderError(kind, "not today")
+
+    session = opened(working(refused), tmp_path)
+
+    async def live() -> None:
+        try:
+            await lived(session, "hello")
+        finally:
+            await session.aclose()
+
+    asyncio.run(live())
+    with the_ledger() as ledger:
+        cached, spent = uses(ledger, session.id, SETTINGS), cost(ledger, session.id)
+        reason = why(ledger, session.id, SETTINGS, 1)
+    assert (reason["cause"], reason["why"]) == ("unanswered", f"it was not answered ({kind})")
+    assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1 and spent["total"]["estimated"] == 0
+    assert "1 request (1 without an answer)." in cache_text(cached, 100)
 
 
 def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ def test_every_table_can_be_read_in_40_columns() -> None:
     session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": 12, "name": "login page"}
     drop = {"id": "d3", "what": "tool result of c7 (bash)", "tokens": 18000, "cause": "output_cap", "uncounted": 9}
     model = {
-        "name": "anthropic/claude-sonnet-4-5", "window": 200_000, "known": True, "input_price": 3.0,
+        "name": "anthropic/claude-sonnet-4-5", "window": 200_000, "known": True, "window_told": False,
+        "input_price": 3.0,
         "output_price": 15.0, "cache": True, "because": ["ANTHROPIC_API_KEY"],
     }  # fmt: skip
     texts = [
@@ -171,7 +172,8 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
     drop = {"id": "d1", "what": text, "tokens": 10**9, "cause": "output_cap", "recalls": many, "uncounted_bytes": many}
     session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": many, "name": text,
                "first_text": text, "folder": text, "model": text}  # fmt: skip
-    model = {"name": text, "window": 200_000, "known": not many, "input_price": 3.0, "output_price": None,
+    model = {"name": text, "window": 200_000, "known": not many, "window_told": many,
+             "input_price": 3.0, "output_price": None,
              "cache": True, "because": [text] * many, "max_output": many or None, "cache_read_price": 0.1,
              "cache_write_price": None, "images": False, "effort": True, "provider": text, "chosen": True}  # fmt: skip
     hit = {"session": "01M7W0VNRRJTAQJQEP26FZPVAR", "entry": 10**6, "at": "2026-01-02T03:04", "actor": text,

@@ -16,6 +16,7 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.cache_life import CacheLife
 from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge
+from nexus_cli.session.past import answered
 from nexus_cli.session.reports.requests import Asked, Trail, trails
 
 Value = dict[str, Any]
@@ -85,8 +86,9 @@ def _row(trail: Trail, asked: Asked) -> Value:
 
 def _verdict(trail: Trail, asked: Asked) -> Verdict:
     """The verdict on one request; what differed is looked for only where something was missed."""
-    if asked.row.usage is None:
-        return Verdict("unanswered", why="it was not answered")
+    if asked.row.usage is None or not answered(asked.row):
+        why = f" ({asked.row.finish})" if asked.row.finish else ""
+        return Verdict("unanswered", why=f"it was not answered{why}")
     if not asked.row.reported:
         return Verdict("unreported", why="the provider reported no figures for it")
     facts, life = trail.facts(asked), trail.life(asked.row)
@@ -107,7 +109,8 @@ def _first(step: int, read: int) -> str:
 def _details(trail: Trail, asked: Asked) -> Value:
     """What stands behind a verdict: the request before, the first difference, time and what is known of the cache."""
     found, facts, life = trail.difference(asked), trail.facts(asked), trail.life(asked.row)
-    cause = trail.cause(asked)
+    # What was compacted or cut right after a switch began one more epoch: the model is another one by the switch.
+    cause = "model" if found and found.kind in ("model", "effort") else trail.cause(asked)
     by = CAUSES.get(cause, cause) if cause else ""
     different = {
         "kind": found.kind,

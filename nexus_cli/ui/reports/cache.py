@@ -68,7 +68,8 @@ def _summed(total: Value) -> str:
     if total.get("unanswered"):
         sent += f" ({number(total['unanswered'])} without an answer)"
     if total["hit"] is None:
-        return f"{sent}; the provider reported no figures."
+        silent = total.get("unanswered") != total["requests"]
+        return f"{sent}; the provider reported no figures." if silent else f"{sent}."
     text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
     if not total["misses"]:
         return f"{text} Nothing was missed."
