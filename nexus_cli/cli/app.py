@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.options import (
+    GO_THERE,
     Allow,
     Continue,
     Directory,
@@ -115,11 +116,8 @@ def root(
         context.obj = shared
         return None
     if context.invoked_subcommand:
-        if shared != SharedOptions():
-            name = context.invoked_subcommand
-            raise NexusError(
-                "usage", "wrong usage", f"options stand behind the command `{name}`", f"See nexus {name} --help"
-            )
+        if shared.given:
+            raise _misplaced(context, shared.given)
         return None
     if os.isatty(0):
         from nexus_cli.cli.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
@@ -128,6 +126,18 @@ def root(
     from nexus_cli.cli.ask import AskOptions, run_ask  # noqa: PLC0415  (a command like the others)
 
     return run_ask(AskOptions(shared=shared))
+
+
+def _misplaced(context: typer.Context, given: list[str]) -> NexusError:
+    """What is wrong with options before a command that takes its own behind it, or does not have them."""
+    name = str(context.invoked_subcommand)
+    group: Any = context.command
+    command = group.get_command(context, name)
+    parts = [command, *getattr(command, "commands", {}).values()]
+    has = {option for part in parts for one in part.params for option in one.opts}
+    why = next((f"`{name}` has no {option}" for option in given if option not in has), "")
+    hint = GO_THERE if why.endswith(" --cd") else f"See nexus {name} --help"
+    return NexusError("usage", "wrong usage", why or f"options stand behind the command `{name}`", hint)
 
 
 def build(completion: bool) -> Any:
@@ -227,8 +237,10 @@ def _usage(error: Any) -> NexusError:
     option = getattr(error, "option_name", "")
     why = error.format_message()
     if hasattr(error, "possibilities"):
-        near = nearest(option, [o for p in error.ctx.command.params for o in p.opts] if error.ctx else [])
+        known = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
+        near = nearest(option, known)
         hint = f"The nearest is {near}; see {path} --help" if near else hint
+        hint = GO_THERE if option in ("-C", "--cd") else hint
         why = f"no such option: {option}"
     commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
     if commands and why.startswith("Missing command"):

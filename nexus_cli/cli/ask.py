@@ -120,7 +120,9 @@ def ask(
     3 stopped short, 75 try again later, 130, 143 and 129 interrupted by SIGINT, SIGTERM and SIGHUP.
     """
     for name, value in (("--max-cost", max_cost), ("--timeout", timeout)):
-        if value is not None and not 0 < value < float("inf"):
+        if value == float("inf"):
+            raise NexusError("usage", f"wrong value for {name}: inf", "it limits nothing", f"Leave {name} away")
+        if value is not None and not value > 0:
             why = "it must be above 0"
             raise NexusError("usage", f"wrong value for {name}: {value:g}", why, "See nexus ask --help")
     shared = SharedOptions(

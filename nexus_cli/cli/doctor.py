@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -21,7 +22,7 @@ from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.paths import Places, begun, defaults, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.usable import find_local, keys_present
@@ -36,6 +37,8 @@ TABLES = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
 }
 """tiktoken's tables and their file names among those that litellm ships."""
+ROOM = 128 * 1024
+"""Bytes without which a session of a few turns cannot be kept. Random ones are written: some disks make zeros small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +107,26 @@ def _ledger(look: Look) -> Check:
         return Check("ledger", "broken", f"{path}: {error.strerror}", "`nexus ask` works without it, nothing is kept")
     notices = "; ".join(ledger.notices)
     ledger.close()
-    if not there and (closed := _closed(path)):
-        return Check("ledger", "broken", f"{closed} cannot be written", f"Nothing is kept until {path} can be made")
+    if unwritable := _unwritable(path):
+        return unwritable
     if notices:
         return Check("ledger", "note", notices)
     return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, made with the first session")
 
 
-def _closed(path: Path) -> Path | None:
-    """The folder that does not let `path` and what it lies in be made; None where they can be."""
+def _unwritable(path: Path) -> Check | None:
+    """What keeps a ledger at `path` from being made or from growing, tried with a file that has no name; None where it
+    can."""
     above = next(folder for folder in path.parents if folder.exists())
-    return None if os.access(above, os.W_OK | os.X_OK) else above
+    try:
+        with tempfile.TemporaryFile(dir=above) as file:
+            file.write(os.urandom(ROOM))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        hint = way_out(error, f"Nothing is kept until {path} can be written")
+        return Check("ledger", "broken", f"{above} cannot be written ({error.strerror})", hint)
+    return None
 
 
 def _config(look: Look) -> Check:

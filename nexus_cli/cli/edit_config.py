@@ -1,6 +1,6 @@
 """Changes the personal config.toml: one setting, comments and order kept, or the whole of it in an editor.
 
-The file is replaced whole, and only by one that can be read.
+The file is replaced whole, only by one that can be read, and by one process at a time.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.paths import Places, private_dir
 from nexus_cli.core.setting_rules import Scalar
 from nexus_cli.core.settings import (
@@ -56,17 +57,14 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     if rule_for(split_key(key)) is None:
         raise unknown_key(key)
     value = None if text is None else scalar(key, text)
-    try:
-        before = path.read_bytes().decode("utf-8-sig") if path.exists() else ""
-        document = tomlkit.parse(before)
-    except tomlkit.exceptions.TOMLKitError:
-        read_values(path)
-        raise
-    except (OSError, UnicodeDecodeError):
-        read_values(path)
-        raise
-    _edit(document, split_key(key), value)
-    _write(path, tomlkit.dumps(document), defaults_dir)
+    with _alone(path):
+        try:
+            document = tomlkit.parse(_text(path))
+        except tomlkit.exceptions.TOMLKitError:
+            read_values(path)
+            raise
+        _edit(document, split_key(key), value)
+        _write(path, tomlkit.dumps(document), defaults_dir)
 
 
 def edit_settings(
@@ -75,29 +73,62 @@ def edit_settings(
     """Let the person edit the whole file, one of comments alone where there is none; False when nothing was changed.
 
     A text that is broken is asked about with its error (file, line, what is wrong): with `again` the editor opens once
-    more, else that error is raised, the file is as it was, and what was written stands beside it. Raises `NexusError`
-    also when the editor fails.
+    more, else that error is raised, the file is as it was, and what was written stands beside it; so too where another
+    process changed the file meanwhile. Raises `NexusError` also when the editor fails.
     """
     from nexus_cli.ui.editor import edit  # noqa: PLC0415  (only for this command)
 
     path = Path(os.path.realpath(places.settings))
-    try:
-        first = path.read_bytes().decode("utf-8-sig") if path.exists() else template(defaults_dir)
-    except (OSError, UnicodeDecodeError):
-        read_values(path)
-        raise
-    text = first
+    before = _text(path)
+    text = first = before if path.exists() else template(defaults_dir)
     while True:
         left = asyncio.run(edit(text, environ, path.name)).rstrip() + "\n"
         if left.strip() == first.strip():
             return False
         try:
-            _write(path, left, defaults_dir)
+            with _alone(path):
+                _unchanged(path, before)
+                _write(path, left, defaults_dir)
             return True
         except NexusError as error:
-            if not again(error):
+            if error.kind == "usage" or not again(error):
                 raise NexusError(error.kind, error.what, error.why, _kept(path, left)) from None
         text = left
+
+
+def _text(path: Path) -> str:
+    """What the file holds, "" where there is none; `NexusError("config", ...)` where that cannot be read."""
+    try:
+        return path.read_bytes().decode("utf-8-sig") if path.exists() else ""
+    except (OSError, UnicodeDecodeError):
+        read_values(path)
+        raise
+
+
+def _unchanged(path: Path, before: str) -> None:
+    if _text(path) != before:
+        raise NexusError("usage", str(path), "another process has changed it since it was opened in the editor")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """No other process changes the file at `path` meanwhile; `NexusError("internal", ...)` where nothing can be written
+    beside it."""
+    from nexus_cli.ledger.holds import Hold  # noqa: PLC0415  (brings the ledger; only for writing)
+
+    try:
+        lock = Hold.wait(path.with_name(f".{path.name}.lock"))
+    except OSError as error:
+        raise _unwritten(path, error) from error
+    try:
+        yield
+    finally:
+        lock.release(remove=True)
+
+
+def _unwritten(path: Path, error: OSError) -> NexusError:
+    hint = way_out(error, "Check the permissions of its folder")
+    return NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint)
 
 
 def _kept(path: Path, text: str) -> str:
@@ -106,8 +137,8 @@ def _kept(path: Path, text: str) -> str:
     try:
         _replace(beside, text)
     except OSError as error:
-        return f"The file is as it was; what you wrote could not be kept ({error.strerror})"
-    return f"The file is as it was; what you wrote stands in {beside}"
+        return f"The file was left as it was; what you wrote could not be kept ({error.strerror})"
+    return f"The file was left as it was; what you wrote stands in {beside}"
 
 
 def template(defaults_dir: Path) -> str:
@@ -125,9 +156,7 @@ def _write(path: Path, text: str, defaults_dir: Path) -> None:
     try:
         _replace(path, text)
     except OSError as error:
-        raise NexusError(
-            "internal", str(path), f"cannot be written ({error.strerror})", "Check the permissions of its folder"
-        ) from error
+        raise _unwritten(path, error) from error
 
 
 def _edit(document: Any, parts: list[str], value: Scalar | None) -> None:

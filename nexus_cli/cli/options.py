@@ -66,6 +66,12 @@ SessionKey = Annotated[
 ]
 
 
+GO_THERE = "It works in the folder that it is started in: cd DIR first"
+"""For the commands that have no --cd."""
+_LONG = {"newest": "--continue", "directory": "--cd"}
+"""The options that are not named like their values."""
+
+
 @dataclass(frozen=True, slots=True)
 class SharedOptions:
     """Values of the shared options; the defaults mean that an option was not given."""
@@ -97,6 +103,12 @@ class SharedOptions:
             )
         if self.newest and self.resume:
             raise NexusError("usage", "--continue and --resume", "they name two sessions", "Give one of them")
+
+    @property
+    def given(self) -> list[str]:
+        """The options that were given, by their long names."""
+        names = (f.name for f in fields(self) if getattr(self, f.name) != f.default)
+        return [_LONG.get(name, f"--{name.replace('_', '-')}") for name in names]
 
     @property
     def folder(self) -> Path:

@@ -18,6 +18,7 @@ from nexus_cli.cli.explain import Explain
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.session.exchange import KEPT
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -36,6 +37,7 @@ PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
 )
 """Kinds of error after which the last text may be torn: no answer in any form, the session keeps it."""
+NOT_KEPT = "Nothing was kept to go on with: ask again, or for less"
 WIND_UP = 2.0
 """Seconds that what still runs in the loop at the end has to end."""
 
@@ -129,20 +131,22 @@ class _Turn:
         outcome: Outcome | None = None
         async for event in session.run(self._run.trigger):
             if isinstance(event, TurnEnd):
-                outcome = self._outcome(event.outcome)
+                outcome = self._outcome(event.outcome, session)
                 event = TurnEnd(outcome)
             self._feed(event, session)
         if outcome is None:
             raise NexusError("internal", "the turn ended without an outcome", "this is a bug in nexus")
         return outcome
 
-    def _outcome(self, outcome: Outcome) -> Outcome:
+    def _outcome(self, outcome: Outcome, session: Session) -> Outcome:
         """`outcome` with the status of what cancelled it: a signal, a full disk; a reader that left changes nothing.
 
-        Its text is an answer, or "".
+        Its text is an answer, or "". Its hint can be followed.
         """
         if outcome.ok:
             return outcome
+        if outcome.error and outcome.error["hint"].startswith(KEPT) and not session.saved:
+            outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
         if outcome.error and outcome.error["kind"] in PARTIAL:
             outcome = replace(outcome, text="")
         if self._broken is not None:

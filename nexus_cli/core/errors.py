@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
 EXIT_STATUS: Final = {
@@ -24,6 +25,9 @@ EXIT_STATUS: Final = {
     "aborted": 130,
 }
 """Kind of error to exit status. `aborted` is 130, 143 or 129 after the signal that caused it."""
+
+
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class NexusError(Exception):
@@ -76,3 +80,8 @@ class ProviderError(NexusError):
         """For `overflow`: the window in tokens as the provider's message names it, or None."""
         self.counted = counted
         """For `overflow`: the tokens of our request as the provider's message names them, or None."""
+
+
+def way_out(error: OSError, otherwise: str) -> str:
+    """What helps where something could not be written: room where there is none, else `otherwise`."""
+    return "Free some space" if error.errno in _NO_ROOM else otherwise

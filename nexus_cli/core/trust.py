@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.core.clock import local_now, stamp
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.paths import places, private_dir
 
 FOLDER = ".nexus"
@@ -201,7 +201,8 @@ def _changing() -> Iterator[dict[str, Any]]:
         finally:
             os.close(lock)
     except OSError as error:
-        raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", "Check its folder") from error
+        hint = way_out(error, "Check the permissions of its folder")
+        raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint) from error
 
 
 def _replace(path: Path, text: str) -> None:

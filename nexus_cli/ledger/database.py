@@ -22,10 +22,10 @@ _MOST_WAITING = 256
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _WHY = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "Free some space; --no-save goes on without saving"),
-    sqlite3.SQLITE_READONLY: ("it cannot be written", "Check its permissions; --no-save goes on without saving"),
+    sqlite3.SQLITE_FULL: ("the disk is full", "Free some space"),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", "Check its permissions"),
     sqlite3.SQLITE_CANTOPEN: ("its files cannot be opened", "Check the permissions of its folder"),
-    sqlite3.SQLITE_IOERR: ("the disk reported an error", "Check the disk; --no-save goes on without saving"),
+    sqlite3.SQLITE_IOERR: ("the disk reported an error", "Check the disk"),
     sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Set it aside, or restore it from a backup"),
     sqlite3.SQLITE_NOTADB: ("the file is no database", "Set it aside, or restore it from a backup"),
     sqlite3.SQLITE_CONSTRAINT: ("its session was deleted or changed by another process", "Start a new session"),

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.paths import private_dir
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import PATIENCE, failure, patiently, primary_code
@@ -28,7 +28,8 @@ _EVERY_CONNECTION = (
 _EMPTY_FILE = ("page_size = 8192", "auto_vacuum = INCREMENTAL")
 """Set before the first table; set later, the second would write at every opening."""
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_WAYS_OUT = "Check its permissions, set NEXUS_HOME to another folder, or use --no-save"
+_WAYS_OUT = "Check its permissions, or set NEXUS_HOME to another folder"
+_NOTHING_IN_IT = ("it is empty, and cannot be begun", "Free some space on its disk, and make its folder writable")
 
 
 def memory() -> sqlite3.Connection:
@@ -55,7 +56,7 @@ def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
         with Hold.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
             return _settled(path, notices)
     except OSError as error:
-        raise NexusError("ledger", what, error.strerror or str(error), _WAYS_OUT) from error
+        raise NexusError("ledger", what, error.strerror or str(error), way_out(error, _WAYS_OUT)) from error
     except sqlite3.DatabaseError as error:
         raise failure(error, what) from error
 
@@ -66,7 +67,8 @@ def to_read(path: Path) -> ReadDatabase:
     database = ReadDatabase(path)
     try:
         if (found := _known(database.connection, path)) != len(schema.STEPS):
-            raise older(path, found, len(schema.STEPS))
+            empty = NexusError("ledger", f"the ledger {path} cannot be read", *_NOTHING_IN_IT)
+            raise older(path, found, len(schema.STEPS)) if found else empty
     except BaseException:
         database.close()
         raise
@@ -179,7 +181,7 @@ def _made(path: Path) -> sqlite3.Connection:
     ready = _ready(path)
     if ready is None:
         why = "its file system does not support write-ahead logging"
-        raise NexusError("ledger", f"the ledger {path} cannot be opened", why, _WAYS_OUT)
+        raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to a folder on another")
     return ready
 
 

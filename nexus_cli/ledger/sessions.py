@@ -58,12 +58,13 @@ class SessionInfo:
 def create(
     db: Database, *, folder: str, project: str, model: str, recipe: str, name: str, at: str, parent: str | None = None
 ) -> tuple[int, str]:
-    """A new session without lanes, inside a transaction: its key and its id."""
+    """A new session without lanes, inside a transaction: its key and its id. `NexusError("usage", ...)` for a name that
+    is taken."""
     session = ulid(at)
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        session, _title(name), sound(folder), sound(project), model, recipe, at, at, parent,
+        session, _free(db, name), sound(folder), sound(project), model, recipe, at, at, parent,
     )  # fmt: skip
     return key, session
 
@@ -134,10 +135,10 @@ def find(db: Database, key: str) -> SessionInfo:
 
 
 def rename(db: Database, session: str, name: str) -> None:
-    """Give a session another name; `NexusError("usage", ...)` when there is no such session."""
+    """Give a session another name; `NexusError("usage", ...)` for an unknown session and a name that is taken."""
     key = key_of(db, session)
     with db.write():
-        db.run("UPDATE sessions SET name = ? WHERE key = ?", _title(name), key)
+        db.run("UPDATE sessions SET name = ? WHERE key = ?", _free(db, name, key), key)
 
 
 def touch(db: Database, session: str, model: str | None, recipe: str | None, at: str | None) -> None:
@@ -171,6 +172,20 @@ def spent(db: Database, key: int, usage: Usage) -> None:
 
 def _title(name: str) -> str:
     return " ".join(sound(name).split())
+
+
+def _free(db: Database, name: str, own: int = 0) -> str:
+    """`name` as it is stored; `NexusError("usage", ...)` where `find` would take it for a session other than `own`."""
+    title = _title(name)
+    start = title.upper()
+    other = title and db.one(
+        "SELECT id, name FROM sessions WHERE key <> ? AND ((id >= ? AND id < ?) OR name = ?) LIMIT 1",
+        own, start, start + "~", title,
+    )  # fmt: skip
+    if other:
+        why = f"session {other[0]} has it" if other[1] == title else f"the id of session {other[0]} begins so"
+        raise NexusError("usage", f"the name `{title}` is taken", why, "Choose another")
+    return title
 
 
 def _unknown(db: Database, key: str) -> NexusError:

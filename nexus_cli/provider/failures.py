@@ -205,11 +205,11 @@ def _kind(f: Facts) -> tuple[str, bool]:
         return "overflow", False
     if f.status == 401 or NO_KEY.search(f.text) or NO_CREDENTIALS.search(f.text):
         return "auth", False
-    if f.status in (400, 402) and NO_CREDIT.search(f.text):
-        return "auth", False
+    if f.status == 402 or (f.status in (400, 403) and NO_CREDIT.search(f.text)):
+        return "provider", False
     if _refused(f):
         return "refused", False
-    if f.status in (402, 403):
+    if f.status == 403:
         return "auth", False
     if f.status == 404 or (f.status in (400, 422, None) and NO_MODEL.search(f.text)):
         return "usage", False
@@ -275,10 +275,11 @@ def failure(error: BaseException, *, model: str, started: bool = False) -> Provi
     kind, transient = _kind(f)
     why = _network_line(f.network, f.line) if f.network is not None else f.line
     limit, counted = numbers(f.text) if kind == "overflow" else (None, None)
+    spent = f.status == 402 or any(words.search(f.text) for words in PLAN)
     return ProviderError(
         kind,
         why or type(error).__name__,
-        hint_for(kind, model, status=f.status, spent=any(words.search(f.text) for words in PLAN)),
+        hint_for(kind, model, status=f.status, spent=spent),
         retry_after=retry_after(f.headers, f.text),
         started=started,
         transient=transient and not started,

@@ -25,6 +25,8 @@ from nexus_cli.session.engine import Engine
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
+KEPT = "What came was kept"
+"""How a hint begins that holds only where the session is saved."""
 GO_ON = "Go on from where you broke off."
 """What a resumed session without words asks after one of these."""
 
@@ -151,13 +153,13 @@ def _judge(reply: Reply) -> None:
             raise NexusError("provider", "the model gave no answer", why, "Try again, or another model")
         case "none":
             why = reply.problem or "the stream ended without a reason"
-            raise NexusError("provider", "the reply broke off", why, "What came was kept; ask to go on")
+            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to go on")
         case "refused":
             why = reply.problem or "the provider's filter stopped the answer"
             raise NexusError("refused", "the model refused", why, "Put the request in other words")
         case "length" if not reply.message.tool_calls:
             raise NexusError(
-                "length", "the answer was cut off", "the output limit was reached", "What came was kept; ask to go on"
+                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask to go on"
             )
 
 

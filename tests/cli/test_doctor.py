@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from nexus_cli.cli import doctor
+from nexus_cli.core.paths import places
+from nexus_cli.ledger import Ledger
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -66,6 +73,40 @@ def test_a_ledger_that_has_no_place_to_be_made_in_is_broken(nexus: Run) -> None:
     finally:
         home.chmod(0o700)
     assert done.returncode == 1 and f"{home} cannot be written" in checks(done)["ledger"]["detail"]
+
+
+def little_room() -> None:
+    """No file of this process grows past 64 KiB: enough to open a ledger, too little to go on in one."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, 65_536))
+
+
+def test_a_ledger_that_can_be_opened_and_cannot_grow_is_broken(nexus: Run) -> None:
+    Ledger.open(places().ledger).close()
+    before = sorted(places().data.rglob("*"))
+    done = nexus("doctor", "--json", preexec_fn=little_room)
+    ledger = checks(done)["ledger"]
+    assert (done.returncode, ledger["status"]) == (1, "broken")
+    assert f"{places().data} cannot be written" in ledger["detail"] and ledger["hint"]
+    assert sorted(places().data.rglob("*")) == before
+    assert checks(nexus("doctor", "--json"))["ledger"]["status"] == "ok"
+    assert sorted(places().data.rglob("*")) == before
+
+
+def test_where_no_ledger_was_begun_room_is_looked_for_and_nothing_made(nexus: Run) -> None:
+    done = nexus("doctor", "--json", preexec_fn=little_room)
+    assert (done.returncode, checks(done)["ledger"]["status"]) == (1, "broken")
+    assert nexus("doctor").returncode == 0 and not Path(os.environ["NEXUS_HOME"]).exists()
+
+
+def test_a_full_disk_is_told_with_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    check = doctor._unwritable(tmp_path / "data" / "ledger.db")
+    assert check is not None and (check.status, check.hint) == ("broken", "Free some space")
+    assert os.listdir(tmp_path) == []
 
 
 def test_broken_settings_hide_no_key_that_is_set(nexus: Run, config: Path) -> None:

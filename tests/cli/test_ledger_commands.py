@@ -107,6 +107,10 @@ def test_sessions_are_listed_shown_forked_renamed_and_deleted(nexus: Run, sessio
     assert b"fix" in nexus("sessions", "show", session[:10]).stdout
     fork = nexus("sessions", "fork", session, "--name", "copy").stdout.decode().strip()
     assert len(fork) == 26 and fork != session
+    for arguments in (["rename", session, "copy"], ["fork", session, "--name", "copy"]):
+        done = nexus("sessions", *arguments)
+        told = f"nexus: the name `copy` is taken: session {fork} has it. Choose another.\n"
+        assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", told)
     assert nexus("sessions", "rename", "copy", "other").returncode == 0
     assert nexus("sessions", "delete", "other").returncode == 0
     assert len(json.loads(nexus("sessions", "list", "--json").stdout)["sessions"]) == 1
@@ -126,6 +130,7 @@ def test_a_ledger_that_cannot_be_opened_is_not_told_as_an_empty_one(nexus: Run, 
     done = nexus(*looks)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
     assert f"the ledger {places().ledger} cannot be opened" in done.stderr.decode()
+    assert b"NEXUS_HOME" in done.stderr and b"--no-save" not in done.stderr, "these commands do not have it"
 
 
 def no_room() -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import stat
 import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.cli import edit_config
 from nexus_cli.cli.edit_config import edit_settings, scalar, template, write_setting
 from nexus_cli.cli.options import MOST
 from nexus_cli.core.errors import NexusError
@@ -192,6 +196,35 @@ def test_a_wrong_value_leaves_the_file_alone(here: Places, key: str, value: str)
     assert here.settings.read_bytes() == before and os.listdir(here.config) == ["config.toml"]
 
 
+def test_settings_that_are_set_at_the_same_time_are_all_kept(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = edit_config._write
+
+    def slowly(path: Path, text: str, defaults_dir: Path) -> None:
+        time.sleep(0.05)
+        written(path, text, defaults_dir)
+
+    monkeypatch.setattr(edit_config, "_write", slowly)
+    keys = [f"models.m{number}.window" for number in range(4)]
+    with ThreadPoolExecutor(len(keys)) as threads:
+        list(threads.map(lambda key: write_setting(here, defaults(), key, "50000"), keys))
+    assert read_values(here.settings) == dict.fromkeys(keys, 50_000) and os.listdir(here.config) == ["config.toml"]
+
+
+@pytest.mark.parametrize(("number", "hint"), [(errno.ENOSPC, "Free some space"), (errno.EACCES, "permissions")])
+def test_a_file_that_cannot_be_written_is_as_it_was_and_the_hint_says_what_helps(
+    here: Places, monkeypatch: pytest.MonkeyPatch, number: int, hint: str
+) -> None:
+    def refuses(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    write_setting(here, defaults(), "effort", "low")
+    monkeypatch.setattr(os, "fsync", refuses)
+    with pytest.raises(NexusError) as caught:
+        write_setting(here, defaults(), "effort", "high")
+    assert (caught.value.kind, hint in caught.value.hint) == ("internal", True)
+    assert read_values(here.settings) == {"effort": "low"} and os.listdir(here.config) == ["config.toml"]
+
+
 def test_the_word_none_is_a_value_like_others(here: Places) -> None:
     write_setting(here, defaults(), "effort", "none")
     assert read_values(here.settings) == {"effort": "none"}
@@ -268,6 +301,21 @@ def test_edit_offers_a_commented_file_and_writes_what_can_be_read(here: Places, 
     assert stat.S_IMODE(here.settings.stat().st_mode) == 0o600
     (tmp_path / "leave1").write_text(here.settings.read_text())
     assert not edit_settings(here, defaults(), environ, lambda error: False)
+
+
+def test_edit_takes_nothing_away_that_was_set_meanwhile(
+    here: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def edit(text: str, environ: Mapping[str, str], name: str) -> str:
+        write_setting(here, defaults(), "effort", "low")
+        return 'model = "mine"'
+
+    monkeypatch.setattr("nexus_cli.ui.editor.edit", edit)
+    with pytest.raises(NexusError, match="another process has changed it") as caught:
+        edit_settings(here, defaults(), {}, lambda error: True)
+    kept = here.config / "config.toml.rejected"
+    assert str(kept) in caught.value.hint and kept.read_text() == 'model = "mine"\n'
+    assert read_values(here.settings) == {"effort": "low"}
 
 
 def test_edit_of_nothing_makes_no_file(here: Places, tmp_path: Path) -> None:

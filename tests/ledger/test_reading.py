@@ -170,6 +170,20 @@ def test_one_that_has_to_be_brought_forward_says_that_this_takes_a_writable_fold
     assert "\n" not in line and "NEXUS_HOME" in line
 
 
+def test_one_that_nothing_was_written_to_is_not_told_as_an_older_one(path: Path, make: SimpleNamespace) -> None:
+    path.parent.mkdir()
+    path.touch()
+
+    def work(say: Say) -> None:
+        locked_out(path)
+        with pytest.raises(NexusError) as caught:
+            Ledger.look(path)
+        say(caught.value.line)
+
+    status, (line,) = make.in_child(work)
+    assert status == 0 and "it is empty" in line and "Free some space" in line and "an older" not in line
+
+
 def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
     database = to_read(path)

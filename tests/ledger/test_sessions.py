@@ -71,12 +71,32 @@ def test_an_unknown_key_names_the_nearest(ledger: Ledger, make: SimpleNamespace,
 
 
 def test_a_key_that_names_several_lists_them(ledger: Ledger, make: SimpleNamespace) -> None:
-    made = [make.new(ledger, name="same") for _ in range(7)]
+    made = [make.new(ledger) for _ in range(7)]
+    ledger._db.run("UPDATE sessions SET name = 'same'")  # as in a ledger from before names were looked at
     with pytest.raises(NexusError, match="names 7 sessions") as caught:
         ledger.find_session("same")
     assert made[-1].id in caught.value.why and "and 2 more" in caught.value.why
     with pytest.raises(NexusError, match="names 7 sessions"):
         ledger.find_session(made[0].id[:5])
+
+
+def test_a_name_that_finds_another_session_is_refused(ledger: Ledger, make: SimpleNamespace) -> None:
+    one, two = (make.new(ledger, at=f"20{year}-01-01T00:00:00.000Z") for year in (26, 30))
+    ledger.rename_session(one.id, "parser fix")
+    taken = {" parser\tfix ": f"session {one.id} has it", one.id[:6].lower(): f"the id of session {one.id} begins so"}
+    for name, why in taken.items():
+        for give in (
+            lambda name=name: ledger.rename_session(two.id, name),
+            lambda name=name: ledger.fork_session(two.id, name=name, at=make.at),
+        ):
+            with pytest.raises(NexusError, match="is taken") as caught:
+                give()
+            assert (caught.value.kind, caught.value.why) == ("usage", why)
+    assert len(ledger.sessions()) == 2 and ledger.session(two.id).name == ""
+    for name in ("parser fix", one.id[:8], "parser", ""):
+        ledger.rename_session(one.id, name)
+    ledger.rename_session(two.id, "parser fix")
+    assert ledger.find_session("parser fix").id == two.id
 
 
 def test_the_work_of_resuming_does_not_grow_with_the_session(make: SimpleNamespace) -> None:

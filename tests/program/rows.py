@@ -48,6 +48,8 @@ ROWS = (
     Row("done", 0, "", installed=True),
     Row("network", 1, "network", env=NOWHERE, requests=0, says="connection was refused"),
     Row("provider", 1, "provider", fault({"status": 400, "message": "strange parameter"}), says="strange parameter"),
+    Row("balance", 1, "provider", fault({"status": 402, "message": "Insufficient Balance"}),
+        says="Look at the plan and the balance"),
     Row("empty", 1, "provider", {"default": {"text": ""}}, says="neither text nor calls"),
     Row("broke_off", 1, "provider", fault("no_finish")),
     Row("opening_bug", 1, "internal", bug=BROKEN_AT_OPENING, session=False, requests=0),

@@ -41,6 +41,12 @@ def unsaved(root: Path) -> dict[str, Any]:
         return {"done": done, "before": before, "after": after, "failing": failing, "folder": left}
 
 
+def cut_off(root: Path) -> list[Done]:
+    steps = [{"text": "half an answer", "finish": "length"}, {"text": "half an answer", "fault": "no_finish"}]
+    with stage(root, [*steps, steps[0]]) as place:
+        return [place.ask(*words, "--json", "hi") for words in (["--no-save"], ["--no-save"], [])]
+
+
 def toolless(root: Path) -> tuple[Done, Any]:
     with stage(root, [calls(("bash", {"command": "touch made"})), "without tools, then"]) as place:
         done = place.ask("--no-tools", "--allow", "all", "--json", "hi")
@@ -125,7 +131,7 @@ def several_keys(root: Path) -> tuple[Done, int]:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    scenes = (files, unsaved, toolless, levels, resumed, effort, alias, capped, one_key, several_keys)
+    scenes = (files, unsaved, cut_off, toolless, levels, resumed, effort, alias, capped, one_key, several_keys)
     return play(tmp_path_factory.mktemp, *scenes)
 
 
@@ -143,6 +149,14 @@ def test_without_saving_nothing_is_written_and_nothing_can_be_resumed(seen: Seen
     assert shown["done"].status == 0 and shown["done"].result["text"] == "fine"
     assert shown["after"] == shown["before"] and shown["folder"] == []
     assert shown["failing"].status == 1 and len(shown["failing"].told) == 1
+
+
+def test_nobody_is_told_to_go_on_with_what_was_not_kept(seen: Seen) -> None:
+    *unkept, kept = seen["cut_off"]
+    for done, kind in zip(unkept, ("length", "provider"), strict=True):
+        assert done.result["error"]["kind"] == kind and "Nothing was kept" in done.result["error"]["hint"]
+        assert len(done.told) == 1 and "ask to go on" not in done.told[0]
+    assert kept.result["error"]["hint"] == "What came was kept; ask to go on"
 
 
 def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:

@@ -78,8 +78,11 @@ SORTED: list[tuple[Said, str, bool]] = [
     (Said("litellm.BadRequestError: OpenAIException - bad key", 401), "auth", False),
     (Said("Missing Anthropic API Key - a call is being made"), "auth", False),
     (Said("API key not valid. Please pass a valid API key.", 400), "auth", False),
-    (Said("Your credit balance is too low to access the API", 400), "auth", False),
-    (Said("Insufficient Balance", 402), "auth", False),
+    (Said("Your credit balance is too low to access the API", 400), "provider", False),
+    (Said("Insufficient Balance", 402), "provider", False),
+    (Said("Pay first", 402), "provider", False),
+    (Said("The spend limit of this key is reached", 403), "provider", False),
+    (Said("You may not use this model", 403), "auth", False),
     (Said("The model `x` does not exist", 404), "usage", False),
     (Said("mistral: Invalid model: x", 400), "usage", False),
     (Said("slow down", 429), "rate_limit", True),
@@ -151,6 +154,9 @@ def test_a_traceback_is_cut_off_a_line() -> None:
 def test_a_quota_that_is_used_up_is_not_called_temporary() -> None:
     spent = failure(Said("x", 429, {"code": "insufficient_quota", "message": "no quota"}), model="openai/gpt-4o")
     assert spent.exit_status == 1 and "plan" in spent.hint
+    for words in ("Insufficient Balance", "Pay first"):
+        unpaid = failure(Said(words, 402), model="openai/gpt-4o")
+        assert (unpaid.exit_status, unpaid.hint) == (1, spent.hint)
     daily = failure(Said("exceeded your current quota. RequestsPerDay", 429), model="gemini/gemini-2.5-pro")
     assert daily.exit_status == 75 and "plan" in daily.hint
 
