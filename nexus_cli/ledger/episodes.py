@@ -27,7 +27,7 @@ def recent(db: Database, project: str, without: str, limit: int) -> list[Episode
             SELECT 1 FROM shown JOIN memos m ON m.lane = shown.lane AND m.kind = 'trigger' AND m.entry <= shown.last
             WHERE NOT EXISTS (SELECT 1 FROM shown s JOIN entries e ON e.lane = s.lane
                 WHERE e.kind = 'user' AND e.id < m.entry AND e.id <= s.last)))
-        ORDER BY updated DESC, key DESC LIMIT ?""",
+        ORDER BY used DESC, updated DESC, key DESC LIMIT ?""",
         without, sound(project), limit,
     )  # fmt: skip
     return [Episode(row[0], row[1], _title(row[2] or row[3])) for row in rows]

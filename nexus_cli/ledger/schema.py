@@ -118,7 +118,12 @@ _MEMOS = (
     "ALTER TABLE calibrations ADD COLUMN kinds TEXT NOT NULL DEFAULT '[]'",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS)
+_USED = (
+    "ALTER TABLE sessions ADD COLUMN used INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX sessions_used ON sessions (used)",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED)
 """Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
 
 

@@ -28,6 +28,10 @@ _COLUMNS = (
     " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, main"
 )
 
+LAST_USED = "used DESC, updated DESC, key DESC"
+"""The session that was used last comes first, by the order of what was written: a clock may have been set back."""
+_NEXT_USE = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"
+
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
@@ -62,8 +66,8 @@ def create(
     is taken."""
     session = ulid(at)
     key = db.run(
-        "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent, used)"
+        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
         session, _free(db, name), sound(folder), sound(project), model, recipe, at, at, parent,
     )  # fmt: skip
     return key, session
@@ -100,7 +104,7 @@ def listing(db: Database, folder: str | None, limit: int, *, begun: bool = False
     spoken = f"folder = ? AND NOT (recipe IN ({', '.join(map(repr, SIDE_WORK))}) AND entries=0)"
     where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (sound(folder),))
     where += " AND entries > 0" * begun
-    order = "ORDER BY updated DESC, key DESC LIMIT ?"
+    order = f"ORDER BY {LAST_USED} LIMIT ?"
     return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
 
 
@@ -121,7 +125,7 @@ def find(db: Database, key: str) -> SessionInfo:
         raise NexusError("usage", "no session is named", "the id is empty", "See `nexus sessions list`")
     start = key.upper()
     rows = db.all(
-        f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY updated DESC, key DESC",
+        f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY {LAST_USED}",
         start, start + "~", key,
     )  # fmt: skip
     exact = [row for row in rows if row[0] == start]
@@ -147,7 +151,7 @@ def touch(db: Database, session: str, model: str | None, recipe: str | None, at:
     with db.write():
         db.run(
             "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe),"
-            " updated = max(updated, coalesce(?, updated)) WHERE key = ?",
+            f" updated = max(updated, coalesce(?, updated)), used = {_NEXT_USE} WHERE key = ?",
             model, recipe, at, key,
         )  # fmt: skip
 
@@ -156,7 +160,7 @@ def grew(db: Database, key: int, lane: int, entry: Entry) -> None:
     """Count an entry of the main lane for listings; inside a transaction."""
     asked = entry.kind is Kind.USER
     db.run(
-        "UPDATE sessions SET updated = max(updated, ?), entries = ?, turns = turns + ?,"
+        f"UPDATE sessions SET updated = max(updated, ?), used = {_NEXT_USE}, entries = ?, turns = turns + ?,"
         " first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END WHERE key = ? AND main = ?",
         entry.at, entry.id, int(asked), asked, entry.message.content[:FIRST_TEXT] if asked else "", key, lane,
     )  # fmt: skip
@@ -191,7 +195,7 @@ def _free(db: Database, name: str, own: int = 0) -> str:
 def _unknown(db: Database, key: str) -> NexusError:
     import difflib  # noqa: PLC0415  (only to help with a mistake)
 
-    rows = db.all("SELECT name, id FROM sessions ORDER BY updated DESC, key DESC LIMIT ?", _NEAREST_AMONG)
+    rows = db.all(f"SELECT name, id FROM sessions ORDER BY {LAST_USED} LIMIT ?", _NEAREST_AMONG)
     near = difflib.get_close_matches(key, [row[0] for row in rows if row[0]], 1)
     near = near or difflib.get_close_matches(key.upper(), [row[1] for row in rows], 1)
     hint = f"Did you mean `{near[0]}`? See `nexus sessions list`" if near else "See `nexus sessions list`"

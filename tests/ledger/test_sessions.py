@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -128,3 +129,18 @@ def _resume_work(make: SimpleNamespace, entries: int) -> int:
     ledger._db.connection.set_progress_handler(None, 0)
     ledger.close()
     return steps
+
+
+def test_the_session_that_was_used_last_is_the_newest_also_where_the_clock_was_set_back(
+    ledger: Ledger, make: SimpleNamespace
+) -> None:
+    first = make.new(ledger, at="2026-11-20T10:00:00.000Z")
+    second = make.new(ledger, at="2026-11-19T09:00:00.000Z")
+    for session in (first, second):
+        ledger.append(session.main_lane, replace(make.user(1, "words"), at=session.created))
+    newest = ledger.newest_session(first.folder)
+    assert newest is not None and newest.id == second.id
+    ledger.touch_session(first.id, at="2026-11-18T08:00:00.000Z")
+    assert [one.id for one in ledger.sessions(first.folder)] == [first.id, second.id]
+    ledger.append(second.main_lane, replace(make.user(2, "more"), at="2026-11-18T08:00:00.000Z"))
+    assert [one.id for one in ledger.sessions()] == [second.id, first.id]
