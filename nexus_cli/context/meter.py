@@ -52,7 +52,7 @@ class Anchor:
 
 @dataclass(slots=True)
 class Learned:
-    """What is known of how one model's provider counts: the same for every lane that asks it."""
+    """What is known of how one model's provider counts: the same for a lane and its forks."""
 
     calibration: Calibration
     factors: Factors
@@ -261,10 +261,6 @@ class Meter:
         other = Meter(contents=self.contents, learned=self._learned)
         other.anchor = self.anchor
         return other
-
-    def beside(self) -> Meter:
-        """A meter for a lane of its own that asks the same model: both learn from what either is told."""
-        return Meter(learned=self._learned)
 
     def forget(self) -> None:
         """A new epoch: nothing of it was reported yet."""

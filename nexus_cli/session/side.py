@@ -25,14 +25,18 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
 
 def sized(engine: Engine, model: Model) -> tuple[TokenBudget, Meter]:
     """The budget of a lane of `model`, and a meter that knows what was learned of it."""
+    known = engine.calibrations.calibration(model.info.served) if engine.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    if model.info.served == engine.model.info.served:
-        return budget, engine.meter.beside()
-    return budget, Meter(engine.calibrations.calibration(model.info.served) if engine.calibrations else None)
+    return budget, Meter(engine.meter.calibration if _same(engine, model) else known)
+
+
+def _same(engine: Engine, model: Model) -> bool:
+    return model.info.served == engine.model.info.served
 
 
 def separate(engine: Engine, agent: str, model: Model) -> Engine:
-    """An engine with an empty lane of its own: no system text, no tools."""
+    """An engine with an empty lane of its own: no system text, no tools. What its requests teach of the session's own
+    model is forgotten with it: they are made of other things than the session's."""
     log = engine.side_log(agent, None)
     budget, meter = sized(engine, model)
     config = ContextConfig(budget.window, budget.window - budget.available)
@@ -43,4 +47,5 @@ def separate(engine: Engine, agent: str, model: Model) -> Engine:
     return replace(
         engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[], sent=None, cold=0,
         earlier={}, files=tuple, event=(), limits=None,
+        calibrations=None if _same(engine, model) else engine.calibrations,
     )  # fmt: skip

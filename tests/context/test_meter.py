@@ -145,11 +145,10 @@ def test_an_overflow_raises_the_factor(reported: int | None, limit: int | None, 
 
 def test_a_fork_knows_what_its_parent_knows_and_each_learns_for_both() -> None:
     meter = taught([(1000, 1500)])
-    fork, beside = meter.fork(), meter.beside()
+    fork = meter.fork()
     assert fork.estimate(2000) == meter.estimate(2000) == 3000 and fork.anchor == meter.anchor
-    assert beside.estimate(2000) == 3000 and beside.anchor is None
     fork.report(2, 2000, 2000)
-    assert meter.calibration == fork.calibration == beside.calibration and meter.calibration.factor == 1.0
+    assert meter.calibration == fork.calibration and meter.calibration.factor == 1.0
     assert meter.anchor != fork.anchor, "what was reported of its window is each lane's own"
     meter.forget()
-    assert meter.estimate(2000) == beside.estimate(2000) == 2000
+    assert meter.estimate(2000) == 2000
