@@ -19,8 +19,8 @@ async def run(desk: Desk, rest: str) -> None:
     drops = record_of(desk).drops()
     if not rest:
         lane = desk.session.context.lane
-        returned = reports.back(drops, lane.slots, lane.timeline.memos, lane.epoch.sections)
-        desk.show("drops", reports.listing(desk.session.id, drops, returned))
+        value = reports.of_window(desk.session.id, drops, lane.slots, lane.timeline.memos, lane.epoch.sections)
+        desk.show("drops", value)
         return
     drop_id, text, start, end = original("drops", rest, desk)
     end = min(end, start + (MOST if " " in rest else SHOWN))

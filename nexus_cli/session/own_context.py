@@ -17,7 +17,7 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.frames import PLAN
 from nexus_cli.session.reports.budget import assembled, budget_value
-from nexus_cli.session.reports.drops import back, listing
+from nexus_cli.session.reports.drops import of_window
 
 
 class Kept(Protocol):
@@ -44,7 +44,7 @@ class OwnContext:
         """See `Assembly`."""
         engine, drops = self.engine(), self.kept.drops()
         lane, made = engine.lane, assembled(engine, ())
-        listed = listing("", drops, back(drops, lane.slots, lane.timeline.memos, lane.epoch.sections))["drops"]
+        listed = of_window("", drops, lane.slots, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
             "budget": budget_value(made.budget),
             "sections": [*made.report.sections, *self._told(made.report.messages)],

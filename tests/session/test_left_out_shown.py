@@ -82,6 +82,22 @@ def test_instructions_that_stand_whole_again_are_left_out_no_more(tmp_path: Path
         assert of_session(ledger, session)["left_out"] == 1, "other words do not bring these back"
 
 
+def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text(RULES[:30_000])
+    provider = Played(lambda request: "well")
+    session, _, _ = lived(provider, tmp_path, 24_000, "one")
+    lived(provider, tmp_path, 12_000, "two", again=session, model="openai/narrow")
+    left = []
+    for step in (1, 2):
+        shown = report(Options(tmp_path, ""), Settings(), session, step)
+        row = next(one for one in shown["sections"] if one["id"] == "instructions.project")
+        assert [one["tokens"] for one in shown["drops"]] == [row["full_counted"] - row["counted"]]
+        left.append(shown["drops"][0]["tokens"])
+    assert left[0] < left[1]
+    with the_ledger() as ledger:
+        assert [one["tokens"] for one in of_session(ledger, session)["drops"]] == left[1:]
+
+
 def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser("Little was done. " * 400), *TURNS) as session:

@@ -24,7 +24,7 @@ from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.between import between
 from nexus_cli.session.reports.budget import budget_value
-from nexus_cli.session.reports.drops import UNIT, back, listing
+from nexus_cli.session.reports.drops import UNIT, of_window
 from nexus_cli.session.reports.largest import largest
 from nexus_cli.session.reports.shown import Shown, fresh, shown
 from nexus_cli.session.signals import Signals
@@ -115,7 +115,7 @@ def value(view: Shown) -> dict[str, Any]:
 
 def _left_out(view: Shown) -> dict[str, Any]:
     """The drops, those that are back in the window marked, and how many of the others were asked for again."""
-    listed = listing("", view.drops, back(view.drops, view.slots, view.memos, view.epoch.sections))
+    listed = of_window("", view.drops, view.slots, view.memos, view.epoch.sections)
     return {key: listed[key] for key in ("drops", "left_out", "recalled")}
 
 

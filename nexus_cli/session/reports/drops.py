@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,9 +25,13 @@ UNIT = "counted"
 reports with tokens of the budget it is the unit of the figures called `counted` and `full_counted`."""
 
 
-def listing(session: str, drops: Sequence[Drop], returned: Collection[str] = ()) -> dict[str, Any]:
+def listing(
+    session: str, drops: Sequence[Drop], returned: Collection[str] = (), sections: str = ""
+) -> dict[str, Any]:
     """The drops of a session, oldest first; how many are still left out, and of these asked for again. `returned` are
-    the ids of those that are back in the window."""
+    the ids of those that are back in the window; what an epoch's `sections` leave out is as much as they do now."""
+    now = _short(sections)
+    drops = [replace(drop, tokens=now.get(drop.id, drop.tokens)) for drop in drops]
     out = [drop for drop in drops if drop.id not in returned]
     return {
         "version": 1,
@@ -43,7 +48,14 @@ def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
     log = SessionLogger(ledger=ledger, session=session)
     epoch = log.current_epoch() if drops else None
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
-    return listing(session, drops, back(drops, slots, log.memos, epoch.sections if epoch else ""))
+    return of_window(session, drops, slots, log.memos, epoch.sections if epoch else "")
+
+
+def of_window(
+    session: str, drops: Sequence[Drop], slots: Iterable[Slot], memos: Memos, sections: str
+) -> dict[str, Any]:
+    """The listing with the window at hand: its `slots`, the memos of its lane, the sections of its epoch."""
+    return listing(session, drops, back(drops, slots, memos, sections), sections)
 
 
 def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Memos, sections: str = "") -> frozenset[str]:
@@ -80,6 +92,13 @@ def _whole(sections: str) -> frozenset[tuple[str, str]]:
     """The sections that an epoch sends in full, with the hashes of their texts."""
     rows = json.loads(sections or "[]")
     return frozenset((one["id"], one["sha256"]) for one in rows if one.get("form") == "full" and not one.get("drop"))
+
+
+@lru_cache(maxsize=8)
+def _short(sections: str) -> dict[str, int]:
+    """By drop, the counted tokens that an epoch leaves out of a section."""
+    rows = [row for row in json.loads(sections or "[]") if row.get("drop")]
+    return {str(row["drop"]): max(1, int(row["full_tokens"]) - int(row["tokens"])) for row in rows}
 
 
 def _range(span: Span) -> range:
