@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from nexus_cli.context.unseen import Span
 from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.reports.drops import back
+from nexus_cli.session.reports.drops import back, listing
 from nexus_cli.session.tries import UNDONE
 
 LAST = 14
@@ -49,3 +50,10 @@ def test_each_is_back_when_its_messages_are(
             gone |= held
     memos = [undone([drops[n]]) for n in taken_back if n < len(drops)]
     assert back(drops, slots, lambda kind: memos if kind == UNDONE else ()) == expected
+
+
+def test_the_sections_of_an_epoch_of_before_they_had_hashes_bring_nothing_back() -> None:
+    older = json.dumps([{"id": "contract", "form": "full", "tokens": 9}, {"id": "notes", "form": "short", "drop": "d1"}])
+    drops = drops_of([None, (1, 2)])
+    assert back(drops, [], lambda kind: (), older) == set()
+    assert [one["tokens"] for one in listing("s", drops, (), older)["drops"]] == [1, 1]

@@ -89,15 +89,15 @@ def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Memos, sections: s
 
 @lru_cache(maxsize=8)
 def _whole(sections: str) -> frozenset[tuple[str, str]]:
-    """The sections that an epoch sends in full, with the hashes of their texts."""
-    rows = json.loads(sections or "[]")
-    return frozenset((one["id"], one["sha256"]) for one in rows if one.get("form") == "full" and not one.get("drop"))
+    """The sections that an epoch sends in full, with the hashes of their texts; older epochs have none."""
+    rows = [one for one in json.loads(sections or "[]") if one.get("form") == "full" and not one.get("drop")]
+    return frozenset((one["id"], one["sha256"]) for one in rows if one.get("sha256"))
 
 
 @lru_cache(maxsize=8)
 def _short(sections: str) -> dict[str, int]:
     """By drop, the counted tokens that an epoch leaves out of a section."""
-    rows = [row for row in json.loads(sections or "[]") if row.get("drop")]
+    rows = [row for row in json.loads(sections or "[]") if row.get("drop") and "full_tokens" in row]
     return {str(row["drop"]): max(1, int(row["full_tokens"]) - int(row["tokens"])) for row in rows}
 
 
