@@ -13,7 +13,7 @@ from typing import Any
 from laws.model import Habits, Model
 from laws.world import outcome, say, the_ledger, world
 
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import schema
@@ -21,6 +21,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.replay_wire import check_wire
 from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.drops import of_session
 
 OLD = Path(__file__).parent.parent / "ledger" / "before_memos.db.gz"
 MODEL = Model(5, "chat", Habits(calls=0.5, broken=0.0, retry=0.0, odd=0.0, repeat=0.0, lines=60))
@@ -46,6 +47,13 @@ def test_a_ledger_from_before_is_brought_forward_and_replays(place: Path) -> Non
             assert ledger.memos(session.main_lane, "pin") == []
             ledger.record_memo(session.main_lane, Memo("pin", session.updated, session.entries, {"id": "p1"}))
             assert [memo.value for memo in ledger.memos(session.main_lane, "pin")] == [{"id": "p1"}]
+            cut = Drop(ledger.next_drop(session.id), "a result", 9, Cause.OUTPUT_CAP, session.updated, text="x" * 99)
+            ledger.record_drop(session.main_lane, cut)
+            drops = of_session(ledger, session.id)
+            assert drops["left_out"] == len(drops["drops"]) > 1 and drops["drops"][-1]["id"] == cut.id
+        for step in (3, None):
+            shown = report(Options(around.folder, around.model), around.settings, session.id, step)
+            assert shown["sections"] and bool(shown["drops"]) == (step is None)
 
         async def live() -> None:
             opened = around.open(session.id)

@@ -53,7 +53,8 @@ def test_each_is_back_when_its_messages_are(
 
 
 def test_the_sections_of_an_epoch_of_before_they_had_hashes_bring_nothing_back() -> None:
-    older = json.dumps([{"id": "contract", "form": "full", "tokens": 9}, {"id": "notes", "form": "short", "drop": "d1"}])
+    rows = [{"id": "contract", "form": "full", "tokens": 9}, {"id": "notes", "form": "short", "drop": "d1"}]
+    older = json.dumps(rows)
     drops = drops_of([None, (1, 2)])
     assert back(drops, [], lambda kind: (), older) == set()
     assert [one["tokens"] for one in listing("s", drops, (), older)["drops"]] == [1, 1]
