@@ -21,7 +21,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.cache_life import CacheLife, cache_life
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.miss import Facts, age, expected, judge
-from nexus_cli.session.sent import Sent, begin_alike
+from nexus_cli.session.sent import Sent, beginning
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
@@ -108,11 +108,11 @@ def remember(engine: Engine, ahead: Outlook, usage: Usage) -> None:
     engine.uses[lane.epoch.id] = ahead.at
     if usage.input:
         engine.cold += max(0, usage.input - usage.cache_read)
-        before, mine = engine.sent, (lane.counted, usage.input)
+        before, mine = engine.sent, (usage.input, lane.counted)
         cached = _cached(usage) or (before is not None and before.cached)
-        alike = before is not None and all(before.least) and begin_alike(before.epoch, lane.epoch)
-        least = min(mine, before.least) if before and alike else mine
-        engine.sent = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least)
+        begins = beginning(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
+        least = engine.least[begins] = min(mine, engine.least.get(begins, mine))
+        engine.sent = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins)
         engine.earlier.pop(lane.epoch.id, None)
         engine.earlier[lane.epoch.id] = engine.sent
         while len(engine.earlier) > MOST_EPOCHS:

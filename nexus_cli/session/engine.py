@@ -100,6 +100,8 @@ class Engine:
     """Tokens that the lane's requests sent without finding them in a cache; where it was resumed, about as many."""
     earlier: dict[int, Sent] = field(default_factory=dict)
     """The newest requests under the epochs that were used last, by epoch, those of forks among them."""
+    least: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By what requests begin with, the smallest one: tokens as reported and by our count."""
     uses: dict[int, datetime] = field(default_factory=dict)
     """When each epoch was used last, by this lane or by a fork."""
     files: Callable[[], Sequence[SeenFile]] = tuple

@@ -20,7 +20,7 @@ from nexus_cli.session.engine import Engine
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.miss import age
 from nexus_cli.session.opening import known_model
-from nexus_cli.session.sent import Sent, begin_alike
+from nexus_cli.session.sent import Sent, beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,20 @@ def taken(row: RequestRow) -> int:
 def least(
     rows: Iterable[RequestRow], like: Epoch, epoch: Callable[[int], Epoch], read: Callable[[int, int], Iterable[Entry]]
 ) -> tuple[int, int]:
-    """The smallest of these requests that began as those under `like` do: tokens by our count, and as reported; 0 where
+    """The smallest of these requests that began as those under `like` do: tokens as reported, and by our count; 0 where
     there is none, or none that can be read. `epoch` and `read` give an epoch of their lane by number, and entries."""
     smallest: dict[int, RequestRow] = {}
     for row in rows:
         one = smallest.setdefault(row.manifest.epoch, row)
         if taken(row) and (not taken(one) or taken(row) < taken(one)):
             smallest[row.manifest.epoch] = row
+    begins = beginning(like)
     for row in sorted(filter(taken, smallest.values()), key=taken):
         try:
             found = epoch(row.manifest.epoch)
-            if begin_alike(found, like):
+            if beginning(found) == begins:
                 slots = [*found.head, *map(slot_of, read(found.base + 1, row.manifest.last))]
-                return found.system_tokens + found.tools_tokens + sum(slot.tokens for slot in slots), taken(row)
+                return taken(row), found.system_tokens + found.tools_tokens + sum(slot.tokens for slot in slots)
         except NexusError:
             continue
     return 0, 0
@@ -105,7 +106,10 @@ def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
             try:
                 sent = _sent(engine, log, newest[epoch], settings)
                 small = least(rows, sent.epoch, lambda number: _epoch(engine, log, number), log.read)
-                engine.earlier[epoch] = replace(sent, cached=before.proven, least=small)
+                begins = beginning(sent.epoch)
+                if all(small):
+                    engine.least[begins] = small
+                engine.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
             except NexusError:
                 continue  # likewise
     engine.sent = engine.earlier.get(last)

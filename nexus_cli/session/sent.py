@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from nexus_cli.context.fingerprints import Fingerprint, in_common, rendered
 from nexus_cli.context.groups import arrange, flatten, size
 from nexus_cli.context.render import Wire
 from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.wire import canonical
 from nexus_cli.provider.cache_life import CacheLife
 
 
@@ -25,8 +27,10 @@ class Sent:
     cached: bool = True
     """Up to here the provider has reported some use of a cache."""
     least: tuple[int, int] = (0, 0)
-    """The smallest request that began with the same system text and schemas: tokens by our count and as reported. They
+    """The smallest request that began with the same system text and schemas: tokens as reported and by our count. They
     make most of it, so that it tells what they take; 0 where this is the only one."""
+    begins: str = ""
+    """What it begins with, see `beginning`."""
     life: CacheLife | None = None
     """What is known of the cache of its model, where the lane asks another one now."""
 
@@ -52,7 +56,7 @@ class Sent:
             return 0, 0
         wire, messages = Wire(epoch), size(tuple(self.slots))
         wire.extend(common)
-        counted, reported = self.least if all(self.least) else (self.fixed + messages, self.tokens)
+        reported, counted = self.least if all(self.least) else (self.tokens, self.fixed + messages)
         fixed = min(self.tokens, round(reported * self.fixed / counted))
         share = min(1.0, size(tuple(common)) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
@@ -68,6 +72,6 @@ class Sent:
         return None if same < 0 else flatten(arrange(slots))[:same]
 
 
-def begin_alike(one: Epoch, other: Epoch) -> bool:
-    """Whether the requests of two epochs have the same model, system text and schemas."""
-    return (one.model, one.system, one.tools) == (other.model, other.system, other.tools)
+def beginning(epoch: Epoch) -> str:
+    """A hash of what its requests begin with: model, system text and schemas."""
+    return sha256(canonical([epoch.model, epoch.system, list(epoch.tools)])).hexdigest()

@@ -46,6 +46,6 @@ def separate(engine: Engine, agent: str, model: Model) -> Engine:
     context.lane.begin()
     return replace(
         engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[], sent=None, cold=0,
-        earlier={}, files=tuple, event=(), limits=None,
+        earlier={}, least={}, files=tuple, event=(), limits=None,
         calibrations=None if _same(engine, model) else engine.calibrations,
     )  # fmt: skip

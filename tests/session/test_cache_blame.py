@@ -103,6 +103,34 @@ def test_a_beginning_is_as_long_as_the_provider_counts_content_of_its_kind(numbe
         assert found.expected > LEAST and (lost or 0.75 < found.read / found.expected < 1.25)
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+def test_instructions_that_came_back_are_as_long_as_they_were_at_first(resumed: bool, tmp_path: Path) -> None:
+    provider = working(lambda request, step: "fine")
+    provider.count = lambda part: (len(part) // 4 + 1) * (4 if '"function"' in part[:60] or '"system"' in part else 1)
+
+    async def live() -> tuple[str, CacheResult]:
+        session = opened(provider, tmp_path)
+        for rules, turns in ((RULES, 6), (RULES + "More.\n", 1), (RULES, 1)):
+            (tmp_path / "NEXUS.md").write_text(rules)
+            session.reload()
+            await lived(session, *["many words here and there " * 300] * turns)
+        if resumed:
+            await session.aclose()
+            session = opened(provider, tmp_path, session.id)
+            await session._open(session._parts.engine)
+        compaction(session, tmp_path)
+        now = len(provider.seen) + 1
+        provider.forgets = lambda number: number == now
+        try:
+            return session.id, results(await lived(session, "go on"))[0]
+        finally:
+            await session.aclose()
+
+    session, found = asyncio.run(live())
+    value = told(session)
+    assert (value["missed"], value["why"], value["ours"]) == (found.missed, found.why, found.ours)
+
+
 @pytest.mark.parametrize("change", [entry, compaction])
 def test_the_same_change_alone_is_ours(change: Change, tmp_path: Path) -> None:
     found, cause = after(tmp_path, change)

@@ -29,7 +29,7 @@ def anew(parts: Parts) -> dict[str, int]:
         return {"tokens": 0, "cached": 0}
     log, settings = SessionLogger(ledger=ledger, session=parts.session_id), parts.settings or Settings()
     if engine.sent is None:  # not opened yet: what it will know of by then
-        engine = replace(engine, meter=engine.meter.fork(), earlier={}, uses={})
+        engine = replace(engine, meter=engine.meter.fork(), earlier={}, least={}, uses={})
         resume(engine, log, settings)
     if engine.sent is None:
         return {"tokens": 0, "cached": 0}
