@@ -85,9 +85,9 @@ class Engine:
     """Number of the lane's newest request."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
-    fixed_ahead: int | None = None
-    """Counted tokens of the system text and schemas that the next request will have, where that begins with others and
-    somebody has looked."""
+    ahead: tuple[int, int] | None = None
+    """Where the next request begins with another system text and somebody has looked: the tokens that it takes, and our
+    count of the lane then."""
     last_usage: Usage | None = None
     """What the lane's newest answered request used."""
     said: str = ""
@@ -150,9 +150,10 @@ class Engine:
 
     def coming(self) -> int:
         """Tokens that the next request takes, as far as it is known what that begins with."""
-        epoch = self.lane.epoch
-        fixed = epoch.system_tokens + epoch.tools_tokens
-        return self.meter.estimate(self.lane.counted + (self.fixed_ahead or fixed) - fixed)
+        if self.ahead is None:
+            return self.meter.estimate(self.lane.counted)
+        tokens, counted = self.ahead
+        return tokens + round((self.lane.counted - counted) * self.meter.density().ratio)
 
     def used(self) -> Used:
         """What the window holds now, by layer, scaled to the estimate."""
@@ -177,7 +178,7 @@ class Engine:
             yield from notes(epoch) if notes else ()
 
         self.lane.rewrite(head, cause, every, planned.frame, noted)
-        self.fixed_ahead = None
+        self.ahead = None
         self.meter.forget()
         self.told(every)
 

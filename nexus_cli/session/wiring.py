@@ -233,7 +233,8 @@ class _Wiring:
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log), log.drops, self._close,
             lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine),
-            lambda: self._report(log, dispatcher.powers(engine).now), log, self.ledger, options, self.settings,
+            lambda: self._report(log, dispatcher.powers(engine).now, engine.pending), log, self.ledger, options,
+            self.settings,
         )  # fmt: skip
 
     def _cost(self, engine: Engine) -> float | None:
@@ -242,9 +243,9 @@ class _Wiring:
         except NexusError:
             return engine.spending.usage.cost_usd
 
-    def _report(self, log: SteadyLog, now: Signals) -> dict[str, Any]:
+    def _report(self, log: SteadyLog, now: Signals, pending: str) -> dict[str, Any]:
         options = replace(self.options, model=self.info.name, recipe="")
-        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe, now)
+        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe, now, pending)
         if not log.saving:
             value["notices"].append("the ledger has failed: this is what it held until then")
         return value

@@ -101,3 +101,29 @@ def test_a_switch_to_another_window_says_what_its_own_plan_will_take(caching: Fa
         assert caching.session.status().used == used, "what changes nothing changes no figure"
         end = caching.turn("hello")
         assert end.outcome.usage is not None and abs(end.outcome.usage.input - used) < 0.15 * used
+
+
+def test_after_a_reload_every_figure_is_that_of_what_is_sent_then(caching: FakeDesk, tmp_path: Path) -> None:
+    caching.turn("hello")
+    rules = "".join(f"Rule {number}: answer in the voice of number {number}.\n" for number in range(60))
+    for text in (rules, "Be brief.\n"):
+        (tmp_path / "NEXUS.md").write_text(text)
+        caching.run("reload").run("context")
+        form, value = caching.shown[-1]
+        used = caching.session.status().used
+        assert form == "context" and value["budget"]["used"]["total"] == used
+        assert any("a reload begins a new epoch" in line for line in value["notices"])
+        end = caching.turn("more")
+        assert end.outcome.usage is not None and abs(end.outcome.usage.input - used) < 0.15 * used
+        assert abs(caching.session.status().used - end.outcome.usage.input) < 0.15 * used
+
+
+def test_what_was_looked_at_before_it_changed_once_more_counts_no_longer(caching: FakeDesk, tmp_path: Path) -> None:
+    caching.turn("hello")
+    small = caching.session.status().used
+    (tmp_path / "NEXUS.md").write_text("Rule: answer in another voice.\n" * 300)
+    caching.run("reload")
+    assert caching.session.status().used > small + 1_000
+    (tmp_path / "NEXUS.md").write_text("Be brief.\n")
+    caching.turn("more")
+    assert caching.session.status().used < small + 300

@@ -100,10 +100,10 @@ def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> No
 
 def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tmp_path: Path) -> None:
     async def live() -> None:
-        async with living(tmp_path, Summariser("Little was done. " * 400), *TURNS) as session:
+        async with living(tmp_path, Summariser(), *TURNS[:3]) as session:
             (tmp_path / "NEXUS.md").write_text(RULES)
             events = await session.compact()
-            assert not ended(events).ok
+            assert "it would not get smaller" in ended(events).why, "with so many rules"
             assert not dropped(events) and session.status().drops == 0 and not session._parts.drops()
             session.reload()
             (drop,) = dropped([event async for event in session.run("go on")])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nexus_cli.context.contents import Contents
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.settings import Settings
@@ -34,8 +35,10 @@ def anew(parts: Parts) -> dict[str, int]:
     if engine.sent is None:
         return {"tokens": 0, "cached": 0}
     epoch, slots = _next(parts, engine, log, settings)
-    engine.fixed_ahead = parts.engine.fixed_ahead = epoch.system_tokens + epoch.tools_tokens
-    tokens = engine.coming()
+    tokens = engine.meter.estimate(engine.lane.counted)
+    if epoch is not engine.lane.epoch:
+        tokens = _estimated(engine, epoch, slots)
+        parts.engine.ahead = tokens, engine.lane.counted
     if engine.sent.shares(epoch, slots)[0] >= engine.sent.tokens:
         return {"tokens": tokens, "cached": tokens}
     return {"tokens": tokens, "cached": min(tokens, _cached(engine, epoch, slots))}
@@ -56,6 +59,14 @@ def _next(parts: Parts, engine: Engine, log: SessionLogger, settings: Settings) 
         failed=lambda line: None, runs=options.interactive or parts.limits.allow == "all",
     )  # fmt: skip
     return epoch, head
+
+
+def _estimated(engine: Engine, epoch: Epoch, slots: Sequence[Slot]) -> int:
+    """Tokens of a request that begins with `epoch`, of which nothing was reported yet."""
+    meter = engine.meter.fork()
+    meter.forget()
+    meter.contents = Contents(lambda: (epoch, slots))
+    return meter.estimate(epoch.system_tokens + epoch.tools_tokens + sum(slot.tokens for slot in slots))
 
 
 def _cached(engine: Engine, epoch: Epoch, slots: Sequence[Slot]) -> int:

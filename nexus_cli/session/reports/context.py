@@ -67,14 +67,14 @@ def of_request(ledger: Ledger, session: str, options: Options, settings: Setting
 
 
 def of_session(
-    ledger: Ledger, session: str, options: Options, settings: Settings, recipe: Recipe, now: Signals
+    ledger: Ledger, session: str, options: Options, settings: Settings, recipe: Recipe, now: Signals, pending: str
 ) -> dict[str, Any]:
     """The report of what the next request of a session would hold that goes on in `recipe`, its run being as it is
-    `now`, from a ledger that is open."""
+    `now`, and begins a new epoch where something is `pending`; from a ledger that is open."""
     found = ledger.session(session)
     begun = SessionLogger(ledger=ledger, session=session).current_epoch() is not None
     if begun:
-        return value(shown(ledger, found, options, settings, None, recipe, now))
+        return value(shown(ledger, found, options, settings, None, recipe, now, pending))
     return value(fresh(Ledger.open(None), replace(options, recipe=recipe.name), settings))
 
 

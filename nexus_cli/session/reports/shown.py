@@ -103,15 +103,16 @@ def shown(
     step: int | None,
     recipe: Recipe | None = None,
     now: Signals | None = None,
+    pending: str = "",
 ) -> Shown:
     """Request `step` of a session, or with None what it would send next, in `recipe` where that is at hand, and with
-    the state of its run `now` where it runs.
+    the state of its run `now` and what is `pending` for its next epoch where it runs.
 
     `NexusError("usage", ...)` when there is no such request, or nothing was sent yet.
     """
     log = SessionLogger(ledger=ledger, session=found.id)
     if step is None:
-        return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), now)
+        return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), now, pending)
     rows = log.request_rows()
     row = _row(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
@@ -139,10 +140,10 @@ def _then(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
 
 def _next(
     ledger: Ledger, log: SessionLogger, found: SessionInfo, options: Options, settings: Settings, holds: Held,
-    now: Signals | None,
+    now: Signals | None, pending: str,
 ) -> Shown:
-    """What a session would send next; under a new epoch where the model or the effort is another one by then, and its
-    recipe says what that begins with."""
+    """What a session would send next; under a new epoch where one is `pending`, or the model or the effort is another
+    one by then, and its recipe says what that begins with."""
     row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
         raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
@@ -153,7 +154,7 @@ def _next(
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = ledger.drops(found.id), [holds.lost] if holds.lost else []
     effort = "" if effort_notice(info.name, options.effort) else options.effort
-    if (epoch.model, epoch.effort) != (info.name, effort or epoch.effort):
+    if pending or (epoch.model, epoch.effort) != (info.name, effort or epoch.effort):
         from nexus_cli.session.switched import switched  # noqa: PLC0415  (contributors, for few reports)
 
         notices.append(_change(epoch, info.name, effort or epoch.effort))
@@ -181,6 +182,8 @@ def _change(epoch: Epoch, model: str, effort: str) -> str:
     """What a person is told who looks at a request that begins with other words than the one before."""
     if epoch.model != model:
         return f"a switch of model begins a new epoch; this shows what {model} would be sent, after {epoch.model}"
+    if epoch.effort == effort:
+        return "a reload begins a new epoch; this shows what would be sent"
     return f"a switch of effort begins a new epoch; this shows what would be sent with {effort!r}"
 
 
