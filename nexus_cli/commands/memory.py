@@ -82,6 +82,8 @@ def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
     the first word of a sentence.
     """
     first, _, words = text.partition(" ")
+    if first.startswith("--"):
+        raise wrong("memory", rest, f"{first} is an option of the shell", f"/memory add {USAGE['add']}")
     named, words = first.casefold(), words.strip()
     if named in SLOTS and not words:
         raise wrong("memory", rest, "it names a slot and says nothing", f"/memory add {named} TEXT")

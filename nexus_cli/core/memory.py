@@ -70,8 +70,10 @@ class Fact:
     @property
     def source(self) -> str:
         """Where it comes from, in words."""
+        if not self.entry and self.actor == "person":
+            return "typed by the person"
         if not self.entry:
-            return "typed by the person" if self.actor == "person" else "merged from others"
+            return f"made up in session {self.session}" if self.session else "merged from others"
         if self.deleted:
             return "a deleted session"
         return f"session {self.session}, entry {self.entry}"

@@ -148,8 +148,11 @@ def _weight(word: str) -> float:
 class Topic:
     """What was just said, to be asked of other texts whether they matter for it."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, said: str, *, plain: bool = False) -> None:
+        """With `plain` a request of common words alone ("run the tests") is answered by texts that have all of them."""
         self.terms = list(dict.fromkeys(content(said)))
+        whole = sum(map(_weight, self.terms))
+        self._least = min(1.0, whole) if plain and whole >= 2 * COMMON_WEIGHT else 1.0
         self._words = frozenset(self.terms)
         self._share = 0.15 if len(self.terms) <= SHORT else 0.5
 
@@ -163,5 +166,5 @@ class Topic:
         own = set(content(text))
         shared = sum(map(_weight, own & self._words))
         whole = sum(map(_weight, own)) or 1.0
-        enough = shared >= 1 and (shared / whole >= self._share or (self._share < 0.5 and shared >= 2))
+        enough = shared >= self._least - 1e-9 and (shared / whole >= self._share or (self._share < 0.5 and shared >= 2))
         return shared + shared / whole if enough else 0.0

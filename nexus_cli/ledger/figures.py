@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from nexus_cli.core.services import Calibration
 from nexus_cli.ledger.database import Database
@@ -12,9 +13,13 @@ _DIGEST = 16
 
 
 def calibration(db: Database, model: str) -> Calibration:
-    """What was learned of `model`; the neutral value when nothing was."""
+    """What was learned of `model`; the neutral value when nothing was. Of one at an address of its own (`NAME at HOST`)
+    it is at first what was learned of the name, but for the window."""
     row = db.one("SELECT factor, reports, worst, window, kinds FROM calibrations WHERE model = ?", model)
-    return Calibration(row[0], row[1], row[2], row[3], tuple(json.loads(row[4]))) if row else Calibration()
+    name, _, address = model.partition(" at ")
+    if row is None:
+        return replace(calibration(db, name), window=0) if address else Calibration()
+    return Calibration(row[0], row[1], row[2], row[3], tuple(json.loads(row[4])))
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:

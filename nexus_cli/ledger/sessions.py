@@ -151,8 +151,9 @@ def touch(db: Database, session: str, model: str | None, recipe: str | None, at:
     with db.write():
         db.run(
             "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe),"
-            f" updated = max(updated, coalesce(?, updated)), used = {_NEXT_USE} WHERE key = ?",
-            model, recipe, at, key,
+            f" updated = max(updated, coalesce(?, updated)), used = CASE WHEN ? THEN {_NEXT_USE} ELSE used END"
+            " WHERE key = ?",
+            model, recipe, at, at is not None, key,
         )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.paths import project
-from nexus_cli.core.words import Topic, own_words, words
+from nexus_cli.core.words import Topic, own_words, spoken, words
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.episodes import relevant_episodes
 from nexus_cli.session.evidence import proves, quoted
@@ -34,6 +34,12 @@ RECENT = 200
 ABOUT = 2_000
 """Characters of a message that say what it is about, where it has no words of the person alone."""
 _ID = re.compile(r"m\d+")
+_ANSWERS = frozenset(("answers", "replies", "responses"))
+_ANSWER = frozenset(("answer", "reply", "respond", "response"))
+_LEADS = frozenset(
+    ("", "to", "you", "please", "always", "never", "not", "should", "must", "and", "every", "each", "your")
+)
+"""What stands before one of these where it is said how to answer; first of all nothing."""
 _ANSWERING = frozenset(words("answer answers reply respond response"))
 """Every request is answered: what the person said of answers matters each time."""
 
@@ -114,9 +120,10 @@ class SessionFacts:
             return ()
         facts = self.ledger.facts
         try:
-            found = facts.relevant(Topic(own_words(about) or about[:ABOUT]), self.project, slot, limit)
+            found = facts.relevant(Topic(own_words(about) or about[:ABOUT], plain=True), self.project, slot, limit)
             if slot is MemorySlot.USER:
-                found += facts.search(" ".join(_ANSWERING), self.project, (slot,), limit)
+                every = facts.search(" ".join(_ANSWERING), self.project, (slot,), limit)
+                found += [fact for fact in every if _of_answers(fact.text)]
         except NexusError:
             return ()
         standing = {fact.id: fact for fact in found}
@@ -153,6 +160,13 @@ class SessionFacts:
         """What the person typed, the newest first; a prompt that came by another way (stdin) is not theirs."""
         others = {memo.entry for memo in self.ledger.memos(self.lane, TRIGGER) if memo.value.get("source") != PERSON}
         return (one for one in self.ledger.said(self.lane) if one[0] not in others)
+
+
+def _of_answers(text: str) -> bool:
+    """Whether a fact says how to answer: a reply address is another matter."""
+    said = list(spoken(text))
+    before = zip(["", *said], said, strict=False)
+    return any(word in _ANSWERS or (word in _ANSWER and lead in _LEADS) for lead, word in before)
 
 
 def state(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:

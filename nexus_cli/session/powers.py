@@ -22,6 +22,8 @@ ANSWER = "Answer now with what you have."
 CHANGES = (Effect.EDIT, Effect.RUN)
 """What a run that confirms asks for, and what makes it a building one."""
 OFF = "tools are switched off for this run"
+SPARE = 2
+"""Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,12 @@ class Powers:
             layers.append(("signals", restrictions(now)))
         effective, bounds = compose(layers)
         return cls(effective, bounds, run, now, find, started)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether `SPARE` steps after the last one that might call tools have asked for calls all the same."""
+        most = self.limits.max_iterations
+        return most is not None and len(self.run.batches) > most + SPARE
 
     def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
         """Why single ones of `calls`, the newest of the run, may not run: by call id."""

@@ -35,6 +35,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
             case Dispatch(calls):
                 _stop_repetition(engine, dispatcher, calls)
                 await dispatcher.run(engine, calls)
+                _stop_asking(engine, dispatcher)
             case Ask():
                 await steered(engine)
                 await request(engine)
@@ -109,6 +110,13 @@ async def steered(engine: Engine) -> bool:
 async def _steer(engine: Engine, words: str) -> None:
     await admit(engine, Kind.STEER, words)
     engine.emit(event.Steered(words))
+
+
+def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
+    """`NexusError("limit", ...)` where each further step would only be paid for."""
+    if dispatcher.powers(engine).exhausted:
+        why = "the model goes on asking for calls after max_iterations"
+        raise NexusError("limit", "the turn was stopped", why, "Ask in parts, or raise limits.max_iterations")
 
 
 def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:

@@ -90,6 +90,14 @@ def test_what_is_wrong_in_a_file_is_told_before_it_is_trusted(nexus: Run, projec
     assert done.stdout == b"200\n" and b"nothing of this file is in effect" in done.stderr
 
 
+def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, project: Path) -> None:
+    for name in ("ask", "ours"):
+        (project / ".nexus" / "recipes" / f"{name}.toml").write_text("[limits]\nmax_steps = 4\n")
+    text = " ".join(nexus("trust").stdout.decode().split())
+    assert "recipes/ask.toml: another recipe has this name, and comes first" in text and "ours.toml: a" not in text
+    assert text.endswith("It is in effect, but for what is named above.")
+
+
 def test_what_is_shown_is_what_is_in_effect(nexus: Run, project: Path) -> None:
     (project / ".nexus" / "config.toml").write_text(
         "[compact]\nat = 0.3\nprune = false\n[limits]\nmax_steps = 7\nmax_stepz = 8\n"

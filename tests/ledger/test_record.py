@@ -243,7 +243,12 @@ def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
     ledger.close()
     again = Ledger.open(path)
     assert again.calibration("m") == Calibration(1.25, 4, 0.5)
-    assert again.calibration("other") == Calibration()
+    assert again.calibration("m at 127.0.0.1:8000") == Calibration(1.25, 4, 0.5), "at first as under its name"
+    again.calibrate("m", Calibration(1.5, 6, 0.1, 8_000))
+    assert again.calibration("m at here") == Calibration(1.5, 6, 0.1), "the window is that of the place alone"
+    again.calibrate("m at here", Calibration(2.0, 1))
+    assert again.calibration("m at here") == Calibration(2.0, 1) and again.calibration("m").factor == 1.5
+    assert again.calibration("other") == again.calibration("other at here") == Calibration()
     assert [again.known_count("o200k_base", digest) for digest in digests] == list(range(300))
     assert again.known_count("cl100k_base", digests[1]) is None
     again.close()

@@ -142,5 +142,7 @@ def test_the_session_that_was_used_last_is_the_newest_also_where_the_clock_was_s
     assert newest is not None and newest.id == second.id
     ledger.touch_session(first.id, at="2026-11-18T08:00:00.000Z")
     assert [one.id for one in ledger.sessions(first.folder)] == [first.id, second.id]
+    ledger.touch_session(second.id, model="openai/other")
+    assert [one.id for one in ledger.sessions()] == [first.id, second.id], "to look into one is not to use it"
     ledger.append(second.main_lane, replace(make.user(2, "more"), at="2026-11-18T08:00:00.000Z"))
     assert [one.id for one in ledger.sessions()] == [second.id, first.id]

@@ -105,6 +105,8 @@ def test_the_model_sees_its_own_context_and_gets_a_section_that_was_left_short(t
     assert "left out, 0 of 1 asked for again" in results[0]
     assert results[1].startswith("[instructions.project, characters 0:") and 'next: recall("d1", "' in results[1]
     assert "# Part 0\nDo this before that" in results[1]
+    long = results[1].partition("]")[0]
+    assert long.count("recall(") == 1
     assert 'NEXUS.md of ' in results[2] and 'read with recall("d1")' in results[2]
     assert results[3] == "[contract stands whole in this conversation already]"
     assert "there is no section 'nonsense'; there are: contract, " in results[4]

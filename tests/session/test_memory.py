@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import Answer, Played, opened, say, the_ledger
+from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Resulted
@@ -24,7 +24,7 @@ from nexus_cli.session import admit, memory
 from nexus_cli.session.acts.consolidate import Consolidated, consolidation
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.reports import memory as reports
-from nexus_cli.ui.reports import fact_text
+from nexus_cli.ui.reports import fact_text, memory_text
 
 AT = "2026-01-13T14:30:00.000Z"
 FACT = "Deploys with fly, never with heroku"
@@ -237,9 +237,35 @@ def test_a_proposal_reaches_no_request_until_it_is_accepted(tmp_path: Path) -> N
 def test_how_to_answer_matters_for_every_request(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         memory.state(ledger, MemorySlot.USER, "Wants answers in German", str(tmp_path), AT)
-        memory.state(ledger, MemorySlot.USER, "Has a dog called Rex", str(tmp_path), AT)
+        memory.state(ledger, MemorySlot.USER, "Never reply with emoji", str(tmp_path), AT)
+        for other in ("Has a dog called Rex", "My reply address for invoices is joe@example.org"):
+            memory.state(ledger, MemorySlot.USER, other, str(tmp_path), AT)
     request, _ = one_turn(tmp_path, "what is in this folder?")
-    assert "Wants answers in German" in asked(request) and "Rex" not in asked(request)
+    assert "Wants answers in German" in asked(request) and "Never reply with emoji" in asked(request)
+    assert "Rex" not in asked(request) and "invoices" not in asked(request)
+    assert "joe@example.org" in asked(one_turn(tmp_path, "to which address go invoices?")[0])
+
+
+def test_a_request_of_common_words_alone_is_answered_by_what_has_all_of_them(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        for text in ("Run the linter before the tests.", "Tests need the variable DB_URL.", "Deploys run at noon."):
+            memory.state(ledger, MemorySlot.PROJECT, text, str(tmp_path), AT)
+    told = asked(one_turn(tmp_path, "run the tests")[0])
+    assert "Run the linter" in told and "DB_URL" not in told and "noon" not in told
+    assert "linter" not in asked(one_turn(tmp_path, "test this")[0]), "one common word says nothing"
+
+
+def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        info = ledger.create_session(folder="/p", project="/p", model=MODEL, recipe="sleep_consolidate", at=AT)
+        made = SessionFacts(ledger, info.id, info.main_lane, "/p")
+        invented = made.remember(MemorySlot.PROJECT, "Tests are slow", "I said that tests are slow")
+        kept = [memory.state(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in ("Use tabs", "Use tabs always")]
+        merged = made.merge([one.id for one in kept], "Tabs, always")
+        value = reports.listing(ledger, "/p", here="")
+    assert invented.source == f"made up in session {made.session}" and merged.source == "merged from others"
+    text = " ".join(memory_text(value, 200).split())
+    assert 'names as its ground what stands nowhere: "I said that tests are slow"' in text
 
 
 def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_afterwards(tmp_path: Path) -> None:

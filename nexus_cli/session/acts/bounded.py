@@ -20,10 +20,9 @@ from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
 from nexus_cli.session.parts import Ran
+from nexus_cli.session.powers import SPARE
 from nexus_cli.session.side import forked, separate
 
-SPARE = 2
-"""Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
 NO_TOOLS = "not run: there are no tools here"
 MOST = 10
 """Steps of a recipe that names no `max_iterations`."""

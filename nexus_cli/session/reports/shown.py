@@ -119,7 +119,8 @@ def shown(
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
-    info = _then(known_model(ledger, str(row.manifest.arguments["model"]), settings), kept)
+    asked = row.manifest.arguments
+    info = _then(known_model(ledger, str(asked["model"]), settings), {**_beside(asked), **kept})
     before = rows[step - 2] if step > 1 else None
     return Shown(
         found, info, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), epoch, slots, last,
@@ -136,6 +137,11 @@ def _then(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
     """The model with the window that it was taken to have when a request was sent; requests of before this was recorded
     are shown in that of today."""
     return replace(info, **{name: noted[name] for name in ("window", "max_output") if name in noted})
+
+
+def _beside(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The window that stood among the arguments of a request for a while, before it stood with the limits."""
+    return {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
 
 
 def _next(

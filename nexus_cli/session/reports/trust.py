@@ -7,11 +7,13 @@ from typing import Any
 
 from nexus_cli.context import recipe_file
 from nexus_cli.context.decode import decode
+from nexus_cli.context.recipe import recipe_names
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.project_settings import FILE, Said, fitting, read_project, tightened
 from nexus_cli.core.settings import Loaded
 from nexus_cli.core.trust import FOLDER, Configuration, state
+from nexus_cli.session.recipes import INSIDE, folders
 
 
 def preview(project: Path, found: Configuration, loaded: Loaded) -> dict[str, Any]:
@@ -55,12 +57,14 @@ def _setting(key: str, value: Any, loaded: Loaded, said: Said) -> dict[str, Any]
 
 def _recipes(found: Configuration) -> list[str]:
     """What is wrong with the project's recipes."""
-    problems = []
+    problems, taken = [], recipe_names(folders())
     for name, data in found.files.items():
-        if name.startswith("recipes/") and name.endswith(".toml"):
+        if name.startswith(INSIDE) and name.endswith(".toml"):
+            where = one_line(f"{FOLDER}/{name}")
             try:
-                where = one_line(f"{FOLDER}/{name}")
                 recipe_file.read_project(decode(data, where).text, where)
             except NexusError as error:
                 problems.append(one_line(error.message))
+            if name.removeprefix(INSIDE).removesuffix(".toml") in taken:
+                problems.append(f"{where}: another recipe has this name, and comes first")
     return problems

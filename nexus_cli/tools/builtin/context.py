@@ -38,7 +38,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     counter = context.services.get(TokenCounter)
     count: Count = _bound if counter is None else counter.count
     shown = await asyncio.to_thread(piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
-    more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if shown.end < shown.total else ""
+    more = ""
+    if shown.end < shown.total:
+        whole = form == "full"  # the offsets of a shorter form are none of the text that the drop holds
+        more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; the whole: recall("{drop}")'
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
 
 
