@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.usage import Usage
 
 
@@ -87,6 +87,15 @@ class Spoken(Protocol):
 
     def said(self, last: int) -> Iterator[tuple[int, str]]:
         """Entry and text of the person's messages up to entry `last`, newest first, each read when it is asked for."""
+        ...
+
+
+@runtime_checkable
+class Tallied(Protocol):
+    """A log that counts its entries without reading them."""
+
+    def tally(self, last: int) -> Sequence[tuple[Kind, str, int]]:
+        """Kind, actor and number of the entries up to `last`, in any order."""
         ...
 
 

@@ -56,6 +56,13 @@ def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
     return found
 
 
+def tally(db: Database, lane: int, last: int) -> list[tuple[Kind, str, int]]:
+    """Kinds and actors of the entries up to `last` that `lane` shows, and how many there are of each; none is read."""
+    columns = "e.kind, e.actor, count(*)"
+    rows = _ranges(db, lanes.ancestry(db, lane), 1, last, columns, "GROUP BY e.kind, e.actor")
+    return [(Kind(row[0]), str(row[1]), int(row[2])) for row in rows]
+
+
 def lines(db: Database, lane: int, first: int, last: int) -> list[tuple[int, bytes]]:
     """Id and line hash of the entries `first` to `last` that were sent."""
     chain = lanes.ancestry(db, lane)

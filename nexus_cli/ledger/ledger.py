@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode
 from nexus_cli.core.seen import SeenFile
@@ -244,13 +244,13 @@ class Ledger:
         """Whose lane it is: `main`, or what a side lane was opened for."""
         return lanes.agent_of(self._db, lane)
 
-    def newest_request(self, lane: int) -> RequestRow | None:
-        """The newest request of a lane, or None."""
-        return next(iter(requests.rows(self._db, lane, requests.last_step(self._db, lane))), None)
+    def manifests(self, lane: int, which: str = "all") -> list[RequestRow]:
+        """The requests of a lane, oldest first: all, the `newest`, or the `notable` ones of `requests.WHICH`."""
+        return requests.rows(self._db, lane, which)
 
-    def manifests(self, lane: int) -> list[RequestRow]:
-        """Every request of a lane, oldest first."""
-        return requests.rows(self._db, lane)
+    def tally(self, lane: int, last: int) -> list[tuple[Kind, str, int]]:
+        """How many entries up to `last` a lane shows of each kind and actor."""
+        return entries.tally(self._db, lane, last)
 
     def inherited(self, lane: int) -> Inherited:
         """The requests of the lanes that a lane goes on from."""

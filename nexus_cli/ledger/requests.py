@@ -104,14 +104,27 @@ def last_step(db: Database, lane: int) -> int:
     return int(row[0]) if row and row[0] is not None else 0
 
 
-def rows(db: Database, lane: int, first: int = 1) -> list[RequestRow]:
-    """Every request of `lane` from step `first` on, oldest first."""
+_COUNTED = "SELECT step, {}({}) FROM requests WHERE lane = r.lane AND reported AND input > 0 GROUP BY epoch"
+WHICH = {
+    "all": "1",
+    "newest": "r.step = (SELECT max(step) FROM requests WHERE lane = r.lane)",
+    "notable": f"""r.step IN (
+        SELECT max(step) FROM requests WHERE lane = r.lane GROUP BY epoch
+        UNION SELECT step FROM ({_COUNTED.format("max", "step")})
+        UNION SELECT step FROM ({_COUNTED.format("min", "input")})
+        UNION SELECT max(step) FROM requests WHERE lane = r.lane AND reported AND cache_read + cache_write > 0)""",
+}
+"""Requests of a lane `r`. Notable are of each epoch the newest, and the newest and the smallest of which the provider
+reported what it took; and the newest for which it told of a cache."""
+
+
+def rows(db: Database, lane: int, which: str = "all") -> list[RequestRow]:
+    """The requests of `lane` that are asked for, see `WHICH`, oldest first."""
     found = db.all(
         "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
         " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent"
-        " FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ? AND r.step >= ? ORDER BY r.step",
+        f" FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ? AND {WHICH[which]} ORDER BY r.step",
         lane,
-        first,
     )
     arguments = {blob: blobs.get_json(db, blob) for blob in {row[3] for row in found}}
     return [

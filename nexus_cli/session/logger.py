@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from nexus_cli.core.clock import Clock, local_now, stamp
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.paths import places, project
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
@@ -138,6 +138,10 @@ class SessionLogger:
         """Entry and text of the person's messages up to entry `last`, newest first."""
         return (one for one in self.ledger.said(self.lane) if one[0] <= last)
 
+    def tally(self, last: int) -> list[tuple[Kind, str, int]]:
+        """How many entries up to `last` there are of each kind and actor."""
+        return self.ledger.tally(self.lane, last)
+
     def last_id(self) -> int:
         """Id of the newest entry, 0 when there is none."""
         return self.ledger.last_id(self.lane)
@@ -210,7 +214,7 @@ class SessionLogger:
 
     def last_request(self) -> RequestRow | None:
         """The newest request of this lane, or None."""
-        return self.ledger.newest_request(self.lane)
+        return next(iter(self.ledger.manifests(self.lane, "newest")), None)
 
     def request_rows(self) -> list[RequestRow]:
         """Every request of this lane, oldest first."""

@@ -37,11 +37,12 @@ class Past:
     """The provider has told of a cache at some time."""
 
 
-def past(ledger: Ledger, session: str) -> Past:
-    """The requests of a session; `NexusError("usage", ...)` when there is none such."""
+def past(ledger: Ledger, session: str, which: str = "all") -> Past:
+    """The requests of a session, or `which` of them the ledger can tell apart; `NexusError("usage", ...)` when there is
+    none such."""
     main = ledger.session(session).main_lane
     lanes = [main, *(lane for lane in ledger.lanes(session) if lane != main)]
-    own, others = {lane: ledger.manifests(lane) for lane in lanes}, ledger.inherited(main)
+    own, others = {lane: ledger.manifests(lane, which) for lane in lanes}, ledger.inherited(main)
     rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
     used: dict[int, list[str]] = {}
     for row in rows:
@@ -88,7 +89,7 @@ def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
     """Go on from what was sent before: the newest request of the lane, and the newest under each of its last epochs
     that a cache may still hold."""
     try:
-        before = past(log.ledger, log.session.id)
+        before = past(log.ledger, log.session.id, "notable")
     except NexusError:
         return  # what is damaged of requests that were answered is in none to come
     engine.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})

@@ -17,11 +17,14 @@ from typing import Any
 
 from nexus_cli.context.groups import is_request
 from nexus_cli.context.outline import Outline, outline, walk
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.unseen import merged
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.paths import project, repository
 from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.services import Tallied
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
 from nexus_cli.tools.files import Refused, read
@@ -73,16 +76,28 @@ class SessionSources:
         lane = self.engine().lane
         epoch = lane.epoch
         if epoch.id not in self._footprints:
-            visible, calls, turns = self._visible(), Counter[str](), 0
-            for first in range(1, epoch.base + 1, PIECE):
-                for entry in lane.timeline.read(first, min(epoch.base, first + PIECE - 1)):
-                    if entry.id in visible:
-                        continue
-                    turns += entry.kind in (Kind.USER, Kind.STEER) and entry.actor != "nexus"
-                    if entry.kind is Kind.TOOL:
-                        calls[entry.actor.removeprefix("tool:")] += 1
+            calls, turns = Counter[str](), 0
+            for (kind, actor), count in self._gone(lane.timeline, epoch.base).items():
+                if kind in (Kind.USER, Kind.STEER) and actor != "nexus":
+                    turns += count
+                elif kind is Kind.TOOL:
+                    calls[actor.removeprefix("tool:")] += count
             self._footprints = {epoch.id: Footprint(turns, dict(calls.most_common()))}
         return self._footprints[epoch.id]
+
+    def _gone(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
+        """How many entries up to `last` the window does not show, by kind and actor."""
+        found, log, visible = Counter[tuple[Kind, str]](), timeline.log, self._visible()
+        if isinstance(log, Tallied):
+            for kind, actor, count in log.tally(last):
+                found[kind, actor] += count
+            for first, end in merged(entry for entry in visible if entry <= last):
+                found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
+            return +found
+        for first in range(1, last + 1, PIECE):
+            entries = timeline.read(first, min(last, first + PIECE - 1))
+            found.update((entry.kind, entry.actor) for entry in entries if entry.id not in visible)
+        return found
 
     def trigger(self) -> str:
         """What started the newest turn; "" while the person typed every one."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nexus_cli.context.timeline import MemoryLog
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration, Fixed, Log
 from nexus_cli.core.transcript import transcript
@@ -122,6 +122,13 @@ class SteadyLog:
             yield from ((entry.id, entry.message.content) for entry in kept if entry.actor == "person")
             last = min(last, self._split)
         yield from self.logger.said(last)
+
+    def tally(self, last: int) -> list[tuple[Kind, str, int]]:
+        """See `Tallied`."""
+        kept = self._memory.read(self._split + 1, last) if self._memory is not None else []
+        until = last if self._memory is None else min(last, self._split)
+        known: list[tuple[Kind, str, int]] = self._asked(lambda: self.logger.tally(until), [])
+        return [*known, *((entry.kind, entry.actor, 1) for entry in kept)]
 
     def last_id(self) -> int:
         """See `Log`."""

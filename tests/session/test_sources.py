@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import subprocess
@@ -22,6 +23,7 @@ from nexus_cli.core.seen import SeenFile
 from nexus_cli.core.trigger import Trigger
 from nexus_cli.session import sources as module
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.sources import SessionSources, project_outline
 from nexus_cli.tools.files import Content, read
 
@@ -31,7 +33,7 @@ LONG_AGO = "2020-01-01T00:00:00.000Z"
 def engine(visible: Sequence[int], base: int = 0, read: Callable[[int, int], Sequence[Entry]] | None = None) -> Any:
     """As much of an engine as the sources look at."""
     slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in visible]
-    timeline = SimpleNamespace(read=read, memos=lambda kind: [])
+    timeline = SimpleNamespace(read=read, memos=lambda kind: [], log=None)
     return SimpleNamespace(lane=SimpleNamespace(slots=slots, epoch=SimpleNamespace(id=3, base=base), timeline=timeline))
 
 
@@ -143,6 +145,30 @@ def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we
 
     given = SessionSources(lambda: cast(Engine, engine([9], 4, read)), list)
     assert given.footprint() == Footprint(2, {})
+
+
+def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_path: Path) -> None:
+    calls = [("bash", {"command": "seq 1 900"}), ("glob", {"pattern": "*"})]
+    provider = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
+    session = opened(provider, tmp_path)
+
+    async def live() -> None:
+        try:
+            for number in range(12):
+                _ = [event async for event in session.run(f"turn {number}")]
+        finally:
+            await session.aclose()
+
+    asyncio.run(live())
+    lane = session.context.lane
+    assert lane.epoch.base > 10, "something was cut"
+    with the_ledger() as ledger:
+        log = SessionLogger(ledger=ledger, session=session.id)
+        slow = SimpleNamespace(read=log.read, log=None)
+        for timeline in (slow, SimpleNamespace(read=log.read, log=log)):
+            given = SessionSources(lambda: cast(Engine, SimpleNamespace(lane=lane)), list)
+            one = given._gone(cast(Any, timeline), lane.epoch.base)
+            assert one == given._gone(cast(Any, slow), lane.epoch.base) and sum(one.values()) > 5
 
 
 def last_preamble(session: str) -> str:
