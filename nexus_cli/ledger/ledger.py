@@ -252,9 +252,9 @@ class Ledger:
         """How many entries up to `last` a lane shows of each kind and actor."""
         return entries.tally(self._db, lane, last)
 
-    def inherited(self, lane: int) -> Inherited:
-        """The requests of the lanes that a lane goes on from."""
-        return requests.inherited(self._db, lane)
+    def inherited(self, lane: int, which: str = "all") -> Inherited:
+        """The requests of the lanes that a lane goes on from, `which` as in `manifests`."""
+        return requests.inherited(self._db, lane, which)
 
     def line_hashes(self, lane: int, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
         """SHA-256 of the lines sent under an epoch: of its slots, and of the entries after its base up to `last`."""

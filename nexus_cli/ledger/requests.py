@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -104,26 +104,26 @@ def last_step(db: Database, lane: int) -> int:
     return int(row[0]) if row and row[0] is not None else 0
 
 
-_COUNTED = "SELECT step, {}({}) FROM requests WHERE lane = r.lane AND reported AND input > 0 GROUP BY epoch"
-WHICH = {
-    "all": "1",
-    "newest": "r.step = (SELECT max(step) FROM requests WHERE lane = r.lane)",
-    "notable": f"""r.step IN (
-        SELECT max(step) FROM requests WHERE lane = r.lane GROUP BY epoch
-        UNION SELECT step FROM ({_COUNTED.format("max", "step")})
-        UNION SELECT step FROM ({_COUNTED.format("min", "input")})
-        UNION SELECT max(step) FROM requests WHERE lane = r.lane AND reported AND cache_read + cache_write > 0)""",
+_COUNTED = "SELECT step, {}({}) FROM requests WHERE lane = r.lane AND last_entry <= {} AND reported AND input > 0"
+WHICH: Mapping[str, Callable[[int], str]] = {
+    "all": lambda last: "1",
+    "newest": lambda last: "r.step = (SELECT max(step) FROM requests WHERE lane = r.lane)",
+    "notable": lambda last: f"""r.step IN (
+        SELECT max(step) FROM requests WHERE lane = r.lane AND last_entry <= {last} GROUP BY epoch
+        UNION SELECT step FROM ({_COUNTED.format("max", "step", last)} GROUP BY epoch)
+        UNION SELECT step FROM ({_COUNTED.format("min", "input", last)} GROUP BY epoch)
+        UNION SELECT step FROM ({_COUNTED.format("max", "step", last)} AND cache_read + cache_write > 0))""",
 }
-"""Requests of a lane `r`. Notable are of each epoch the newest, and the newest and the smallest of which the provider
-reported what it took; and the newest for which it told of a cache."""
+"""Requests of a lane `r`, up to the entry `last`. Notable are of each epoch the newest, and the newest and the smallest
+of which the provider reported what it took; and the newest for which it told of a cache."""
 
 
-def rows(db: Database, lane: int, which: str = "all") -> list[RequestRow]:
+def rows(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
     """The requests of `lane` that are asked for, see `WHICH`, oldest first."""
     found = db.all(
         "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
         " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent"
-        f" FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ? AND {WHICH[which]} ORDER BY r.step",
+        f" FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ? AND {WHICH[which](last)} ORDER BY r.step",
         lane,
     )
     arguments = {blob: blobs.get_json(db, blob) for blob in {row[3] for row in found}}
@@ -136,8 +136,8 @@ def rows(db: Database, lane: int, which: str = "all") -> list[RequestRow]:
     ]  # fmt: skip
 
 
-def inherited(db: Database, lane: int) -> Inherited:
-    """The requests that others sent before `lane` went on from them, or beside it."""
+def inherited(db: Database, lane: int, which: str = "all") -> Inherited:
+    """The requests that others sent before `lane` went on from them, or beside it; `which` of either, see `WHICH`."""
     found = Inherited()
     chain = lanes.ancestry(db, lane)
     epoch = sent = lanes.END
@@ -148,7 +148,9 @@ def inherited(db: Database, lane: int) -> Inherited:
         epoch, sent = min(epoch, int(origin[0])), min(sent, child.sent)
         sender = db.one("SELECT id FROM sessions WHERE key = ? AND key <> ?", parent.session, chain[0].session)
         named = str(sender[0]) if sender else ""
-        shared = [replace(row, session=named) for row in rows(db, parent.lane) if row.manifest.epoch <= epoch]
+        ends = (lanes.END,) if which == "all" else (sent, lanes.END)
+        both = {row.manifest.step: row for last in ends for row in rows(db, parent.lane, which, last)}
+        shared = [replace(both[step], session=named) for step in sorted(both) if both[step].manifest.epoch <= epoch]
         before = [row for row in shared if row.manifest.last <= sent]
         beside = [row for row in shared if row.manifest.last > sent]
         found = Inherited((*before, *found.before), (*beside, *found.beside))

@@ -42,7 +42,7 @@ def past(ledger: Ledger, session: str, which: str = "all") -> Past:
     none such."""
     main = ledger.session(session).main_lane
     lanes = [main, *(lane for lane in ledger.lanes(session) if lane != main)]
-    own, others = {lane: ledger.manifests(lane, which) for lane in lanes}, ledger.inherited(main)
+    own, others = {lane: ledger.manifests(lane, which) for lane in lanes}, ledger.inherited(main, which)
     rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
     used: dict[int, list[str]] = {}
     for row in rows:
