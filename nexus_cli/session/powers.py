@@ -95,12 +95,6 @@ class Powers:
         effective, bounds = compose(layers)
         return cls(effective, bounds, run, now, find, started)
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether `SPARE` steps after the last one that might call tools have asked for calls all the same."""
-        most = self.limits.max_iterations
-        return most is not None and len(self.run.batches) > most + SPARE
-
     def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
         """Why single ones of `calls`, the newest of the run, may not run: by call id."""
         refused = {}

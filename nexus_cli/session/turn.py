@@ -18,6 +18,7 @@ from nexus_cli.session.cache import rewritten
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
+from nexus_cli.session.powers import SPARE, Run
 from nexus_cli.session.prune import prune
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, notice, times_in_a_row
 from nexus_cli.session.reports.budget import plan_value
@@ -113,8 +114,10 @@ async def _steer(engine: Engine, words: str) -> None:
 
 
 def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
-    """`NexusError("limit", ...)` where each further step would only be paid for."""
-    if dispatcher.powers(engine).exhausted:
+    """`NexusError("limit", ...)` where `SPARE` steps after the last one that might call tools, whatever the state of the
+    run, have asked for calls all the same."""
+    most = dispatcher.limits.max_iterations
+    if most is not None and len(Run.of(engine.lane.timeline, engine.lane.run).batches) > most + SPARE:
         why = "the model goes on asking for calls after max_iterations"
         raise NexusError("limit", "the turn was stopped", why, "Ask in parts, or raise limits.max_iterations")
 
