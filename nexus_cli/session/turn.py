@@ -114,8 +114,8 @@ async def _steer(engine: Engine, words: str) -> None:
 
 
 def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
-    """`NexusError("limit", ...)` where `SPARE` steps after the last one that might call tools, whatever the state of the
-    run, have asked for calls all the same."""
+    """`NexusError("limit", ...)` where `SPARE` steps after the last one that might call tools have asked for calls all
+    the same, each of them paid for."""
     most = dispatcher.limits.max_iterations
     if most is not None and len(Run.of(engine.lane.timeline, engine.lane.run).batches) > most + SPARE:
         why = "the model goes on asking for calls after max_iterations"
