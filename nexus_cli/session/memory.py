@@ -143,12 +143,12 @@ class SessionFacts:
         wanted, found = " ".join(quote.split()), ("agent", self.ledger.last_id(self.lane))
         if not wanted:
             return *found, False
-        near = None
-        for entry, content in self._typed():
-            own = own_words(content)
-            if proves(quote, own, text, slot):
+        near, others = None, self._others()
+        for entry, content in self.ledger.said(self.lane):
+            own, source = own_words(content), others.get(entry, PERSON)
+            if source == PERSON and proves(quote, own, text, slot):
                 return PERSON, entry, True
-            near = near or ((PERSON, entry) if quoted(wanted, own) else None)
+            near = near or ((source, entry) if quoted(wanted, own) else None)
         if near is None:
             for one in reversed(self.ledger.read(self.lane, max(1, found[1] - RECENT + 1), found[1])):
                 if one.actor.startswith("tool:") and wanted in " ".join(one.message.content.split()):
@@ -156,10 +156,9 @@ class SessionFacts:
                     break
         return *(near or found), False
 
-    def _typed(self) -> Iterator[tuple[int, str]]:
-        """What the person typed, the newest first; a prompt that came by another way (stdin) is not theirs."""
-        others = {memo.entry for memo in self.ledger.memos(self.lane, TRIGGER) if memo.value.get("source") != PERSON}
-        return (one for one in self.ledger.said(self.lane) if one[0] not in others)
+    def _others(self) -> Mapping[int, str]:
+        """The messages that came by another way than the person's typing (stdin), and which."""
+        return {memo.entry: str(memo.value.get("source")) for memo in self.ledger.memos(self.lane, TRIGGER)}
 
 
 def _of_answers(text: str) -> bool:

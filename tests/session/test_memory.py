@@ -114,7 +114,8 @@ def test_a_prompt_from_stdin_is_not_what_the_person_typed(tmp_path: Path) -> Non
         try:
             async for _ in session.run(Trigger(SAID, "stdin")):
                 pass
-            assert [fact.state for fact in session.ledger.facts.listing()] == [FactState.PROPOSED]  # type: ignore[union-attr]
+            (waits,) = session.ledger.facts.listing()  # type: ignore[union-attr]
+            assert (waits.state, waits.actor, waits.entry) == (FactState.PROPOSED, "stdin", 1)
             async for _ in session.run(SAID):
                 pass
         finally:
