@@ -104,18 +104,27 @@ def last_step(db: Database, lane: int) -> int:
     return int(row[0]) if row and row[0] is not None else 0
 
 
-_COUNTED = "SELECT step, {}({}) FROM requests WHERE lane = r.lane AND last_entry <= {} AND reported AND input > 0"
+_OF_EPOCHS = (
+    "SELECT step FROM (SELECT step, {} FROM requests WHERE lane = r.lane AND last_entry <= {} {} GROUP BY epoch)"
+)
+_TOLD = "AND reported AND input > 0"
+
+
+def _notable(last: int) -> str:
+    wanted = (
+        ("max(step)", ""), ("max(at)", ""), ("max(step)", _TOLD), ("min(input)", _TOLD),
+        ("max(step)", f"{_TOLD} AND cache_read + cache_write > 0"),
+    )  # fmt: skip
+    return f"r.step IN ({' UNION '.join(_OF_EPOCHS.format(what, last, which) for what, which in wanted)})"
+
+
 WHICH: Mapping[str, Callable[[int], str]] = {
     "all": lambda last: "1",
     "newest": lambda last: "r.step = (SELECT max(step) FROM requests WHERE lane = r.lane)",
-    "notable": lambda last: f"""r.step IN (
-        SELECT max(step) FROM requests WHERE lane = r.lane AND last_entry <= {last} GROUP BY epoch
-        UNION SELECT step FROM ({_COUNTED.format("max", "step", last)} GROUP BY epoch)
-        UNION SELECT step FROM ({_COUNTED.format("min", "input", last)} GROUP BY epoch)
-        UNION SELECT step FROM ({_COUNTED.format("max", "step", last)} AND cache_read + cache_write > 0))""",
+    "notable": _notable,
 }
-"""Requests of a lane `r`, up to the entry `last`. Notable are of each epoch the newest, and the newest and the smallest
-of which the provider reported what it took; and the newest for which it told of a cache."""
+"""Requests of a lane `r`, up to the entry `last`. Notable are of each epoch the newest, by step and by time, the newest
+and the smallest of which the provider reported what it took, and the newest for which it told of a cache."""
 
 
 def rows(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:

@@ -19,7 +19,7 @@ from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.paths import project
-from nexus_cli.core.words import Topic, own_words, spoken, words
+from nexus_cli.core.words import Topic, own_words, spoken, stem, words
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.episodes import relevant_episodes
 from nexus_cli.session.evidence import proves, quoted
@@ -34,13 +34,11 @@ RECENT = 200
 ABOUT = 2_000
 """Characters of a message that say what it is about, where it has no words of the person alone."""
 _ID = re.compile(r"m\d+")
-_ANSWERS = frozenset(("answers", "replies", "responses"))
-_ANSWER = frozenset(("answer", "reply", "respond", "response"))
-_LEADS = frozenset(
-    ("", "to", "you", "please", "always", "never", "not", "should", "must", "and", "every", "each", "your")
-)
-"""What stands before one of these where it is said how to answer; first of all nothing."""
-_ANSWERING = frozenset(words("answer answers reply respond response"))
+_OTHER_WORDS = "address addresses time times key keys code codes file files header headers body rate queue"
+_OTHER = frozenset(_OTHER_WORDS.split())
+"""With one of these behind it an answer, a reply or a response is a thing, and no way to answer."""
+_ANSWER = "answer reply respond response"
+_ANSWERING = frozenset(words(_ANSWER))
 """Every request is answered: what the person said of answers matters each time."""
 
 
@@ -122,7 +120,7 @@ class SessionFacts:
         try:
             found = facts.relevant(Topic(own_words(about) or about[:ABOUT], plain=True), self.project, slot, limit)
             if slot is MemorySlot.USER:
-                every = facts.search(" ".join(_ANSWERING), self.project, (slot,), limit)
+                every = facts.search(_ANSWER, self.project, (slot,), limit)
                 found += [fact for fact in every if _of_answers(fact.text)]
         except NexusError:
             return ()
@@ -164,8 +162,8 @@ class SessionFacts:
 def _of_answers(text: str) -> bool:
     """Whether a fact says how to answer: a reply address is another matter."""
     said = list(spoken(text))
-    before = zip(["", *said], said, strict=False)
-    return any(word in _ANSWERS or (word in _ANSWER and lead in _LEADS) for lead, word in before)
+    behind = [next((word for word in said[place + 1 :] if word != "to"), "") for place in range(len(said))]
+    return any(stem(word) in _ANSWERING and after not in _OTHER for word, after in zip(said, behind, strict=True))
 
 
 def state(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:

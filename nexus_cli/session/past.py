@@ -103,16 +103,16 @@ def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
         return
     last = next(reversed(newest))
     for epoch in list(newest)[-MOST_EPOCHS:]:
-        if epoch == last or not _gone(engine, epoch):
-            try:
+        try:
+            begins = beginning(like := _epoch(engine, log, epoch))
+            small = least(rows, like, lambda number: _epoch(engine, log, number), log.read)
+            if all(small):  # it tells what the same beginning takes also where no cache holds it any more
+                engine.least[begins] = small
+            if epoch == last or not _gone(engine, epoch):
                 sent = _sent(engine, log, newest[epoch], settings)
-                small = least(rows, sent.epoch, lambda number: _epoch(engine, log, number), log.read)
-                begins = beginning(sent.epoch)
-                if all(small):
-                    engine.least[begins] = small
                 engine.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
-            except NexusError:
-                continue  # likewise
+        except NexusError:
+            continue  # likewise
     engine.sent = engine.earlier.get(last)
     engine.cold = taken(newest[last])  # what stands in the window was sent once at least
 

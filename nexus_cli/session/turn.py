@@ -116,10 +116,18 @@ async def _steer(engine: Engine, words: str) -> None:
 def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
     """`NexusError("limit", ...)` where `SPARE` steps after the last one that might call tools have asked for calls all
     the same, each of them paid for."""
-    most = dispatcher.limits.max_iterations
-    if most is not None and len(Run.of(engine.lane.timeline, engine.lane.run).batches) > most + SPARE:
-        why = "the model goes on asking for calls after max_iterations"
-        raise NexusError("limit", "the turn was stopped", why, "Ask in parts, or raise limits.max_iterations")
+    limits, started = dispatcher.limits, dispatcher.starts.was_started
+    if limits.max_iterations is None and not limits.one_call:
+        return
+    batches = Run.of(engine.lane.timeline, engine.lane.run).batches
+    acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
+    most = len(batches) if limits.max_iterations is None else limits.max_iterations
+    if limits.one_call:
+        most = min(most, next(acted, most))
+    if len(batches) >= most + SPARE:
+        why = "the model goes on asking for calls that this run may not make any more"
+        hint = "Ask in parts, or raise limits.max_iterations"
+        raise NexusError("limit", "the turn was stopped", why, "Ask in parts" if limits.one_call else hint)
 
 
 def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:

@@ -96,6 +96,8 @@ def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, proj
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "recipes/ask.toml: another recipe has this name, and comes first" in text and "ours.toml: a" not in text
     assert text.endswith("It is in effect, but for what is named above.")
+    (project / ".nexus" / "recipes" / "Bad Name.toml").write_text("[limits]\nmax_steps = 4\n")
+    assert "Bad Name.toml: no recipe can be named so" in " ".join(nexus("trust").stdout.decode().split())
 
 
 def test_what_is_shown_is_what_is_in_effect(nexus: Run, project: Path) -> None:

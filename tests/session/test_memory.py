@@ -247,6 +247,17 @@ def test_how_to_answer_matters_for_every_request(tmp_path: Path) -> None:
     assert "joe@example.org" in asked(one_turn(tmp_path, "to which address go invoices?")[0])
 
 
+@pytest.mark.parametrize(("text", "told"), [
+    ("Prefers a short answer", True), ("Start the answer with a summary", True), ("No emojis in any response", True),
+    ("Wants to be answered in German", True), ("Be brief when answering", True), ("Respond in French", True),
+    ("Reply-to address is ann@example.org", False), ("Response times matter", False), ("The answer key is 7", False),
+])  # fmt: skip
+def test_a_fact_says_how_to_answer_or_is_of_another_matter(text: str, told: bool, tmp_path: Path) -> None:
+    with the_ledger() as ledger:
+        memory.state(ledger, MemorySlot.USER, text, str(tmp_path), AT)
+    assert (text in asked(one_turn(tmp_path, "explain the borrow checker")[0])) is told
+
+
 def test_a_request_of_common_words_alone_is_answered_by_what_has_all_of_them(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         for text in ("Run the linter before the tests.", "Tests need the variable DB_URL.", "Deploys run at noon."):
@@ -266,7 +277,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         value = reports.listing(ledger, "/p", here="")
     assert invented.source == f"made up in session {made.session}" and merged.source == "merged from others"
     text = " ".join(memory_text(value, 200).split())
-    assert 'names as its ground what stands nowhere: "I said that tests are slow"' in text
+    assert 'the model gives as its ground: "I said that tests are slow"' in text
 
 
 def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_afterwards(tmp_path: Path) -> None:

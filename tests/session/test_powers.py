@@ -157,5 +157,8 @@ def test_a_model_that_never_answers_is_stopped_soon_after_its_last_call(tmp_path
     numbers = iter(range(1000))
     provider = Played(lambda request: [("glob", {"pattern": f"*{next(numbers)}"})])
     events, end = say(limited(tmp_path, provider, Limits(max_iterations=3)), "go")
-    assert end.error is not None and end.error["kind"] == "limit" and ran(events) == [True] * 3 + [False] * 3
-    assert "after max_iterations" in end.error["message"] and "limits.max_iterations" in end.error["hint"]
+    assert end.error is not None and end.error["kind"] == "limit" and ran(events) == [True] * 3 + [False] * 2
+    assert "may not make any more" in end.error["message"] and "limits.max_iterations" in end.error["hint"]
+    for one in (Limits(multi_tool=False), Limits(mode="single_action")):
+        events, end = say(limited(tmp_path, provider, one), "go")
+        assert end.error is not None and end.error["kind"] == "limit" and ran(events) == [True, False, False]

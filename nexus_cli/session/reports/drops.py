@@ -20,6 +20,8 @@ from nexus_cli.session.tries import UNDONE
 
 Memos = Callable[[str], Iterable[Memo]]
 """The memos of a lane of one kind."""
+NAMED = 8
+"""Tokens by which a section may differ once its drop is named in it: less is the figure that was recorded."""
 UNIT = "counted"
 """What the tokens of drops are: our own count, recorded when it was left out, as the lines for the model have it. In
 reports with tokens of the budget it is the unit of the figures called `counted` and `full_counted`."""
@@ -31,7 +33,10 @@ def listing(
     """The drops of a session, oldest first; how many are still left out, and of these asked for again. `returned` are
     the ids of those that are back in the window; what an epoch's `sections` leave out is as much as they do now."""
     now = _short(sections)
-    drops = [replace(drop, tokens=now.get(drop.id, drop.tokens)) for drop in drops]
+    drops = [
+        replace(drop, tokens=now[drop.id]) if abs(now.get(drop.id, drop.tokens) - drop.tokens) > NAMED else drop
+        for drop in drops
+    ]
     out = [drop for drop in drops if drop.id not in returned]
     return {
         "version": 1,

@@ -7,7 +7,7 @@ from typing import Any
 
 from nexus_cli.context import recipe_file
 from nexus_cli.context.decode import decode
-from nexus_cli.context.recipe import recipe_names
+from nexus_cli.context.recipe import NAME, recipe_names
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.project_settings import FILE, Said, fitting, read_project, tightened
@@ -65,6 +65,8 @@ def _recipes(found: Configuration) -> list[str]:
                 recipe_file.read_project(decode(data, where).text, where)
             except NexusError as error:
                 problems.append(one_line(error.message))
+            if not NAME.fullmatch(name.removeprefix(INSIDE).removesuffix(".toml")):
+                problems.append(f"{where}: no recipe can be named so")
             if name.removeprefix(INSIDE).removesuffix(".toml") in taken:
                 problems.append(f"{where}: another recipe has this name, and comes first")
     return problems

@@ -73,8 +73,8 @@ def _whole(facts: list[Value], width: int) -> list[str]:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         lines += [*filled(head, width, "    ", ""), *filled(str(fact["text"]), width, "    ")]
         if fact["state"] == "proposed" and fact.get("quote"):
-            made_up = fact["actor"] == "agent"
-            ground = "names as its ground what stands nowhere" if made_up else f"rests on {fact['actor']}"
+            own = fact["actor"] == "agent"
+            ground = "the model gives as its ground" if own else f"rests on {fact['actor']}"
             lines += filled(f'{ground}: "{fact["quote"]}"', width, "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
             lines += filled(f"takes the place of {', '.join(fact['replaces'])}", width, "    ")
