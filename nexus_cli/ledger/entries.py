@@ -8,6 +8,7 @@ for itself: the fork keeps its own in `fixes`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from nexus_cli.ledger import blobs, lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lanes import Segment
 
+_SORTED = 4000
+"""Entries that are counted at once: SQLite sorts them in memory."""
 _Settled = tuple[str, int, bytes | None]
 
 
@@ -58,9 +61,12 @@ def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
 
 def tally(db: Database, lane: int, last: int) -> list[tuple[Kind, str, int]]:
     """Kinds and actors of the entries up to `last` that `lane` shows, and how many there are of each; none is read."""
-    columns = "e.kind, e.actor, count(*)"
-    rows = _ranges(db, lanes.ancestry(db, lane), 1, last, columns, "GROUP BY e.kind, e.actor")
-    return [(Kind(row[0]), str(row[1]), int(row[2])) for row in rows]
+    found, chain = Counter[tuple[str, str]](), lanes.ancestry(db, lane)
+    for first in range(1, last + 1, _SORTED):
+        end = min(last, first + _SORTED - 1)
+        for row in _ranges(db, chain, first, end, "e.kind, e.actor, count(*)", "GROUP BY e.kind, e.actor"):
+            found[row[0], row[1]] += row[2]
+    return [(Kind(kind), actor, count) for (kind, actor), count in found.items()]
 
 
 def lines(db: Database, lane: int, first: int, last: int) -> list[tuple[int, bytes]]:
