@@ -6,7 +6,7 @@ process, for a `ContextManager` without a session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,15 @@ class MemoryLog:
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """See `Log`."""
         return self._entries[max(0, first - 1 - self._start) : max(0, last - self._start)]
+
+    def said(self, last: int) -> Iterator[tuple[int, str]]:
+        """See `Log`."""
+        mine = reversed(self.read(self._start + 1, last))
+        return ((entry.id, entry.message.content) for entry in mine if entry.actor == "person")
+
+    def tally(self, last: int) -> Sequence[tuple[Kind, str, int]]:
+        """See `Log`."""
+        return [(entry.kind, entry.actor, 1) for entry in self.read(self._start + 1, last)]
 
     def last_id(self) -> int:
         """See `Log`."""

@@ -31,6 +31,14 @@ class Log(Protocol):
         """The entries from `first` to `last`, both included, of this lane and its ancestors."""
         ...
 
+    def said(self, last: int) -> Iterator[tuple[int, str]]:
+        """Entry and text of the person's messages up to entry `last`, newest first, each read when it is asked for."""
+        ...
+
+    def tally(self, last: int) -> Sequence[tuple[Kind, str, int]]:
+        """Kind and actor of the entries up to `last`, and how many; none is read. A pair may come more than once."""
+        ...
+
     def last_id(self) -> int:
         """Id of the newest entry, 0 when there is none."""
         ...
@@ -78,24 +86,6 @@ class Log(Protocol):
 
     def memos(self, kind: str) -> Sequence[Memo]:
         """All memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
-        ...
-
-
-@runtime_checkable
-class Spoken(Protocol):
-    """A log that reads what the person said without the entries that stand between."""
-
-    def said(self, last: int) -> Iterator[tuple[int, str]]:
-        """Entry and text of the person's messages up to entry `last`, newest first, each read when it is asked for."""
-        ...
-
-
-@runtime_checkable
-class Tallied(Protocol):
-    """A log that counts its entries without reading them."""
-
-    def tally(self, last: int) -> Sequence[tuple[Kind, str, int]]:
-        """Kind, actor and number of the entries up to `last`, in any order."""
         ...
 
 

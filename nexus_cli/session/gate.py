@@ -23,7 +23,6 @@ from nexus_cli.context.plan import Plan
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.entry import Entry, Form, Slot
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.said import READ_AT_ONCE
 from nexus_cli.session.way_back import can_recall
 
 NAMED = 3
@@ -32,6 +31,8 @@ LEAST_RULE, ASIDE = 3, 2
 """Words that a rule has at least that a sentence may repeat, and those that the sentence may have beside it."""
 SHORT = 60
 """Characters of one of them."""
+READ_AT_ONCE = 500
+"""Entries that are read together."""
 
 
 def gone_entries(lane: Lane, plan: Plan) -> Iterator[Entry]:

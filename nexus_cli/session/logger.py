@@ -60,8 +60,8 @@ class _Sent:
 class SessionLogger:
     """Writes one lane, and reads it back.
 
-    Implements `Log`, `Spoken`, `Recall`, `Seen`, `Calibrations` and `Counts` of `nexus_cli.core.services`; their
-    contracts hold: what `Log` records is committed when the method returns, or `NexusError("ledger", ...)` is raised.
+    Implements `Log`, `Recall`, `Seen`, `Calibrations` and `Counts` of `nexus_cli.core.services`; their contracts hold:
+    what `Log` records is committed when the method returns, or `NexusError("ledger", ...)` is raised.
     """
 
     def __init__(

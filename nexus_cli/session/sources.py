@@ -24,7 +24,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.paths import project, repository
 from nexus_cli.core.seen import SeenFile
-from nexus_cli.core.services import Tallied
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
 from nexus_cli.tools.files import Refused, read
@@ -35,8 +34,6 @@ LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is compared by its content; a larger one by its time."""
 MOST = 64 * 1024 * 1024
 """Bytes that are read for one look at all files."""
-PIECE = 200
-"""Entries that are read at once."""
 LISTING = 0.7
 """Seconds for git to list a project."""
 
@@ -87,17 +84,12 @@ class SessionSources:
 
     def _gone(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
         """How many entries up to `last` the window does not show, by kind and actor."""
-        found, log, visible = Counter[tuple[Kind, str]](), timeline.log, self._visible()
-        if isinstance(log, Tallied):
-            for kind, actor, count in log.tally(last):
-                found[kind, actor] += count
-            for first, end in merged(entry for entry in visible if entry <= last):
-                found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
-            return +found
-        for first in range(1, last + 1, PIECE):
-            entries = timeline.read(first, min(last, first + PIECE - 1))
-            found.update((entry.kind, entry.actor) for entry in entries if entry.id not in visible)
-        return found
+        found = Counter[tuple[Kind, str]]()
+        for kind, actor, count in timeline.log.tally(last):
+            found[kind, actor] += count
+        for first, end in merged(entry for entry in self._visible() if entry <= last):
+            found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
+        return +found
 
     def trigger(self) -> str:
         """What started the newest turn; "" while the person typed every one."""

@@ -35,7 +35,7 @@ class _Shared:
 
 
 class SteadyLog:
-    """Implements `Log`, `Spoken`, `Recall`, `Seen`, `Calibrations`, `Counts` and `Starts` over a `SessionLogger`."""
+    """Implements `Log`, `Recall`, `Seen`, `Calibrations`, `Counts` and `Starts` over a `SessionLogger`."""
 
     def __init__(
         self, logger: SessionLogger, *, require_save: bool, warn: Callable[[str], None], shared: _Shared | None = None
@@ -116,19 +116,18 @@ class SteadyLog:
         return [*old, *self._memory.read(max(first, self._split + 1), last)]
 
     def said(self, last: int) -> Iterator[tuple[int, str]]:
-        """See `Spoken`."""
+        """See `Log`."""
         if self._memory is not None:
-            kept = reversed(self._memory.read(self._split + 1, last))
-            yield from ((entry.id, entry.message.content) for entry in kept if entry.actor == "person")
+            yield from self._memory.said(last)
             last = min(last, self._split)
         yield from self.logger.said(last)
 
     def tally(self, last: int) -> list[tuple[Kind, str, int]]:
-        """See `Tallied`."""
-        kept = self._memory.read(self._split + 1, last) if self._memory is not None else []
+        """See `Log`."""
+        kept = self._memory.tally(last) if self._memory is not None else ()
         until = last if self._memory is None else min(last, self._split)
         known: list[tuple[Kind, str, int]] = self._asked(lambda: self.logger.tally(until), [])
-        return [*known, *((entry.kind, entry.actor, 1) for entry in kept)]
+        return [*known, *kept]
 
     def last_id(self) -> int:
         """See `Log`."""

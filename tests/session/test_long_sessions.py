@@ -14,7 +14,7 @@ from nexus_cli.core.entry import Entry, Epoch, Kind, Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
-from nexus_cli.core.services import Fixed, Spoken
+from nexus_cli.core.services import Fixed
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, entries, said
 from nexus_cli.session import logger
@@ -145,7 +145,6 @@ def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[Any]
 ) -> None:
     log = SteadyLog(log_of(tmp_path, 6, sent=6), require_save=False, warn=lambda text: None)
-    assert isinstance(log, Spoken)
     assert list(log.said(4)) == [(3, "words 3"), (1, "words 1")]
 
     def full(*arguments: object) -> None:

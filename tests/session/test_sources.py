@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,9 @@ import pytest
 from session.played import Played, opened, say, the_ledger
 
 from nexus_cli.context.outline import Outline
-from nexus_cli.core.entry import Entry, Form, Kind, Slot
+from nexus_cli.context.timeline import MemoryLog, Timeline
+from nexus_cli.core.clock import local_now
+from nexus_cli.core.entry import Form, Kind, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.message import Message, Role
@@ -30,10 +33,12 @@ from nexus_cli.tools.files import Content, read
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 
-def engine(visible: Sequence[int], base: int = 0, read: Callable[[int, int], Sequence[Entry]] | None = None) -> Any:
-    """As much of an engine as the sources look at."""
+def engine(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind, str]] = ()) -> Any:
+    """As much of an engine as the sources look at: the entries that its window shows, and what happened in its lane."""
     slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in visible]
-    timeline = SimpleNamespace(read=read, memos=lambda kind: [], log=None)
+    timeline = Timeline(MemoryLog(), local_now)
+    for kind, actor in happened:
+        timeline.append(kind, Message(Role.USER, "x"), actor, 1)
     return SimpleNamespace(lane=SimpleNamespace(slots=slots, epoch=SimpleNamespace(id=3, base=base), timeline=timeline))
 
 
@@ -118,32 +123,18 @@ def test_a_ledger_that_does_not_answer_costs_the_files_and_nothing_else() -> Non
 
 
 def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None:
-    kinds = [Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.TOOL, Kind.ASSISTANT] * 100
-    asked: list[tuple[int, int]] = []
-
-    def read(first: int, last: int) -> list[Entry]:
-        asked.append((first, last))
-        actor = {Kind.TOOL: "tool:bash"}
-        return [
-            Entry(id, "", actor.get(kinds[id - 1], "x"), kinds[id - 1], Message(Role.USER, "x"))
-            for id in range(first, last + 1)
-        ]
-
-    given = SessionSources(lambda: cast(Engine, engine([496, 497, 498, 499, 500, 501], 500, read)), list)
+    person, agent, tool = (Kind.USER, "person"), (Kind.ASSISTANT, "agent"), (Kind.TOOL, "tool:bash")
+    made = engine([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
+    given = SessionSources(lambda: cast(Engine, made), list)
     assert given.footprint() == Footprint(99, {"bash": 198})
-    assert asked == [(1, 200), (201, 400), (401, 500)]
-    given.footprint()
-    assert len(asked) == 3
+    made.lane.timeline = None
+    assert given.footprint() == Footprint(99, {"bash": 198}), "known for this epoch"
     assert SessionSources(lambda: cast(Engine, engine(())), list).footprint() == Footprint()
 
 
 def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we_did() -> None:
     said = [(Kind.USER, "person"), (Kind.STEER, "person"), (Kind.STEER, "nexus"), (Kind.INSTRUCTION, "nexus")]
-
-    def read(first: int, last: int) -> list[Entry]:
-        return [Entry(n + 1, "", who, kind, Message(Role.USER, "x")) for n, (kind, who) in enumerate(said)]
-
-    given = SessionSources(lambda: cast(Engine, engine([9], 4, read)), list)
+    given = SessionSources(lambda: cast(Engine, engine([9], 4, said)), list)
     assert given.footprint() == Footprint(2, {})
 
 
@@ -162,13 +153,12 @@ def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_pat
     asyncio.run(live())
     lane = session.context.lane
     assert lane.epoch.base > 10, "something was cut"
+    shown = {slot.entry for slot in lane.slots if slot.form in (Form.FULL, Form.ELIDED)}
     with the_ledger() as ledger:
-        log = SessionLogger(ledger=ledger, session=session.id)
-        slow = SimpleNamespace(read=log.read, log=None)
-        for timeline in (slow, SimpleNamespace(read=log.read, log=log)):
-            given = SessionSources(lambda: cast(Engine, SimpleNamespace(lane=lane)), list)
-            one = given._gone(cast(Any, timeline), lane.epoch.base)
-            assert one == given._gone(cast(Any, slow), lane.epoch.base) and sum(one.values()) > 5
+        timeline = Timeline(SessionLogger(ledger=ledger, session=session.id), local_now)
+        gone = [entry for entry in timeline.read(1, lane.epoch.base) if entry.id not in shown]
+        given = SessionSources(lambda: cast(Engine, SimpleNamespace(lane=lane)), list)._gone(timeline, lane.epoch.base)
+    assert given == Counter((entry.kind, entry.actor) for entry in gone) and len(gone) > 5
 
 
 def last_preamble(session: str) -> str:
