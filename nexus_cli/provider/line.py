@@ -97,23 +97,35 @@ class Line:
                     continue
 
     def _keep(self, response: Any) -> None:
-        """Lets the openai SDK's response read its last bytes before it is closed after `[DONE]`, which the SDK does not
-        do: without them the connection is lost and every step pays for a new one."""
-        close = response.aclose
+        """Read the last bytes of the openai SDK's response before it is closed after `[DONE]`.
+
+        The SDK closes it unread, which loses the connection, so that every step would pay for a new one. The rest is
+        read from the SDK's own iterator and only while that is suspended: a body that has ended must not be read
+        again, httpcore would loop for ever without giving way.
+        """
+        read, close = response.aiter_raw, response.aclose
+        body: Any = None
         settled = False
+
+        def remember(chunk_size: int | None = None) -> Any:
+            nonlocal body
+            body = read(chunk_size)
+            return body
 
         async def settle() -> None:
             nonlocal settled
-            if not settled and not self._closing and sys.exception() is None:
+            unfinished = body is not None and not body.ag_running
+            if unfinished and not settled and not self._closing and sys.exception() is None:
                 settled = True
                 try:
                     async with asyncio.timeout(LAST_BYTES_SECONDS):
-                        async for _ in response.stream:
+                        async for _ in body:
                             pass
                 except Exception:  # a seam: whatever is wrong with the connection, it is closed next
                     settled = True
             await close()
 
+        response.aiter_raw = remember
         response.aclose = settle
 
     def _received(self) -> int:

@@ -14,6 +14,7 @@ from server.forms.anthropic import Anthropic
 from server.forms.chat import Chat, packed
 from server.forms.gemini import Gemini
 from server.forms.ollama import Ollama
+from server.framing import FRAMINGS
 from server.meter import Meter
 from server.received import Received
 from server.step import Step
@@ -103,19 +104,21 @@ async def _refuse(line: Connection, request: Received, form: Form, fault: Fault)
 
 async def _play(line: Connection, request: Received, step: Step, form: Form, reply: Reply) -> None:
     events: Iterable[Event]
+    framing = FRAMINGS[step.framing]
+    length = 0
     if request.stream:
-        kind, length, events, frame = form.content_type, None, form.events(step, reply), form.frame
+        kind, events, frame = form.content_type, form.events(step, reply), form.frame
+        if framing.body == "length":
+            length = _length(form.events(step, reply), step.fault, form)
     else:
         data = packed(form.whole(step, reply))
         half = len(data) // 2
         events = (Event("delta", data[:half]), Event("delta", data[half:]))
         kind, length, frame = "application/json", len(data), _unframed
-    if step.framing == "close":
-        length = -1
-    elif step.fault is not None and step.fault.kind not in KEEP_LENGTH:
-        length = None
+        if step.framing == "chunked" and (step.fault is None or step.fault.kind in KEEP_LENGTH):
+            framing = FRAMINGS["length"]
     request.status = 200
-    await line.head(200, kind, length, {})
+    await line.head(200, kind, framing, length)
     for order in apply(events, step.fault, form, frame):
         await _carry_out(line, request, step, frame, order)
     try:
@@ -123,7 +126,7 @@ async def _play(line: Connection, request: Received, step: Step, form: Form, rep
     except Gone:
         line.closed_by_client = False  # it had all that there was
         raise
-    if step.framing == "close":
+    if framing.hang_up:
         line.hang_up(reset=False)
         raise Gone
 
@@ -145,11 +148,24 @@ async def _carry_out(
         raise Gone
     if step.pace and isinstance(order, Event) and order.part == "delta":
         await line.wait(step.pace)
-    for piece in cuts(order.data if isinstance(order, Raw) else frame(order), step.write):
+    for piece in cuts(_bytes(order, frame), step.write):
         await line.body(piece)
         request.sent += len(piece)
         if step.write:
             await asyncio.sleep(0)
+
+
+def _length(events: Iterable[Event], fault: Fault | None, form: Form) -> int:
+    """The length that is announced: under a fault that ends the connection, that of the answer without it."""
+    broken = fault is not None and fault.kind in ("reset", "cut", "damage")
+    return sum(len(_bytes(order, form.frame)) for order in apply(events, None if broken else fault, form, form.frame))
+
+
+def _bytes(order: Order, frame: Callable[[Event], bytes]) -> bytes:
+    """What an order puts into the body."""
+    if isinstance(order, Event):
+        return frame(order)
+    return order.data if isinstance(order, Raw) else b""
 
 
 def cuts(data: bytes, write: int | str) -> Iterator[bytes]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from server.framing import FRAMINGS, Framing
+
 LINE_LIMIT = 1 << 20
 BODY_LIMIT = 256 << 20
 
@@ -62,21 +64,23 @@ class Connection:
         except (asyncio.IncompleteReadError, ConnectionError, ValueError):
             return None
 
-    async def head(self, status: int, content_type: str, length: int | None, extra: Mapping[str, str]) -> None:
-        """The status line and headers; without a length the body is chunked, with -1 it ends with the connection."""
-        self._chunked = length is None
+    async def head(
+        self, status: int, content_type: str, framing: Framing, length: int, extra: Mapping[str, str] | None = None
+    ) -> None:
+        """The status line and headers; `length` counts only where the framing announces it."""
+        self._chunked = framing.body == "chunked"
         try:
             phrase = HTTPStatus(status).phrase
         except ValueError:
             phrase = "Overloaded" if status == 529 else "Unknown"
-        lines = [f"HTTP/1.1 {status} {phrase}", f"Content-Type: {content_type}"]
-        if length is None:
+        lines = [f"HTTP/{framing.version} {status} {phrase}", f"Content-Type: {content_type}"]
+        if self._chunked:
             lines.append("Transfer-Encoding: chunked")
-        elif length >= 0:
+        elif framing.body == "length":
             lines.append(f"Content-Length: {length}")
-        else:
-            lines.append("Connection: close")
-        lines += [f"{name}: {value}" for name, value in extra.items()]
+        if framing.connection:
+            lines.append(f"Connection: {framing.connection}")
+        lines += [f"{name}: {value}" for name, value in (extra or {}).items()]
         await self._write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n")
 
     async def body(self, data: bytes) -> None:
@@ -92,7 +96,7 @@ class Connection:
     async def whole(self, status: int, value: Any, extra: Mapping[str, str] | None = None) -> int:
         """A JSON answer at once; gives the length of its body."""
         data = json.dumps(value, ensure_ascii=False).encode()
-        await self.head(status, "application/json", len(data), extra or {})
+        await self.head(status, "application/json", FRAMINGS["length"], len(data), extra)
         await self.body(data)
         return len(data)
 

@@ -26,6 +26,7 @@ KINDS = {
     "stall_before_head": "no byte for `seconds`, then all of it",
     "bad_json": "after `after` deltas one event that is no JSON, then it goes on",
     "bad_utf8": "after `after` deltas one with a byte that is no UTF-8, then it goes on",
+    "damage": "the bytes of the body are changed at random places, drawn from `seed`: flipped, lost, doubled, put in",
 }
 """Kind to what it does."""
 
@@ -46,6 +47,8 @@ class Fault:
     retry_after: str = ""
     """Value of the Retry-After header: seconds or a date."""
     seconds: float = 0.0
+    seed: int = 0
+    """Of the damage."""
 
     @classmethod
     def of(cls, value: Fault | Mapping[str, Any] | str | int) -> Fault:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterable, Iterator
 
 from server.event import Event, Form, Hang, Order, Raw, Wait
 from server.fault import Fault
 
+PUT_IN = (b"\n\n", b"\0", b"\xff", b"data: ", b"event: error\n", b"{", b'"', b": comment\n\n", b"\r", b"[DONE]")
+"""What a damage may put in."""
 PACED = ("stall", "reset", "cut", "bad_json", "bad_utf8", "error_later")
 
 
 def apply(events: Iterable[Event], fault: Fault | None, form: Form, frame: Callable[[Event], bytes]) -> Iterator[Order]:
     """The orders that an answer becomes under `fault`; without one, the events themselves."""
+    if fault is not None and fault.kind == "damage":
+        body = b"".join(frame(event) for event in events)
+        yield from (Raw(piece) for piece in damaged(body, random.Random(fault.seed)))
+        return
     if fault is None or fault.kind not in PACED:
         yield from _whole(events, fault, form)
         return
@@ -27,6 +34,21 @@ def apply(events: Iterable[Event], fault: Fault | None, form: Form, frame: Calla
                 continue
         passed += event.part == "delta"
         yield event
+
+
+def damaged(body: bytes, rng: random.Random) -> Iterator[bytes]:
+    """`body` with one to three random damages, in pieces of random sizes."""
+    made = bytearray(body)
+    for _ in range(rng.randint(1, 3)):
+        start = rng.randrange(len(made) + 1)
+        end = min(len(made), start + rng.choice((1, 2, 7, 40, 400)))
+        piece = bytes(made[start:end])
+        flipped = bytes(byte ^ 1 << rng.randrange(8) for byte in piece)
+        made[start:end] = rng.choice((b"", piece * 2, piece[::-1], flipped, rng.choice(PUT_IN) + piece))
+    while made:
+        size = rng.choice((1, 5, 60, len(made)))
+        yield bytes(made[:size])
+        del made[:size]
 
 
 def _now(event: Event, fault: Fault, passed: int) -> bool:

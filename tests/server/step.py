@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from server.fault import Fault
+from server.framing import FRAMINGS
 from server.tokens import Tokens
 
 IDS = ("given", "missing", "empty", "same", "echoed")
@@ -82,7 +83,7 @@ class Step:
     write: int | str = 0
     """Bytes in one write and HTTP chunk; 0: one event; `utf8`: every character of several bytes is split."""
     framing: str = "chunked"
-    """`chunked`, or `close`: the body ends where the connection does."""
+    """How the body ends: one of `server.framing.FRAMINGS`."""
     fault: Fault | None = None
 
     @classmethod
@@ -99,7 +100,7 @@ class Step:
         return cls(**made)
 
     def __post_init__(self) -> None:
-        for name, allowed in (("ids", IDS), ("indexes", INDEXES), ("framing", ("chunked", "close"))):
+        for name, allowed in (("ids", IDS), ("indexes", INDEXES), ("framing", tuple(FRAMINGS))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"step: {name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}")
         Tokens().with_changes(self.usage)
