@@ -11,6 +11,7 @@ from typing import Any
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
 from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.run_turn import wind_up
 from nexus_cli.core.errors import NexusError
@@ -63,12 +64,14 @@ async def _follow(session: Session, done: Consolidated) -> None:
     remarks = Remarks(Quietly(Stream(2)))
     remarks.belong_to(session)
     interrupt = Interrupt()
-    interrupt.take(session.cancel)
+    watchdog = LoopWatchdog(lambda: session, end_blocked)
+    interrupt.take(session.cancel, told=watchdog.arrived)
     for notice in session.notices:
         remarks.notice(notice)
     try:
-        async for event in session.act(consolidation(done)):
-            remarks.feed(event)
+        with watchdog:
+            async for event in session.act(consolidation(done)):
+                remarks.feed(event)
     except NexusError as error:
         _discard(session, done)
         if interrupt.signal:

@@ -17,6 +17,10 @@ from nexus_cli.tools.process import end_all
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def _ignore(number: int) -> None:
+    """Do nothing about a signal."""
+
+
 class Interrupt:
     """Holds the three signals from `take` to `release`."""
 
@@ -26,15 +30,20 @@ class Interrupt:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cancel: Callable[[], None] | None = None
         self._last_words = ""
+        self._told: Callable[[int], None] = _ignore
 
     @property
     def status(self) -> int:
         """The exit status of the signal that arrived: 130, 143 or 129."""
         return 128 + self.signal
 
-    def take(self, cancel: Callable[[], None], last_words: str = "") -> None:
-        """From now on the first signal calls `cancel` in the running loop; a second leaves with `last_words`."""
+    def take(self, cancel: Callable[[], None], last_words: str = "", told: Callable[[int], None] = _ignore) -> None:
+        """From now on the first signal calls `cancel` in the running loop; a second leaves with `last_words`.
+
+        `told` gets the number of the first one at once, also while the loop is blocked.
+        """
         self._last_words = last_words
+        self._told = told
         self._loop = asyncio.get_running_loop()
         self._cancel = cancel
         for number in NUMBERS:
@@ -53,4 +62,5 @@ class Interrupt:
                 tell(self._last_words)
             process.leave(128 + (self.signal or number))
         self.signal = number
+        self._told(number)
         self._loop.call_soon_threadsafe(self._cancel)

@@ -15,12 +15,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.first_run import first_run, is_first
 from nexus_cli.cli.interrupt import NUMBERS
+from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
 from nexus_cli.cli.options import SharedOptions
 from nexus_cli.cli.run_turn import resume_line, wind_up
 from nexus_cli.cli.tell import tell
@@ -47,6 +49,9 @@ from nexus_cli.ui.theme import choose_theme
 
 SOON = 0.1
 """Seconds after which the model library is loaded in the background: the prompt stands by then."""
+
+AS_BEFORE = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
+"""Plain text, the cursor shown, pasted text unmarked, on a line of its own."""
 
 
 def run_repl(shared: SharedOptions) -> int:
@@ -117,6 +122,8 @@ class _Start:
         self._signal = 0
         self._repl: Repl | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._watchdog: LoopWatchdog | None = None
+        self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
 
     def run(self) -> int:
         """Until the person leaves; the exit status."""
@@ -135,6 +142,8 @@ class _Start:
             lambda options, settings, earlier: open_session(options, settings, approver=approver, earlier=earlier),
             Quietly(Stream(1)).write,
         )  # fmt: skip
+        watchdog = self._watchdog = LoopWatchdog(lambda: repl.session, self._end_blocked)
+        repl.worker.guard = watchdog
         process.settle()
         loop = self._loop = asyncio.new_event_loop()
         try:
@@ -225,8 +234,20 @@ class _Start:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._arrived)
 
+    def _end_blocked(self, error: NexusError) -> NoReturn:
+        """End the process from the watchdog's thread, with the terminal as it was and the command that resumes."""
+        if self._terminal is not None:
+            termios.tcsetattr(0, termios.TCSANOW, self._terminal)
+            os.write(1, b"" if self._dumb else AS_BEFORE)
+        assert self._repl is not None, "something runs, so it is there"
+        session = self._repl.session
+        resume = resume_line(session, "nexus", self._shared.directory) if session.ledger is not None else ""
+        end_blocked(error, resume)
+
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         assert self._loop is not None and self._repl is not None, "signals are taken when both are there"
+        if self._watchdog is not None:
+            self._watchdog.arrived(number)
         if number == signal.SIGINT:
             self._loop.call_soon_threadsafe(self._interrupted)
             return

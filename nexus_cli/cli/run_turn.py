@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nexus_cli.cli import process
 from nexus_cli.cli.explain import Explain
 from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.session.exchange import KEPT
@@ -109,9 +111,12 @@ class _Turn:
         )
 
     async def _follow(self, session: Session) -> int:
-        self._interrupt.take(session.cancel, self._resume(session))
+        resume = self._resume(session)
+        watchdog = LoopWatchdog(lambda: session, lambda error: self._end_blocked(session, error, resume))
+        self._interrupt.take(session.cancel, resume, watchdog.arrived)
         try:
-            outcome = await self._events(session)
+            with watchdog:
+                outcome = await self._events(session)
             result = session.result(outcome)
             self._show(lambda: self._renderer.end(result), session)
         except NexusError as error:
@@ -137,6 +142,12 @@ class _Turn:
         if outcome is None:
             raise NexusError("internal", "the turn ended without an outcome", "this is a bug in nexus")
         return outcome
+
+    def _end_blocked(self, session: Session, error: NexusError, resume: str) -> NoReturn:
+        """End the process from the watchdog's thread, with the result object where somebody reads it."""
+        if select.select([], [1], [], 0)[1]:
+            self._renderer.end({**failed(error), "session": session.id or None, "model": session.model})
+        end_blocked(error, resume)
 
     def _outcome(self, outcome: Outcome, session: Session) -> Outcome:
         """`outcome` with the status of what cancelled it: a signal, a full disk; a reader that left changes nothing.

@@ -7,9 +7,11 @@ sends comments to keep the line open is not silent.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
+from typing import Any
 
 LOOKS = 8
 """How often a stall is looked for in the time that makes one: it is noticed at most an eighth too late."""
@@ -17,8 +19,31 @@ LONGEST_PAUSE = 5.0
 """Seconds between two looks at most."""
 
 
+OVERDUE = 1.25
+"""Times the allowed silence: a wait that lasts longer was not ended because its loop is blocked."""
+
+
 class Stalled(Exception):
     """Nothing came for the whole time allowed."""
+
+
+_waiting: set[Watch] = set()
+"""Every wait of this process; read by another thread, so it is only ever copied."""
+
+
+def overdue_wait() -> float | None:
+    """Return the allowed seconds of a wait that has lasted much longer, None without one. For any thread."""
+    now = time.monotonic()
+    return next((watch.seconds for watch in tuple(_waiting) if watch.silence(now) > watch.seconds * OVERDUE), None)
+
+
+def waits_here() -> bool:
+    """True if the code that runs in this thread's loop is, or is called by, a wait for the provider."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and any(watch.task is task for watch in tuple(_waiting))
 
 
 class Watch:
@@ -30,7 +55,9 @@ class Watch:
 
     def __init__(self, seconds: float, received: Callable[[], int]) -> None:
         """`seconds` without progress are a stall; `received` tells how many bytes have come so far."""
-        self._seconds = seconds
+        self.seconds = seconds
+        self.task: asyncio.Task[Any] | None = None
+        """Whose wait it is, while it lasts."""
         self._received = received
         self._bytes = 0
         self._since = 0.0
@@ -50,29 +77,35 @@ class Watch:
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
         """Around one wait. Raises `Stalled` when it lasts too long; any other `TimeoutError` passes."""
-        self._since, self._bytes = asyncio.get_running_loop().time(), self._received()
+        self._since, self._bytes = time.monotonic(), self._received()
         timer = asyncio.timeout(None)
         try:
             async with timer:
-                self._current = timer
+                self._current, self.task = timer, asyncio.current_task()
+                _waiting.add(self)
                 yield
         except TimeoutError as error:
             if timer.expired():
                 raise Stalled from error
             raise
         finally:
-            self._current = None
+            self._current = self.task = None
+            _waiting.discard(self)
+
+    def silence(self, now: float) -> float:
+        """Return the seconds without progress at `now`, a time of the monotonic clock."""
+        return now - self._since
 
     def _arm(self) -> None:
-        pause = min(self._seconds / LOOKS, LONGEST_PAUSE)
+        pause = min(self.seconds / LOOKS, LONGEST_PAUSE)
         self._handle = asyncio.get_running_loop().call_later(pause, self._look)
 
     def _look(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         received = self._received()
         if self._current is None or received > self._bytes:
             self._since, self._bytes = now, received
-        if now - self._since < self._seconds:
+        if now - self._since < self.seconds:
             self._arm()
         elif self._current is not None:
-            self._current.reschedule(now)
+            self._current.reschedule(asyncio.get_running_loop().time())

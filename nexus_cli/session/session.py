@@ -7,6 +7,7 @@ time limit reach it at any moment; what was done by then is settled and kept.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from pathlib import Path
@@ -186,6 +187,7 @@ class Session:
         task.add_done_callback(lambda done: events.put_nowait(None))
         self._control.task = task
         limit = self._parts.limits.timeout
+        self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
         try:
             while (event_ := await events.get()) is not None:
@@ -234,6 +236,16 @@ class Session:
     def cancel(self) -> None:
         """Stop the running turn; finished work is kept and open calls are settled."""
         self._control.stop("cancel")
+
+    def passed_limit(self) -> NexusError | None:
+        """Return the error of a time limit that has passed while the turn still runs. For any thread."""
+        deadline = self._control.deadline
+        late = deadline is not None and self._control.running and time.monotonic() > deadline
+        return self._timed_out() if late else None
+
+    def break_in(self, why: str) -> None:
+        """Stop the turn (`cancel` or `timeout`) from a signal handler, while its own code blocks the event loop."""
+        self._control.break_in(why)
 
     async def act(self, act: Act) -> AsyncIterator[Event]:
         """Do something to the session that is no turn (`nexus_cli.session.acts`); the events say how it goes.
@@ -341,7 +353,9 @@ class Session:
 
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
-            seconds = self._parts.limits.timeout
-            why = f"{seconds} s have passed"
-            return NexusError("limit", "limit timeout reached", why, "Go on with a higher --timeout")
+            return self._timed_out()
         return NexusError("aborted", "stopped", "the turn was interrupted; what was done is kept")
+
+    def _timed_out(self) -> NexusError:
+        why = f"{self._parts.limits.timeout} s have passed"
+        return NexusError("limit", "limit timeout reached", why, "Go on with a higher --timeout")

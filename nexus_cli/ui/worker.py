@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,8 @@ class Worker:
         self.now: Work | None = None
         self.waits = False
         """What runs waits for the person."""
+        self.guard: AbstractContextManager[object] = nullcontext()
+        """Entered around everything that runs."""
 
     @property
     def kind(self) -> str:
@@ -120,7 +122,8 @@ class Worker:
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await work
+            with self.guard:
+                await work
         except NexusError as error:
             self._told(typed_here(error.line), "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:

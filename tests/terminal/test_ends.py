@@ -6,6 +6,7 @@ import signal
 import termios
 import time
 
+from program.blocks import bug
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call, numbered, rows_of
 from terminal.terminal import ctrl
@@ -151,3 +152,32 @@ def test_a_signal_to_end_ends_the_pager_too(repl: Opens) -> None:
     assert made.status() == 143
     assert gone("sleep 97543")
     assert local_modes(made) & termios.ICANON and local_modes(made) & termios.ECHO
+
+
+def test_ctrl_c_stops_a_turn_whose_loop_is_blocked_and_the_session_goes_on(repl: Opens) -> None:
+    made = repl([{"text": "some words of an answer that goes on", "chunk": 10}], bug=bug("a call that a signal ends"))
+    made.say("go", ends=False)
+    made.requested(1)
+    made.wait_for(lambda terminal: local_modes(made) & termios.ISIG)
+    made.send(ctrl("c"))
+    made.wait_for(lambda terminal: not local_modes(made) & termios.ISIG)
+    made.idle()
+    made.send("typed afterwards")
+    made.wait_for("typed afterwards")
+    made.send(ctrl("u"))
+    made.wait_for(lambda terminal: "typed afterwards" not in terminal.text)
+    made.send(ctrl("d"))
+    assert made.status() == 0
+    assert local_modes(made) & termios.ICANON
+
+
+def test_a_block_that_nothing_breaks_ends_the_session_with_the_terminal_as_it_was(repl: Opens) -> None:
+    way = "a loop that swallows what is raised in it"
+    made = repl([{"text": "some words of an answer that goes on", "chunk": 10}], bug=bug(way))
+    made.say("go", ends=False)
+    made.requested(1)
+    made.wait_for(lambda terminal: local_modes(made) & termios.ISIG)
+    made.send(ctrl("c"))
+    assert made.status() == 130
+    assert any(line.startswith("Resume with: nexus -r ") for line in made.lines()), made.picture()
+    assert local_modes(made) & termios.ICANON

@@ -1,0 +1,64 @@
+"""Limits and signals while the event loop is blocked: by a library that spins, by a call that does not return."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from program.blocks import BLOCKS, bug
+from program.stage import MODEL, PRICED, Done, Stage, end, stage
+
+EACH = pytest.mark.parametrize("block", BLOCKS)
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path, {"default": {"text": "some words of an answer that goes on", "chunk": 10}}) as made:
+        yield made
+
+
+def resumes(done: Done) -> bool:
+    return done.told[-1].startswith("Resume with: nexus ask -r ")
+
+
+@EACH
+def test_the_time_limit_ends_a_turn_whose_loop_is_blocked(person: Stage, block: str) -> None:
+    done = person.ask("hi", "--json", "--timeout", "1", bug=bug(block))
+    assert (done.status, done.kind, done.result["exit"]) == (3, "limit", 3)
+    assert "1.0 s" in done.told[-2] and resumes(done)
+    assert done.result["session"] and done.result["model"] == MODEL
+
+
+@pytest.mark.parametrize(
+    ("block", "number"), [*((block, signal.SIGINT) for block in BLOCKS), ("a loop that spins", signal.SIGTERM)]
+)
+def test_one_signal_ends_a_turn_whose_loop_is_blocked(person: Stage, block: str, number: signal.Signals) -> None:
+    child = person.begin("ask", "hi", "--json", bug=bug(block))
+    try:
+        assert person.server.wait_for(lambda s: bool(s.requests and s.requests[0].done))
+        time.sleep(0.2)
+        child.send_signal(number)
+        stdout, stderr = child.communicate(timeout=30)
+    finally:
+        end(child)
+    done = Done(child.returncode, stdout, stderr)
+    assert (done.status, done.kind) == (128 + number, "aborted")
+    assert resumes(done)
+
+
+@EACH
+def test_a_silence_that_the_loop_cannot_see_is_a_stall(person: Stage, block: str) -> None:
+    person.settings(f"[provider]\nretries = 1\nstall_seconds = 1.0\n{PRICED}")
+    done = person.ask("hi", "--json", bug=bug(block))
+    assert (done.status, done.kind) == (1, "network")
+    assert "no data for 1 second" in done.result["error"]["message"]
+    assert resumes(done)
+
+
+def test_what_came_before_the_loop_was_blocked_is_kept(person: Stage) -> None:
+    done = person.ask("hi", "--json", "--timeout", "1", bug=bug("a loop that spins"))
+    shown = person.run("sessions", "show", done.result["session"])
+    assert "some words" in shown.text
