@@ -22,6 +22,7 @@ from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.core.child_environment import child_environment, own_entries, own_environment
 from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.paths import Places, begun, defaults, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
@@ -71,6 +72,18 @@ def _nexus(look: Look) -> Check:
     if not (folder / "config.toml").is_file():
         return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Install it again")
     return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
+
+
+def _path(look: Look) -> Check:
+    ours = own_entries(look.environ)
+    leads = [f"PATH has {', '.join(dict.fromkeys(ours))}"] if ours else []
+    if "VIRTUAL_ENV" in look.environ.keys() - child_environment(look.environ).keys():
+        leads.append("VIRTUAL_ENV names it")
+    if not leads:
+        return Check("path", "ok", "commands have your own programs")
+    program = os.path.join(own_environment(), "bin", "nexus")
+    hint = f"Take it out and link the program alone into a folder on your PATH: ln -s {program} ~/.local/bin/nexus"
+    return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, which commands run without", hint)
 
 
 def _litellm(look: Look) -> Check:
@@ -174,6 +187,7 @@ def _program(name: str, without: str) -> Callable[[Look], Check]:
 CHECKS: tuple[Callable[[Look], Check], ...] = (
     _python,
     _nexus,
+    _path,
     _litellm,
     _tiktoken,
     _config,
