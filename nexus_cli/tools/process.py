@@ -76,7 +76,8 @@ def run(
 
     Nothing in its environment leads to nexus's own Python (`child_environment`). No terminal, stdin is `stdin` or
     empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when `stop` is pressed, the tree gets
-    SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. Raises `OSError` or `ValueError` when the child cannot be started.
+    SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. Raises `OSError`
+    or `ValueError` when the child cannot be started.
     """
     stop.check()
     mark = secrets.token_hex(16)

@@ -55,7 +55,7 @@ def test_an_activated_environment_of_ours_is_left_and_another_one_stays(own: Pat
     rest = {"PYTHONPATH": "src", "PYTHONHOME": "/opt/python", "LANG": "C"}
     ours = {"VIRTUAL_ENV": f"{own}/", "VIRTUAL_ENV_PROMPT": "(x)", "__PYVENV_LAUNCHER__": f"{own}/bin/python3"}
     assert child_environment(ours | rest, work) == rest
-    theirs = {"VIRTUAL_ENV": str(work / ".venv"), "VIRTUAL_ENV_PROMPT": "(w)", "__PYVENV_LAUNCHER__": "/usr/bin/python3"}
+    theirs = {"VIRTUAL_ENV": str(work), "VIRTUAL_ENV_PROMPT": "(w)", "__PYVENV_LAUNCHER__": "/usr/bin/python3"}
     assert child_environment(theirs | rest, work) == theirs | rest
 
 
