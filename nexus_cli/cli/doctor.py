@@ -24,6 +24,7 @@ from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.core.child_environment import child_environment, own_entries, own_environment
 from nexus_cli.core.errors import NexusError, way_out
+from nexus_cli.core.misplaced_keys import misplaced_notice
 from nexus_cli.core.paths import Places, begun, defaults, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.usable import find_local, keys_present
@@ -60,6 +61,8 @@ class Look:
     places: Places
     settings: Settings
     environ: Mapping[str, str]
+    misplaced: tuple[str, ...] = ()
+    """Settings that hold a key in place of a name."""
 
 
 def _python(look: Look) -> Check:
@@ -144,6 +147,9 @@ def _unwritable(path: Path) -> Check | None:
 
 def _config(look: Look) -> Check:
     path = look.places.settings
+    if look.misplaced:
+        told = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
+        return Check("settings", "broken", told, "Make a new key where others could read that file")
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would stand in {path}")
 
 
@@ -151,7 +157,7 @@ def _keys(look: Look) -> Check:
     present = keys_present(look.environ, look.settings)
     if present:
         return Check("keys", "ok", ", ".join(present))
-    names = ", ".join(look.settings.keys)
+    names = ", ".join(look.settings.default_models)
     if not names:
         return Check("keys", "note", "not looked for", "The names of their variables stand in the settings")
     return Check("keys", "note", "none in the environment", f"A provider's key is one of {names}")
@@ -213,12 +219,14 @@ def _packaged() -> Settings:
 def doctor(json: Json = False) -> int:
     """Look at everything that nexus needs; exit 1 only when something is broken."""
     found, checks = places(), []
+    misplaced: tuple[str, ...] = ()
     try:
-        settings = load_settings(found, defaults(), os.environ).settings
+        loaded = load_settings(found, defaults(), os.environ)
+        settings, misplaced = loaded.settings, loaded.misplaced
     except NexusError as error:
         settings = _packaged()
         checks.append(Check("settings", "broken", error.message, error.hint))
-    look = Look(found, settings, os.environ)
+    look = Look(found, settings, os.environ, misplaced)
     for check in CHECKS:
         if check is not _config or not any(done.name == "settings" for done in checks):
             checks.append(check(look))

@@ -7,14 +7,14 @@ every repetition is bounded, so that no text makes it slow. What only names a se
 
 from __future__ import annotations
 
-import base64
+import binascii
 import os
 import re
 from collections.abc import Mapping
 
+from nexus_cli.core.errors import REDACTED
 from nexus_cli.core.named_secrets import named_secrets
 
-REDACTED = "[redacted]"
 SHORTEST = 6
 """Characters that the value of a variable has at least to be taken for a key."""
 LONG = 12
@@ -112,6 +112,6 @@ def _is_basic(pair: str) -> bool:
     if len(pair) >= 8 and any(char.isdigit() or char == "=" for char in pair):
         return True
     try:
-        return b":" in base64.b64decode(pair[:400], validate=True)
+        return b":" in binascii.a2b_base64(pair[:400], strict_mode=True)
     except ValueError:
         return False

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.redaction import REDACTED, redact
+from nexus_cli.core.errors import REDACTED
+from nexus_cli.core.redaction import redact
 
 LOUD = {
     "OPENAI_API_KEY": "hunter2-my-key",
