@@ -108,9 +108,9 @@ def test_a_key_that_is_in_the_file_is_shown_nowhere_and_never_used(nexus: Run, c
     assert "looks like a key" in settings["detail"]
 
 
-@pytest.mark.parametrize("text", [f'allow = "{KEY}"\n', f'"{KEY}" = 1\n', f'[limits]\n"{KEY}" = 1\n', f'model = ["{KEY}"]\n'])
+@pytest.mark.parametrize("text", ['allow = "{}"\n', '"{}" = 1\n', '[limits]\n"{}" = 1\n', 'model = ["{}"]\n'])
 def test_an_error_about_the_file_shows_no_key(nexus: Run, config: Path, text: str) -> None:
-    config.write_text(text)
+    config.write_text(text.format(KEY))
     done = nexus("config", "show")
     assert done.returncode == 2 and b"[redacted]" in done.stderr and KEY.encode() not in done.stderr
 
