@@ -40,11 +40,12 @@ LAZY = {
     "core/decode.py": {"charset_normalizer"},
     "core/paths.py": {"platformdirs"},
     "core/project_settings.py": {"tomllib", "nexus_cli"},
-    "core/settings.py": {"tomllib", "tomlkit", "difflib"},
+    "core/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
     "context/recipe_file.py": {"nexus_cli"},
     "context/tokens.py": {"tiktoken"},
     "session/reports/shown.py": {"nexus_cli"},
+    "session/usable.py": {"nexus_cli"},
     "ledger/sessions.py": {"difflib"},
     "tools/listing.py": {"pathspec"},
 }

@@ -33,7 +33,7 @@ from nexus_cli.cli.options import (
     Verbose,
 )
 from nexus_cli.cli.tell import nearest, tell
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import REDACTED, NexusError
 from nexus_cli.ui.stream import Gone, Stream
 
 COMMANDS = {
@@ -59,6 +59,10 @@ WITHOUT_MODEL = next(name for name, line in COMMANDS.items() if "no key" in line
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """How the help may fail to be printed; the rest of the output goes through `Stream`."""
+
+
+_SHORTEST_KEY = 6
+"""Characters of the shortest argument that may be a key."""
 
 
 class LazyGroup(TyperGroup):
@@ -195,6 +199,8 @@ def _bug(error: Exception) -> NexusError:
 
 def _failed(error: NexusError, arguments: list[str]) -> int:
     """Tell `error`, to who asked for JSON also as the result object; the exit status."""
+    if any(len(word) >= _SHORTEST_KEY and " " not in word for word in arguments):
+        error = _without_keys(error, arguments)
     if error.what == "no model":
         hint = f"{error.hint}; `nexus {WITHOUT_MODEL}` works without one"
         error = NexusError(error.kind, error.what, error.why, hint)
@@ -210,6 +216,17 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
         pass
     tell(error.line)
     return error.exit_status
+
+
+def _without_keys(error: NexusError, arguments: list[str]) -> NexusError:
+    """Return `error` without what looks like a key among the arguments: it may name the one that is wrong."""
+    from nexus_cli.core.misplaced_keys import looks_like_key  # noqa: PLC0415  (only on the way to an error message)
+
+    given = [part for word in arguments for part in (word, word.partition("=")[2]) if looks_like_key(part)]
+    what, why, hint = error.what, error.why, error.hint
+    for key in sorted(given, key=len, reverse=True):
+        what, why, hint = (text.replace(key, REDACTED) for text in (what, why, hint))
+    return NexusError(error.kind, what, why, hint, exit_status=error.exit_status)
 
 
 def _words(arguments: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import REDACTED, NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.usable import Server, find_local, keys_present, resolved
 
@@ -43,14 +43,16 @@ def choose(
     present = keys_present(environ, settings)
     if len(present) == 1:
         ((variable, model),) = present.items()
+        model = resolved(model, settings)
         return Chosen(model, f"Using {model}, because {variable} is set; another one: --model NAME")
     if present:
+        usable = next((model for model in present.values() if model != REDACTED), "NAME")
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
         raise NexusError(
             "config",
             "no model",
             f"several keys are in the environment: {found}",
-            f"Choose one: --model {next(iter(present.values()))}, NEXUS_MODEL=..., or nexus config set model ...",
+            f"Choose one: --model {usable}, NEXUS_MODEL=..., or nexus config set model ...",
         )
     found_servers = servers()
     if found_servers:
@@ -61,7 +63,7 @@ def choose(
             f"no key is in the environment, but a local server answers: {where}",
             f"Use it: --model {found_servers[0].prefix.rstrip('/')}/NAME, or nexus config set model ...",
         )
-    first = next(iter(settings.keys), "OPENAI_API_KEY")
+    first = next(iter(settings.default_models), "OPENAI_API_KEY")
     raise NexusError(
         "config",
         "no model",

@@ -17,7 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.core.setting_rules import RULES, TABLES, Scalar
-from nexus_cli.core.settings import Loaded, quoted, rule_for, split_key, unknown_key
+from nexus_cli.core.settings import Loaded, quoted, rule_for, shown_text, split_key, unknown_key
 from nexus_cli.ui.stream import Quietly, Stream
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
@@ -35,6 +35,10 @@ def _loaded() -> Loaded:
     loaded = load_settings_in(project(working_folder()), places(), defaults(), os.environ)
     for notice in loaded.settings.notices:
         tell(f"nexus: {notice}")
+    for key in loaded.misplaced:
+        from nexus_cli.core.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
+
+        tell(f"nexus: {misplaced_notice(key, loaded.origins[key])}")
     return loaded
 
 
@@ -63,15 +67,16 @@ def show_settings(
 def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")]) -> int:
     """Print the value of one setting."""
     parts = split_key(key)
-    if key in TABLES:
-        keys = [name for name in RULES if name.startswith(f"{key}.")] or [f"{key}.NAME"]
+    if len(parts) == 1 and parts[0] in TABLES:
+        keys = [name for name in RULES if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
         why = "it is a table, and its settings have the values"
         raise NexusError("config", key, why, f"Name one: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key(key)
     value = _loaded().values.get(".".join(quoted(part) for part in parts))
     if value is None:
-        raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
+        shown = shown_text(key)
+        raise NexusError("config", shown, "has no value", f"nexus config set {shown} VALUE sets one")
     show_value(str(value).lower() if isinstance(value, bool) else str(value))
     return 0
 

@@ -48,7 +48,9 @@ def show_context(
         raise NexusError("usage", option, "this folder has no session yet", f"Leave {option.split()[0]} out")
     try:
         chosen = choose(model, os.environ, settings, resumes=bool(found), servers=lambda: ()).model
-    except NexusError:
+    except NexusError as error:
+        if error.what != "no model":
+            raise
         chosen = ""
     if recipe and (step is not None or diff):
         why = "a request that was sent has the recipe that it had"

@@ -22,7 +22,9 @@ from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.core.child_environment import child_environment, own_entries, own_environment
 from nexus_cli.core.errors import NexusError, way_out
+from nexus_cli.core.misplaced_keys import misplaced_notice
 from nexus_cli.core.paths import Places, begun, defaults, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.usable import find_local, keys_present
@@ -59,6 +61,8 @@ class Look:
     places: Places
     settings: Settings
     environ: Mapping[str, str]
+    misplaced: tuple[str, ...] = ()
+    """Settings that hold a key in place of a name."""
 
 
 def _python(look: Look) -> Check:
@@ -71,6 +75,18 @@ def _nexus(look: Look) -> Check:
     if not (folder / "config.toml").is_file():
         return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Install it again")
     return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
+
+
+def _path(look: Look) -> Check:
+    ours = own_entries(look.environ)
+    leads = [f"PATH has {', '.join(dict.fromkeys(ours))}"] if ours else []
+    if "VIRTUAL_ENV" in look.environ.keys() - child_environment(look.environ).keys():
+        leads.append("VIRTUAL_ENV names it")
+    if not leads:
+        return Check("path", "ok", "commands have your own programs")
+    program = os.path.join(own_environment(), "bin", "nexus")
+    hint = f"Take it out and link the program alone into a folder on your PATH: ln -s {program} ~/.local/bin/nexus"
+    return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, which commands run without", hint)
 
 
 def _litellm(look: Look) -> Check:
@@ -131,6 +147,9 @@ def _unwritable(path: Path) -> Check | None:
 
 def _config(look: Look) -> Check:
     path = look.places.settings
+    if look.misplaced:
+        told = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
+        return Check("settings", "broken", told, "Make a new key where others could read that file")
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would stand in {path}")
 
 
@@ -138,7 +157,7 @@ def _keys(look: Look) -> Check:
     present = keys_present(look.environ, look.settings)
     if present:
         return Check("keys", "ok", ", ".join(present))
-    names = ", ".join(look.settings.keys)
+    names = ", ".join(look.settings.default_models)
     if not names:
         return Check("keys", "note", "not looked for", "The names of their variables stand in the settings")
     return Check("keys", "note", "none in the environment", f"A provider's key is one of {names}")
@@ -174,6 +193,7 @@ def _program(name: str, without: str) -> Callable[[Look], Check]:
 CHECKS: tuple[Callable[[Look], Check], ...] = (
     _python,
     _nexus,
+    _path,
     _litellm,
     _tiktoken,
     _config,
@@ -199,12 +219,14 @@ def _packaged() -> Settings:
 def doctor(json: Json = False) -> int:
     """Look at everything that nexus needs; exit 1 only when something is broken."""
     found, checks = places(), []
+    misplaced: tuple[str, ...] = ()
     try:
-        settings = load_settings(found, defaults(), os.environ).settings
+        loaded = load_settings(found, defaults(), os.environ)
+        settings, misplaced = loaded.settings, loaded.misplaced
     except NexusError as error:
         settings = _packaged()
         checks.append(Check("settings", "broken", error.message, error.hint))
-    look = Look(found, settings, os.environ)
+    look = Look(found, settings, os.environ, misplaced)
     for check in CHECKS:
         if check is not _config or not any(done.name == "settings" for done in checks):
             checks.append(check(look))

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.errors import NexusError, way_out
+from nexus_cli.core.misplaced_keys import looks_like_key, misplaced_key
 from nexus_cli.core.paths import Places, private_dir
-from nexus_cli.core.setting_rules import Scalar
+from nexus_cli.core.setting_rules import FORMER_TABLES, Scalar
 from nexus_cli.core.settings import (
     build,
     check,
@@ -23,13 +24,17 @@ from nexus_cli.core.settings import (
     parse_values,
     read_values,
     rule_for,
+    shown_text,
     split_key,
     unknown_key,
+    without_keys,
 )
 
 
 def scalar(key: str, text: str) -> Scalar:
     """`text` as the value of `key`; `NexusError("config", ...)` for an unknown key or a wrong value."""
+    if looks_like_key(text):
+        raise misplaced_key(shown_text(key))
     rule = rule_for(split_key(key))
     if rule is None:
         raise unknown_key(key)
@@ -54,9 +59,11 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     import tomlkit.exceptions  # noqa: PLC0415
 
     path = Path(os.path.realpath(places.settings))
+    value = None if text is None else scalar(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key(key)
-    value = None if text is None else scalar(key, text)
+    if text is not None and any(map(looks_like_key, split_key(key))):
+        raise misplaced_key(shown_text(key))
     with _alone(path):
         try:
             document = tomlkit.parse(_text(path))
@@ -88,6 +95,7 @@ def edit_settings(
         try:
             with _alone(path):
                 _unchanged(path, before)
+                _refuse_keys(left, path)
                 _write(path, left, defaults_dir)
             return True
         except NexusError as error:
@@ -150,6 +158,12 @@ def template(defaults_dir: Path) -> str:
     return "\n".join([head, *settings]) + "\n"
 
 
+def _refuse_keys(text: str, path: Path) -> None:
+    """`NexusError("config", ...)` where a setting in `text` holds a key."""
+    for key in without_keys(parse_values(text, path))[1]:
+        raise misplaced_key(key)
+
+
 def _write(path: Path, text: str, defaults_dir: Path) -> None:
     """Replace the file by `text` if that can be read as settings."""
     consistent(build(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
@@ -163,6 +177,8 @@ def _edit(document: Any, parts: list[str], value: Scalar | None) -> None:
     import tomlkit  # noqa: PLC0415
 
     table = document
+    for former in (name for name, present in FORMER_TABLES.items() if present == parts[0] and name in document):
+        document[former].pop(parts[-1], None)
     for name in parts[:-1]:
         if name not in table:
             if value is None:

@@ -107,7 +107,7 @@ class _First:
             raise NexusError(error.kind, error.what, error.why, "One of the ways above is enough") from None
 
     def _ways(self) -> None:
-        names = list(self._settings.keys) or ["OPENAI_API_KEY"]
+        names = list(self._settings.default_models) or ["OPENAI_API_KEY"]
         ways = [
             f"export {names[0]}=... or the key of another provider: {', '.join(names[1:])}",
             "start a local server, such as Ollama, with a model",
@@ -129,13 +129,13 @@ class _First:
         return self._ask("Model", str(models[0]["name"]), lambda text: self._named(text, models))
 
     def _named(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
+        name = resolved(text, self._settings)
         if len(text) > LONGEST:
             raise NexusError("usage", f"{text[:20]}...", "no model has such a name", "A name is written PROVIDER/MODEL")
         if text.isascii() and text.isdigit():
             if 1 <= int(text) <= len(models):
                 return str(models[int(text) - 1]["name"])
             raise NexusError("usage", text, f"there are {len(models)} models", "Type one of the numbers, or a name")
-        name = resolved(text, self._settings)
         if not name.isprintable() or any(char.isspace() for char in name):
             raise NexusError("usage", repr(text), "no model has such a name", "A name is written PROVIDER/MODEL")
         begins = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]

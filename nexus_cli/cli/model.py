@@ -13,7 +13,7 @@ from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.tell import tell
 from nexus_cli.core.message import sound
 from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import Settings, load_settings
+from nexus_cli.core.settings import Settings, load_settings, shown_text
 from nexus_cli.session.reports import models as reports
 from nexus_cli.ui.reports import model_text, models_text
 
@@ -60,6 +60,6 @@ def use(name: Name) -> int:
     if not value["known"]:
         tell(f"nexus: the window of {value['name']} is unknown: {value['window']:,} tokens are assumed.")
     if os.environ.get("NEXUS_MODEL", "").strip():
-        tell(f"nexus: NEXUS_MODEL is set and wins over it: {os.environ['NEXUS_MODEL'].strip()}.")
+        tell(f"nexus: NEXUS_MODEL is set and wins over it: {shown_text(os.environ['NEXUS_MODEL'].strip())}.")
     show(f"{value['name']} is used when no model is named ({places().settings}).")
     return 0

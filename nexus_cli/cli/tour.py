@@ -138,7 +138,7 @@ class _Tour:
             for model in found[:LISTED]:
                 self._show.quote(f"{model['name']} ({', '.join(model['because'])})")
         else:
-            names = list(settings.keys)
+            names = list(settings.default_models)
             say(texts["nothing"], key=next(iter(names), "OPENAI_API_KEY"), others=", ".join(names[1:]))
         say(texts["first"])
 

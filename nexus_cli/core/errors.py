@@ -30,6 +30,10 @@ EXIT_STATUS: Final = {
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
+REDACTED: Final = "[redacted]"
+"""Stands where a secret was."""
+
+
 class NexusError(Exception):
     """Something that ends what was asked, told in one line: `nexus: WHAT: WHY. HINT.`"""
 

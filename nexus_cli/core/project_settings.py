@@ -16,7 +16,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.paths import Places
-from nexus_cli.core.setting_rules import RULES, TABLES, Scalar
+from nexus_cli.core.setting_rules import FORMER_TABLES, RULES, TABLES, Scalar
 from nexus_cli.core.settings import Loaded, build, check, consistent, load_settings, unknown_key
 
 FOLDER, FILE = ".nexus", "config.toml"
@@ -85,7 +85,7 @@ def read_project(data: bytes, where: str) -> Said:
     more = 0
     for key, value in _keys(table):
         try:
-            if key not in RULES and key not in TABLES:
+            if key not in RULES and key not in TABLES and key not in FORMER_TABLES:
                 if len(problems) < TOLD:
                     raise unknown_key(_shown(key), where)
                 more += 1

@@ -89,7 +89,10 @@ MODEL_RULES: Mapping[str, Rule] = {
 }
 """What `[models.NAME]` may hold."""
 
-OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "keys": NAME}
+OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME}
 """Tables whose keys are the person's own."""
 
-TABLES = ("limits", "compact", "truncation", "provider", "ui", "alias", "models", "keys")
+FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
+"""Tables by a name that they had before: it still counts."""
+
+TABLES = ("limits", "compact", "truncation", "provider", "ui", "alias", "models", "default_models")

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import REDACTED, NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.paths import Places
-from nexus_cli.core.setting_rules import MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
+from nexus_cli.core.setting_rules import FORMER_TABLES, MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
 
 STEPS = Limits(max_steps=200)
 UNLIMITED = Limits()
@@ -78,7 +78,7 @@ class Settings:
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """Model name to what is known of it; prices are US dollars per million tokens."""
-    keys: Mapping[str, str] = field(default_factory=dict)
+    default_models: Mapping[str, str] = field(default_factory=dict)
     """Name of a key's environment variable to the model that is used with it."""
     project: Limits = UNLIMITED
     """What a trusted project asks to be limited to, see `nexus_cli.core.project_settings`."""
@@ -95,6 +95,8 @@ class Loaded:
     """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
     values: Mapping[str, Scalar]
     """The same settings by dotted key; a part that holds a dot or is no plain word is quoted."""
+    misplaced: tuple[str, ...] = ()
+    """Settings of the personal file that hold a key in place of a name; it was replaced by `[redacted]`."""
 
 
 def quoted(part: str) -> str:
@@ -104,10 +106,12 @@ def quoted(part: str) -> str:
 
 
 def split_key(key: str) -> list[str]:
-    """The parts of a dotted key, with quotes taken off; in `alias`, `keys` and `models` dots in names are allowed."""
+    """The parts of a dotted key, with quotes taken off; in `alias`, `default_models` and `models` dots in names are
+    allowed. A table's former name is its present one."""
     table, _, rest = key.partition(".")
-    if not rest or table not in ("alias", "keys", "models"):
-        return key.split(".")
+    table = FORMER_TABLES.get(table, table)
+    if not rest or table not in ("models", *OPEN_TABLES):
+        return [table, *key.split(".")[1:]]
     if table == "models":
         name, dot, last = rest.rpartition(".")
         parts = [table, name, last] if dot else [table, rest]
@@ -135,12 +139,20 @@ def unknown_key(key: str, where: str = "") -> NexusError:
     """The error for a key that does not exist, with the nearest one that does."""
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
+    key = shown_text(key)
     parts = split_key(key)
     stem = f"models.{quoted(parts[1])}." if len(parts) == 3 and parts[0] == "models" else ""
     known = [stem + name for name in MODEL_RULES] if stem else [*RULES, *TABLES]
     near = difflib.get_close_matches(key, known, 1, 0.5)
     hint = f"The nearest is {near[0]}" if near else "`nexus config show` lists the settings"
     return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
+
+
+def shown_text(text: str) -> str:
+    """Return `text` as a message may show it: `[redacted]` for a part of it that looks like a key."""
+    from nexus_cli.core.misplaced_keys import without_key  # noqa: PLC0415  (only on the way to an error message)
+
+    return ".".join(without_key(part) for part in without_key(text).split("."))
 
 
 def check(key: str, value: Any, where: str = "") -> Scalar:
@@ -150,10 +162,13 @@ def check(key: str, value: Any, where: str = "") -> Scalar:
         raise unknown_key(key, where)
     fit = rule.read(value) if rule else None
     if fit is None:
-        shown = f'"{value}"' if isinstance(value, str) else str(value)
+        shown = f'"{shown_text(value)}"' if isinstance(value, str) else shown_text(str(value))
         expected = rule.expected if rule else f"a table [{key}]"
         raise NexusError(
-            "config", where or "the settings", f"{key} is {shown[:80]}, expected {expected}", "Correct the value"
+            "config",
+            where or "the settings",
+            f"{shown_text(key)} is {shown[:80]}, expected {expected}",
+            "Correct the value",
         )
     return fit
 
@@ -193,7 +208,7 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
     for key, value in table.items():
         parts = (*prefix, key)
         named = parts[0] == "models" and len(parts) < 3
-        if isinstance(value, Mapping) and (named or parts in {(name,) for name in TABLES}):
+        if isinstance(value, Mapping) and (named or parts in {(name,) for name in (*TABLES, *FORMER_TABLES)}):
             flat += _flatten(value, parts)
         else:
             flat.append((list(parts), value))
@@ -231,8 +246,10 @@ def parse_values(text: str, path: Path) -> dict[str, Scalar]:
         line = "".join(c for c in place.partition(",")[0] if c.isdigit())
         _broken(path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}")
     values: dict[str, Scalar] = {}
-    for parts, value in _flatten(table):
-        line_number = _line_of(text, parts)
+    flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
+    flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one
+    for parts, written, value in flat:
+        line_number = _line_of(text, written)
         where = f"{path}, line {line_number}" if line_number else str(path)
         key = ".".join(quoted(part) for part in parts)
         values[key] = check(key, value, where)
@@ -248,6 +265,8 @@ def build(values: Mapping[str, Scalar]) -> Settings:
     tree: dict[str, Any] = {}
     for key, value in values.items():
         *tables, last = split_key(key)
+        if value == REDACTED and key != "model" and tables[:1] not in (["alias"], ["default_models"]):
+            continue  # a key in its place: the default holds; a model's name that was one is refused when it is used
         level = tree
         for name in tables:
             level = level.setdefault(name, {})
@@ -268,13 +287,31 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
     """
     values: dict[str, Scalar] = read_values(defaults_dir / "config.toml")
     origins = dict.fromkeys(values, "default")
-    personal = read_values(places.settings)
+    personal, misplaced = without_keys(read_values(places.settings))
     values |= personal
     origins |= dict.fromkeys(personal, str(places.settings))
     if environ.get("NEXUS_MODEL", "").strip():
-        values["model"] = environ["NEXUS_MODEL"].strip()
+        values |= without_keys({"model": environ["NEXUS_MODEL"].strip()})[0]
         origins["model"] = "environment NEXUS_MODEL"
-    return Loaded(consistent(build(values), places.settings), origins, values)
+    return Loaded(consistent(build(values), places.settings), origins, values, misplaced)
+
+
+def without_keys(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], tuple[str, ...]]:
+    """Return `values` with `[redacted]` in place of every name and value that looks like a key, and the settings that
+    had one."""
+    if not values:
+        return {}, ()
+    from nexus_cli.core.misplaced_keys import without_key  # noqa: PLC0415  (few starts have settings, and it is slow)
+
+    kept: dict[str, Scalar] = {}
+    misplaced = []
+    for key, value in values.items():
+        parts = split_key(key)
+        shown = ".".join(quoted(part) for part in [parts[0], *map(without_key, parts[1:])])
+        kept[shown] = without_key(value) if isinstance(value, str) else value
+        if shown != key or kept[shown] != value:
+            misplaced.append(shown)
+    return kept, tuple(misplaced)
 
 
 def consistent(settings: Settings, path: Path) -> Settings:

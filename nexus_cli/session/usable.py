@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from nexus_cli.core.errors import REDACTED
 from nexus_cli.core.settings import Settings
 from nexus_cli.provider.local import local_servers
 
@@ -30,8 +31,8 @@ class Server(Protocol):
 
 def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """The key variables of the settings that are set in the environment, each with its model."""
-    keys = settings.keys.items()
-    return {name: resolved(model, settings) for name, model in keys if environ.get(name, "").strip()}
+    models = settings.default_models.items()
+    return {name: _meant(model, settings) for name, model in models if environ.get(name, "").strip()}
 
 
 def find_local() -> Sequence[Server]:
@@ -40,13 +41,26 @@ def find_local() -> Sequence[Server]:
 
 
 def resolved(name: str, settings: Settings) -> str:
-    """`name` with an alias of the settings taken for what it stands for."""
-    return settings.alias.get(name.strip(), name.strip())
+    """`name` with an alias of the settings taken for what it stands for; `NexusError("config", ...)` where that looks
+    like a key."""
+    from nexus_cli.core.misplaced_keys import misplaced_key  # noqa: PLC0415  (see `_meant`)
+
+    model = _meant(name, settings)
+    if model == REDACTED:
+        raise misplaced_key("the model", "`nexus config show --origin` shows one in the settings")
+    return model
+
+
+def _meant(name: str, settings: Settings) -> str:
+    """The same with `[redacted]` for what looks like a key."""
+    from nexus_cli.core.misplaced_keys import without_key  # noqa: PLC0415  (slow, and a start may name no model)
+
+    return without_key(settings.alias.get(name.strip(), name.strip()))
 
 
 def named_model(environ: Mapping[str, str], settings: Settings) -> str:
-    """The model that `NEXUS_MODEL` or the settings name, "" where neither does."""
-    return resolved(environ.get("NEXUS_MODEL", "").strip() or settings.model, settings)
+    """The model that `NEXUS_MODEL` or the settings name, "" where neither does, `[redacted]` for a key."""
+    return _meant(environ.get("NEXUS_MODEL", "").strip() or settings.model, settings)
 
 
 def unnamed_model(environ: Mapping[str, str], settings: Settings) -> str:

@@ -68,6 +68,7 @@ from nexus_cli.session.signals import Signals
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.steady import SteadyLog
+from nexus_cli.session.usable import resolved
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -317,7 +318,7 @@ class _Wiring:
 
     def _summarizer(self, model: Model) -> Model:
         """Who sums up a plain transcript: `compact.model`, else the session's own."""
-        name = self.settings.alias.get(self.settings.compact.model, self.settings.compact.model)
+        name = resolved(self.settings.compact.model, self.settings)
         return replace(model, info=known_model(self.ledger, name, self.settings), effort="") if name else model
 
     def _root(self) -> SessionInfo:

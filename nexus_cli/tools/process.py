@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from nexus_cli.core.child_environment import child_environment
 from nexus_cli.tools import tree
 from nexus_cli.tools.guard import Guard
 from nexus_cli.tools.output import Kept
@@ -73,13 +74,14 @@ def run(
 ) -> Finished:
     """Run `argv` and wait for it, blocking: call it through `threads.finish`.
 
-    No terminal, stdin is `stdin` or empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when
-    `stop` is pressed, the tree gets SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps
-    nothing waiting. Raises `OSError` or `ValueError` when the child cannot be started.
+    Nothing in its environment leads to nexus's own Python (`child_environment`). No terminal, stdin is `stdin` or
+    empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when `stop` is pressed, the tree gets
+    SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. Raises `OSError`
+    or `ValueError` when the child cannot be started.
     """
     stop.check()
     mark = secrets.token_hex(16)
-    marked = {**env, _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
+    marked = {**child_environment(env, cwd), _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
     with Guard(mark) as guard, tempfile.TemporaryFile() as source:
         source.write(stdin)
         source.seek(0)

@@ -15,6 +15,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
+from nexus_cli.core.child_environment import child_environment
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 
@@ -82,7 +83,7 @@ async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> b
     """
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, env=dict(environ), start_new_session=True
+            *command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, env=child_environment(environ), start_new_session=True
         )
     except (OSError, ValueError):
         return False

@@ -7,11 +7,14 @@ the faces' business, what the program is for its callers'.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
+
+from nexus_cli.core.child_environment import child_environment
 
 T = TypeVar("T")
 
@@ -31,7 +34,7 @@ async def lend(command: Sequence[str], *, text: bytes | None = None, environ: Ma
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=None if text is None else asyncio.subprocess.PIPE,
-            env=None if environ is None else dict(environ),
+            env=child_environment(os.environ if environ is None else environ),
         )
         try:
             if text is not None:

@@ -20,7 +20,7 @@ from nexus_cli.core.settings import Settings, load_settings
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-KEYS = load_settings(Places(*[defaults() / "nowhere"] * 4), defaults(), {}).settings.keys
+KEYS = load_settings(Places(*[defaults() / "nowhere"] * 4), defaults(), {}).settings.default_models
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def none() -> list[Server]:
 def test_the_first_of_flag_environment_settings_and_a_single_key_wins(
     flag: str, variable: str, setting: str, present: set[str]
 ) -> None:
-    settings = Settings(model=setting, keys=KEYS, alias={"short": "openai/long"})
+    settings = Settings(model=setting, default_models=KEYS, alias={"short": "openai/long"})
     environ = {"NEXUS_MODEL": variable, **dict.fromkeys(present, "secret")}
     named = flag or variable.strip() or setting
     if named or len(present) == 1:
@@ -62,14 +62,14 @@ def test_other_variables_that_look_like_keys_do_not_count() -> None:
         choose(
             "",
             {"GROQ_API_KEY": "x", "OPENAI_API_KEY": " ", "AWS_SECRET_ACCESS_KEY": "y"},
-            Settings(keys=KEYS),
+            Settings(default_models=KEYS),
             servers=none,
         )
 
 
 def test_a_local_server_is_offered_and_never_taken() -> None:
     with pytest.raises(NexusError) as caught:
-        choose("", {}, Settings(keys=KEYS), servers=lambda: [Server()])
+        choose("", {}, Settings(default_models=KEYS), servers=lambda: [Server()])
     assert "Ollama at http://127.0.0.1:11434" in caught.value.line and "--model ollama_chat/NAME" in caught.value.line
 
 
@@ -78,11 +78,11 @@ def test_nobody_looks_for_servers_when_something_is_configured() -> None:
         raise AssertionError
 
     assert choose("m", {}, Settings(), servers=never).model == "m"
-    assert choose("", {"XAI_API_KEY": "k"}, Settings(keys=KEYS), servers=never).model == KEYS["XAI_API_KEY"]
+    assert choose("", {"XAI_API_KEY": "k"}, Settings(default_models=KEYS), servers=never).model == KEYS["XAI_API_KEY"]
 
 
 def test_a_resumed_session_keeps_its_model_unless_one_is_named_for_this_run() -> None:
-    settings = Settings(model="set", keys=KEYS)
+    settings = Settings(model="set", default_models=KEYS)
     assert choose("", {"XAI_API_KEY": "k"}, settings, resumes=True, servers=none).model == ""
     assert choose("", {"NEXUS_MODEL": "env"}, settings, resumes=True, servers=none).model == "env"
     assert choose("flag", {}, settings, resumes=True, servers=none).model == "flag"

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def test_names_of_keys_are_shown_and_never_their_values(nexus: Run) -> None:
     done = nexus("doctor", env={"OPENAI_API_KEY": "sk-very-secret"})
     assert b"OPENAI_API_KEY" in done.stdout and b"secret" not in done.stdout + done.stderr
     assert b"nexus can work here." in done.stdout
+
+
+def test_its_own_environment_on_the_path_is_a_note_and_none_of_it_is_none(nexus: Run, tmp_path: Path) -> None:
+    own = os.path.join(sys.prefix, "bin")
+    on_path = checks(nexus("doctor", "--json", env={"PATH": f"{own}/:{os.defpath}"}))["path"]
+    assert on_path["status"] == "note" and f"{own}/" in on_path["detail"]
+    assert f"ln -s {own}/nexus" in on_path["hint"]
+    assert checks(nexus("doctor", "--json", env={"PATH": os.defpath}))["path"]["status"] == "ok"
+    by_name = checks(nexus("doctor", "--json", env={"PATH": os.defpath, "VIRTUAL_ENV": sys.prefix}))["path"]
+    assert by_name["status"] == "note" and "VIRTUAL_ENV" in by_name["detail"]
 
 
 def test_what_is_broken_is_exit_1(nexus: Run, config: Path) -> None:

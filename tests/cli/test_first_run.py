@@ -215,3 +215,10 @@ def test_narrow_terminals_are_kept_to(columns: int) -> None:
     person.start(TWO)
     wide = [line for line in person.text.splitlines() if len(line) > columns and "]: " not in line]
     assert not wide
+
+
+@pytest.mark.parametrize("key", ["sk-proj-Ab12Cd34Ef56Gh78", "sk-" + "a1" * 150])
+def test_a_key_that_is_typed_as_a_model_is_not_repeated(key: str) -> None:
+    person = Person([key, "1", "read"])
+    person.start(TWO)
+    assert key[:20] not in person.text and "environment" in person.text and key not in places().settings.read_text()

@@ -51,7 +51,7 @@ def load(places: Places, text: str = "", **environ: str) -> Settings:
 
 def test_the_packaged_file_and_the_classes_have_the_same_defaults() -> None:
     packaged = build(read_values(defaults() / "config.toml"))
-    assert dataclasses.replace(packaged, keys={}) == Settings()
+    assert dataclasses.replace(packaged, default_models={}) == Settings()
 
 
 def test_every_key_has_a_comment_in_the_packaged_file() -> None:
@@ -64,7 +64,7 @@ def test_every_key_has_a_comment_in_the_packaged_file() -> None:
 
 
 def test_the_models_of_the_seven_keys_are_known() -> None:
-    keys = load_settings(Places(*[Path("/nowhere")] * 4), defaults(), {}).settings.keys
+    keys = load_settings(Places(*[Path("/nowhere")] * 4), defaults(), {}).settings.default_models
     assert len(keys) == 7
     for model in keys.values():
         info = model_info(model)

@@ -23,7 +23,7 @@ from nexus_cli.session.wiring import open_session
 from nexus_cli.tools.registry import discover
 
 SECRET = "sk-very-secret-value-0123456789"
-KEYS = Settings(keys={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
+KEYS = Settings(default_models={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
 
 
 TOOLS = [name for name in discover() if name != "merge_facts"]

@@ -355,3 +355,9 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(desk: FakeDesk) ->
     assert "read_file x.py: not run yet" in text and "The turn is not finished: /continue goes on." in text
     desk.run("continue")
     assert desk.started == [""]
+
+
+def test_a_key_in_the_place_of_a_model_is_refused_and_not_repeated(desk: FakeDesk) -> None:
+    with pytest.raises(NexusError) as caught:
+        desk.run("model sk-proj-Ab12Cd34Ef56Gh78")
+    assert "sk-proj" not in caught.value.line + caught.value.hint and "environment" in caught.value.hint

@@ -66,7 +66,7 @@ class Corpus:
 
     def opened(self, session: str, provider: Played, window: int) -> Session:
         options = Options(self.folder, MODEL, resume=session, allow="all", limits=Limits(max_steps=12))
-        settings = Settings(models={MODEL: {"window": window}}, keys={"OPENAI_API_KEY": MODEL})
+        settings = Settings(models={MODEL: {"window": window}}, default_models={"OPENAI_API_KEY": MODEL})
         return open_session(options, settings, approver=None, provider=provider, clock=self.clock)
 
     def script(self, request: Any) -> Answer:

@@ -83,6 +83,17 @@ def test_the_environment_is_the_persons_own(desk: Any, monkeypatch: pytest.Monke
     assert "TERM=dumb" in output
 
 
+@pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="nexus runs in no virtual environment here")
+def test_commands_have_the_programs_of_the_person_and_not_those_of_nexus(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = os.path.join(sys.prefix, "bin")
+    monkeypatch.setenv("PATH", f"{own}/:{desk.project}:{os.defpath}")
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    output = desk.run("bash", command='echo "$PATH,$VIRTUAL_ENV"; command -v nexus').output
+    assert output == f"{desk.project}:{os.defpath},\n[exit status 1]"
+
+
 def test_the_newest_letters_are_shown_whole_whatever_the_pieces() -> None:
     shown: list[str] = []
     live = bash._Live(shown.append)

@@ -53,6 +53,15 @@ def test_the_file_is_private_has_a_suffix_and_its_folder_too(tmp_path: Path) -> 
     assert seen[:3] == ["-rw-------", "drwx------", "--wait"] and seen[3].endswith(".md")
 
 
+def test_the_editor_is_started_without_the_environment_of_nexus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    environ = {"EDITOR": script(tmp_path, 'printf "$PATH" > "$2"'), "PATH": f"{sys.prefix}/bin:{os.defpath}"}
+    theirs = environ["PATH"] if sys.prefix == sys.base_prefix else os.defpath
+    assert asyncio.run(edit("", environ)) == theirs
+
+
 def test_visual_comes_before_editor_and_both_may_have_arguments() -> None:
     assert editor({"VISUAL": "code --wait 'a b'", "EDITOR": "ed"}) == ["code", "--wait", "a b"]
     assert editor({"VISUAL": "  ", "EDITOR": "ed -s"}) == ["ed", "-s"]

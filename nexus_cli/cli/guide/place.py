@@ -60,8 +60,10 @@ class Place:
         return path.read_text(encoding="utf-8").split() if path.exists() else []
 
     def environment(self) -> dict[str, str]:
-        """What stands in the environment meanwhile. The interpreter that runs now is the one that tests run with."""
-        path = os.pathsep.join(filter(None, (os.path.dirname(sys.executable), os.environ.get("PATH", ""))))
+        """Return what stands in the environment meanwhile. Tests run with the interpreter that runs now, outside of its
+        virtual environment."""
+        programs = os.path.dirname(os.path.realpath(sys.executable))
+        path = os.pathsep.join(filter(None, (programs, os.environ.get("PATH", ""))))
         return {"NEXUS_HOME": str(self.home), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def provider(self, pace: float) -> Scripted:
