@@ -37,7 +37,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         known = seen.digest(str(target))
         written = await finish(
             lambda stop: _write(target, content, known, in_project(target, context.project), stop),
-            lambda done: seen.note(str(target), done.digest, "changed"),
+            lambda done: seen.note(str(target), done.digest, "created" if done.how == "created" else "changed"),
         )
     except (OSError, Refused) as error:
         return ToolResult(error=problem(path, error))
