@@ -70,8 +70,8 @@ class Fold:
         if "[x]" not in content and "[X]" not in content and not any(mark in content for mark in "✓✔✅"):
             return
         done = [set(stems(item[1])) for item in _TICKED.finditer(content)]
-        for key, commitment in list(self._kept.items()):
-            if commitment.kind is CommitmentKind.PLAN and any(set(commitment.keys) <= words for words in done):
+        for key, one in list(self._kept.items()):
+            if one.kind is CommitmentKind.PLAN and any(set(one.keys) <= words for words in done):
                 del self._kept[key]
 
 

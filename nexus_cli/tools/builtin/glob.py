@@ -25,7 +25,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         wanted = PathPattern(arguments["pattern"])
         found = await finish(lambda stop: _list(target, wanted, context.project, stop))
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error))
+        return ToolResult(error=problem(path, error, context.cwd))
     prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
     lines = [sound(prefix + name) for name in found[:LIMIT]]
     if len(found) > LIMIT:

@@ -38,7 +38,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         target = real(path, context.cwd)
         return await finish(lambda stop: _search(target, path, arguments, context.project, stop))
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error))
+        return ToolResult(error=problem(path, error, context.cwd))
 
 
 def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: Stop) -> ToolResult:

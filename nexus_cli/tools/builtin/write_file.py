@@ -40,7 +40,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             lambda done: seen.note(str(target), done.digest, "created" if done.how == "created" else "changed"),
         )
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error))
+        return ToolResult(error=problem(path, error, context.cwd))
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
     told = f"{written.how} {path}, {lines} lines"
     return ToolResult(told, changed=(in_project(target, context.project),), diff=written.diff)

@@ -292,7 +292,7 @@ def test_a_file_that_was_created_and_then_changed_counts_as_created() -> None:
         asked = Message(Role.ASSISTANT, "", (call,))
         return [(number, asked), (number + 1, Message(Role.TOOL, text, tool_call_id=call.id))]
 
-    created, edited = worked("write_file", 1, "created src/new.py, 3 lines"), worked("edit_file", 3, "edited src/new.py")
+    created, edited = worked("write_file", 1, "created src/new.py"), worked("edit_file", 3, "edited src/new.py")
     removed = worked("delete_file", 5, "deleted src/new.py")
     states = [[one.state for one in commitments(history)] for history in (created + edited, edited, created + removed)]
     assert states == [["created"], ["changed"], ["deleted"]]
