@@ -50,6 +50,26 @@ def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
     return None if found is None else decode_head(found[0], sound(str(path)), limit, found[1])
 
 
+def odd_file(path: Path) -> str:
+    """One line for the person about something at `path` that is no regular file: a dangling link, a folder, a pipe, a
+    device; "" where there is a file, or nothing at all. Opens nothing."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        dangling = os.path.islink(path)
+        return f"{sound(str(path))} links to {_target(path)}, which is not there: it is left out" if dangling else ""
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    kind = kinds.get(stat.S_IFMT(mode), "a device")
+    return "" if stat.S_ISREG(mode) else f"{sound(str(path))} is {kind}, not a file: it is left out"
+
+
+def _target(path: Path) -> str:
+    try:
+        return sound(os.readlink(path))
+    except OSError:
+        return "a place that cannot be looked into"
+
+
 def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> Decoded:
     """The first `limit` bytes of a file that was read already, as text; with a notice when there are more. `size` is
     what the file has where `data` is not all of it."""

@@ -103,6 +103,8 @@ class LoadedContext:
     mcp_servers: Mapping[str, Mapping[str, Any]]
     """Servers by name; the later layer wins."""
     sources: ContextSources
+    notices: tuple[str, ...] = ()
+    """What is odd about instruction files, for the person: encodings, dangling links, folders, pipes."""
 
 
 class ContextLoader:
@@ -124,8 +126,9 @@ class ContextLoader:
             config = merged if layer.name == "global" else tightened(config, merged)
             servers.update(layer.mcp_servers)
         sections = [f"{layer.header}\n{layer.text}" for layer in used if layer.text]
+        notices = tuple(layer.notice for layer in layers if layer.notice)
         sections.append(f"# Environment\n{get_system_info(is_repl, self._cwd)}")
-        return LoadedContext("\n\n".join(sections), config, servers, ContextSources(used))
+        return LoadedContext("\n\n".join(sections), config, servers, ContextSources(used), notices)
 
 
 def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
@@ -216,6 +219,7 @@ def _layer(
         if text:
             told = "; ".join([*notices, *([source.notice] if source.notice else [])])
             return ContextLayer(name, path.parent, path, text, told, ignored=tuple(ignored), beyond=source.beyond)
+        notices += [source.notice] if source.notice else []
     return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from nexus_cli.context.decode import Decoded, decode_head, read_text
+from nexus_cli.context.decode import Decoded, decode_head, odd_file, read_text
 from nexus_cli.context.planner import STAND_IN
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.section import DROP, unread
@@ -77,7 +77,7 @@ def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str
     except NexusError as error:
         return PersonaText(name, "", where, origin, one_line(f"{error.message}; it is left out"))
     if found is None:
-        return PersonaText(name, "", where, origin)
+        return PersonaText(name, "", where, origin, one_line(odd_file(path)))
     text = trimmed(found.text)
     return PersonaText(name, sound(text + unread(found.beyond, name)), where, origin, found.notice, found.beyond)
 

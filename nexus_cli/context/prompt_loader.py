@@ -6,13 +6,14 @@ whole, but the layers, through the `instructions` contributor.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from nexus_cli.context.decode import read_text
-from nexus_cli.context.sysinfo import get_system_info, working_folder
+from nexus_cli.context.decode import odd_file, read_text
+from nexus_cli.context.sysinfo import get_system_info, one_line, working_folder
 from nexus_cli.core.paths import defaults, places
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
@@ -40,7 +41,7 @@ class FilePromptSource:
     def __init__(self, path: Path) -> None:
         self._path = Path(path)
         self.notice = ""
-        """After `load`: one line for the person about the encoding or a cut; else ""."""
+        """After `load`: one line for the person about the encoding, a cut, or what is there and is no file; else ""."""
         self.beyond = 0
         """After `load`: bytes of the file that were not read."""
 
@@ -52,7 +53,7 @@ class FilePromptSource:
     def load(self) -> str | None:
         """The file's text without a byte-order mark; None when no regular file is there."""
         found = read_text(self._path)
-        self.notice, self.beyond = (found.notice, found.beyond) if found else ("", 0)
+        self.notice, self.beyond = (found.notice, found.beyond) if found else (one_line(odd_file(self._path)), 0)
         return found.text if found else None
 
 
@@ -66,6 +67,8 @@ class LoadedPrompt:
     """The personal (or packaged) file that was used."""
     project_path: Path | None
     """The project's file that was used."""
+    notices: tuple[str, ...] = ()
+    """What is odd about the files, for the person: encodings, dangling links, pipes. A folder counts as absent."""
 
 
 class PromptLoader:
@@ -86,15 +89,18 @@ class PromptLoader:
 
     def load(self, is_repl: bool = True) -> LoadedPrompt:
         """Read everything again. `NexusError("config", ...)` names a file that cannot be read."""
-        personal, personal_path = first_prompt(personal_sources() if self._personal is None else self._personal)
+        sources = personal_sources() if self._personal is None else self._personal
+        personal, personal_path = first_prompt(sources)
         project, project_path = first_prompt(self._project)
+        files = [one for one in (*sources, *self._project) if isinstance(one, FilePromptSource)]
+        notices = tuple(one.notice for one in files if one.notice and not os.path.isdir(one.path or ""))
         sections = {
             "# Personal Configuration": personal,
             "# Project Configuration": project,
             "# Environment": get_system_info(is_repl, self._folder),
         }
         content = "\n\n".join(f"{header}\n{text}" for header, text in sections.items() if text)
-        return LoadedPrompt(content, personal_path, project_path)
+        return LoadedPrompt(content, personal_path, project_path, notices)
 
 
 def personal_sources() -> list[FilePromptSource]:

@@ -91,8 +91,13 @@ def _folders(folder: Path) -> Iterator[Path]:
     except OSError:
         return
     for name in names[:MOST]:
-        if not name.startswith(".") and os.path.lexists(folder / name / FILE):
+        if not name.startswith(".") and _is_skill(folder / name):
             yield folder / name
+
+
+def _is_skill(place: Path) -> bool:
+    """True also for a link to a folder that is not there: then it is listed with its problem."""
+    return os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
 
 
 def _in(folder: Path, origin: str) -> Iterator[Skill]:

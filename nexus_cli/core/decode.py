@@ -6,6 +6,7 @@ The one decoder of the product. Reading the bytes, and what counts as binary bey
 from __future__ import annotations
 
 import codecs
+from collections import Counter
 from dataclasses import dataclass
 
 MARKS = (
@@ -26,6 +27,32 @@ _COMMON = [
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
 """What people save text in; without this bound a short text is taken for the strangest things. None has a state."""
+_ALPHABETS = (
+    ("cp1252", "àâçèéêëîïôùûüÿœ"),  # French
+    ("cp1252", "äöüß"),  # German
+    ("cp1252", "áéíñóúü¡¿ºª"),  # Spanish
+    ("cp1252", "áàâãçéêíóôõúüºª"),  # Portuguese
+    ("cp1252", "àèéìíîòóùú"),  # Italian
+    ("cp1252", "àçèéíïòóúü"),  # Catalan
+    ("cp1252", "áàâäèéêëíîïóôöúûü"),  # Dutch
+    ("cp1252", "åäöé"),  # Swedish, Finnish
+    ("cp1252", "åæøéóòô"),  # Danish, Norwegian
+    ("cp1250", "ąćęłńóśźż"),  # Polish
+    ("cp1250", "áčďéěíňóřšťúůýž"),  # Czech
+    ("cp1250", "áäčďéíĺľňóôŕšťúýž"),  # Slovak
+    ("cp1250", "áéíóöőúüű"),  # Hungarian
+    ("cp1250", "âăîşţ"),  # Romanian
+    ("cp1250", "ćčđšž"),  # Croatian, Slovene
+    ("iso8859_2", "ąćęłńóśźż"),
+    ("iso8859_2", "áčďéěíňóřšťúůýž"),
+    ("iso8859_2", "áäčďéíĺľňóôŕšťúýž"),
+    ("iso8859_2", "ćčđšž"),
+    ("cp1254", "âçğıİîöşûü"),  # Turkish
+    ("cp1252", "áæðéíóöúýþ"),  # Icelandic
+)
+"""The letters beyond ASCII of a language, and the table that its texts are saved in; of equal ones the first counts."""
+_SIGNS = "\xa0«»‹›‘’‚“”„–—…•€£§©®™°±×·"
+"""What stands in texts of any language."""
 _CONTROLS = range(7)
 """No text has these: with one of them nothing is guessed."""
 _HIGH = bytes(range(128, 256))
@@ -130,13 +157,20 @@ def _exact(data: bytes, encoding: str) -> str | None:
 
 
 def _guess(sample: bytes) -> str:
-    """The likeliest encoding. A Latin alphabet counts as Windows-1252 unless a language speaks for another table."""
+    """The likeliest encoding; for a Latin alphabet the table in which the letters are those of one language."""
     if len(sample) - len(sample.translate(None, _HIGH)) < _FEW:
         return "cp1252"
     from charset_normalizer import from_bytes  # noqa: PLC0415  (slow to load, and nearly everything is UTF-8)
 
     best = from_bytes(sample, cp_isolation=_COMMON, enable_fallback=False).best()
-    if best is None or "cp1252" in best.could_be_from_charset:
-        return "cp1252"
-    latin = all(ord(char) < 0x250 or 0x2000 <= ord(char) < 0x2100 for char in str(best))
-    return "cp1252" if latin and not best.coherence else best.encoding
+    letters = [char for char in str(best or "") if char.isalpha() and not char.isascii()]
+    if best is not None and sum(char > "\u02ff" for char in letters) * 2 > len(letters):
+        return best.encoding
+    count = Counter(byte for byte in sample if byte > 127)
+    return min(_ALPHABETS, key=lambda row: _strange(count, *row))[0]
+
+
+def _strange(count: Counter[int], encoding: str, alphabet: str) -> int:
+    """How many of the bytes beyond ASCII are, in `encoding`, neither of the alphabet nor a common sign."""
+    known = {*_SIGNS, *alphabet, *alphabet.upper()}
+    return sum(times for byte, times in count.items() if bytes([byte]).decode(encoding, "replace") not in known)

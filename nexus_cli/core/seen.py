@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """One file that a session read or changed, by its last use."""
+    """One file that a session read or changed, by the most that it did with it."""
 
     path: str
     """Absolute, as the ledger has it."""
     how: str
-    """`read` or `changed`."""
+    """`read`, `changed` or `created`: a file that the session created stays so whatever is done with it later."""
     digest: str
     """SHA-256 (hex) of what it held then."""
     at: str

@@ -136,7 +136,7 @@ class Seen(Protocol):
         ...
 
     def note(self, path: str, digest: str, how: str) -> None:
-        """Record that `path` (absolute) was `read` or `changed` and what it holds now."""
+        """Record that `path` (absolute) was `read`, `changed` or `created` and what it holds now."""
 
 
 class TokenCounter(Protocol):

@@ -68,10 +68,12 @@ class Tool:
     told. Reads, never writes, raises nothing."""
     needs: tuple[type, ...] = ()
     """Protocols of `nexus_cli.core.services`; with one unmet the tool is absent."""
+    ordered: bool = False
+    """Its effects on the session have an order (facts and their ids): never at the same time as another call."""
     description: str = ""
     """Filled by the registry from the `.md` file."""
 
     @property
     def together(self) -> bool:
         """Calls of one message may run at the same time."""
-        return self.effect in (Effect.NONE, Effect.READ)
+        return self.effect in (Effect.NONE, Effect.READ) and not self.ordered

@@ -318,7 +318,7 @@ class Ledger:
         traces.note_file(self._db, lane, path, digest, how, at)
 
     def files(self, session: str) -> list[tuple[str, str]]:
-        """Path and last use of every file that the session saw."""
+        """Path and use (`read`, `changed`, `created`) of every file that the session saw."""
         return traces.files(self._db, sessions.key_of(self._db, session))
 
     def seen_files(self, session: str, most: int = 300) -> list[SeenFile]:

@@ -7,6 +7,9 @@ from nexus_cli.core.seen import SeenFile
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 
+_USES = ("read", "changed", "created")
+"""What a session does with a file; a later one outranks those before it."""
+
 
 def seen(db: Database, session: int, path: str) -> str | None:
     """Hash of the file at `path` when this session last read or wrote it, or None."""
@@ -15,16 +18,18 @@ def seen(db: Database, session: int, path: str) -> str | None:
 
 
 def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str) -> None:
-    """Record what the file at `path` holds now; in one transaction."""
+    """Record what the file at `path` holds now, and the most that the session did with it; in one transaction."""
     with db.write():
         session = lanes.session_of(db, lane)
         main = db.one("SELECT main FROM sessions WHERE key = ?", session)
         entry = lanes.last_id(db, main[0] if main else lane)
+        row = db.one("SELECT how FROM files WHERE session = ? AND path = ?", session, _bytes(path))
+        how = max(how, row[0] if row else how, key=_USES.index)
         db.run("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", session, _bytes(path), digest, how, at, entry)
 
 
 def files(db: Database, session: int) -> list[tuple[str, str]]:
-    """Path and last use (`read`, `changed`) of every file the session saw, by path."""
+    """Path and use (`read`, `changed`, `created`) of every file the session saw, by path."""
     rows = db.all("SELECT path, how FROM files WHERE session = ? ORDER BY path", session)
     return [(row[0].decode("utf-8", "surrogatepass"), row[1]) for row in rows]
 

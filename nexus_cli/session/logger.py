@@ -258,7 +258,7 @@ class SessionLogger:
         return self.ledger.seen(self._id, path)
 
     def note(self, path: str, digest: str, how: str) -> None:
-        """Record that `path` was `read` or `changed` and what it holds now."""
+        """Record that `path` was `read`, `changed` or `created` and what it holds now."""
         self.ledger.note_file(self.lane, path, digest, how, self._now())
 
     def calibration(self, model: str) -> Calibration:

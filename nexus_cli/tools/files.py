@@ -11,6 +11,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.core.file_names import existing, suggestion
+
 HARD_LIMIT = 64 * 1024 * 1024
 """Bytes of one file or one output that are kept (design law 5); what lies beyond is counted."""
 
@@ -29,11 +31,12 @@ class Refused(Exception):
 def real(path: str, cwd: Path) -> Path:
     """Where `path`, as the model wrote it, leads: `~` expanded, relative to `cwd`, every link and `..` resolved.
 
-    Also for files that do not exist yet. Raises `Refused` for what is no path.
+    Also for files that do not exist yet, unless one differs only in its spelling (`core/file_names`): then that one.
+    Raises `Refused` for what is no path.
     """
-    if not path or "\0" in path:
+    if not path.strip() or "\0" in path:
         raise Refused("a path must not be empty or hold a NUL")
-    return Path(os.path.realpath(os.path.join(cwd, os.path.expanduser(path))))
+    return Path(os.path.realpath(existing(str(cwd), path)))
 
 
 def in_project(path: Path, project: Path) -> str:
@@ -42,10 +45,11 @@ def in_project(path: Path, project: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
-def problem(path: str, error: OSError | ValueError | Refused) -> str:
-    """One line for the model about a path that could not be used."""
+def problem(path: str, error: OSError | ValueError | Refused, cwd: Path) -> str:
+    """One line for the model about a path that could not be used, with the nearest one where there is none."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"{path}: {why}"
+    missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+    return f"{path}: {why}{suggestion(str(cwd), path) if missing else ''}"
 
 
 @dataclass(frozen=True, slots=True)

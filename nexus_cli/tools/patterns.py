@@ -4,30 +4,80 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import unicodedata
+from collections.abc import Sequence
 
 from nexus_cli.tools.files import Refused
 
 _MOST = 256
+_NEVER = "(?!)"
+"""What `fnmatch` makes of brackets that no letter fits."""
+_BETWEEN = re.compile(r"(?:\s|,)+(?![^{}]*\})")
+"""Between two patterns of a list: not where a brace that is open before it is closed behind it."""
 
 
 class PathPattern:
     """`*`, `?` and `[...]` stay within one name, `**` stands for any number of folders, `{a,b}` for either.
 
-    A pattern without `/` is matched against the name at any depth, one with `/` against the whole relative path.
-    Matching takes time in proportion to the lengths. Raises `Refused` for a pattern that leaves its folder.
+    A pattern without `/` is matched against the name at any depth, one with `/` against the whole relative path. Names
+    that have the signs of patterns are meant literally where they are there (`app/[slug]/*.tsx`). Several patterns may
+    be listed with commas or spaces between them. Matching takes time in proportion to the lengths.
     """
 
     def __init__(self, pattern: str) -> None:
-        self._choices = [_segments(choice) for choice in _expanded(pattern)]
+        """Raises `Refused` for a pattern that is empty, leaves its folder, or stands for too many others."""
+        if not pattern.strip():
+            raise Refused("the pattern must not be empty")
+        self._whole = _Reading(pattern)
+        parts = _listed(pattern)
+        self._parts = [_Reading(part) for part in parts] if len(parts) > 1 else []
 
     def matches(self, path: str) -> bool:
         """Whether this relative path, with `/`, is meant."""
-        names = path.split("/")
-        return any(_fits(segments, names) for segments in self._choices)
+        return bool(self.select([path]))
+
+    def select(self, paths: Sequence[str]) -> list[str]:
+        """Those of `paths`, relative and with `/`, that are meant. `Refused` where the pattern can match none."""
+        found = self._whole.select(paths) or {path for part in self._parts for path in part.select(paths)}
+        if not found and all(reading.impossible for reading in self._parts or [self._whole]):
+            raise Refused("the pattern can match no name: a range in its brackets is empty")
+        return [path for path in paths if path in found]
 
 
-def _segments(pattern: str) -> list[re.Pattern[str] | None]:
-    """One regular expression per name; None stands for `**`."""
+class _Reading:
+    """One pattern, with its braces and its brackets literal and not."""
+
+    def __init__(self, pattern: str) -> None:
+        pattern = unicodedata.normalize("NFC", pattern)
+        self._exact = pattern.removeprefix("./")
+        self._literal = _segments(pattern, literal=True)
+        self._choices = [(_segments(one, literal=True), _segments(one)) for one in _expanded(pattern)]
+
+    @property
+    def impossible(self) -> bool:
+        """No name fits any of its choices."""
+        return all(any(name and _NEVER in name.pattern for name in loose) for _, loose in self._choices)
+
+    def select(self, paths: Sequence[str]) -> set[str]:
+        """The path that is spelled so; else those that fit, of each choice the literal ones if there are any."""
+        names = {path: unicodedata.normalize("NFC", path).split("/") for path in paths}
+        same = {path for path in paths if "/".join(names[path]) == self._exact}
+        if same and "*" not in self._exact:
+            return same
+        found = {path for path in paths if _fits(self._literal, names[path])}
+        for literal, loose in self._choices:
+            exact = {path for path in paths if _fits(literal, names[path])}
+            found |= exact or {path for path in paths if _fits(loose, names[path])}
+        return found
+
+
+def _listed(pattern: str) -> list[str]:
+    """The patterns of a list with commas or white space between them, those within braces and brackets apart."""
+    return [part for part in _BETWEEN.split(pattern) if part]
+
+
+def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | None]:
+    """One regular expression per name; None stands for `**`. With `literal` brackets are letters."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
         raise Refused("the pattern is relative: name its folder in `path`")
     names = [name for name in pattern.split("/") if name not in ("", ".")]
@@ -36,6 +86,8 @@ def _segments(pattern: str) -> list[re.Pattern[str] | None]:
     if "/" not in pattern:
         names = ["**", *names]
     joined = [name for i, name in enumerate(names) if name != "**" or i == 0 or names[i - 1] != "**"]
+    if literal:
+        joined = [name.replace("[", "[[]") for name in joined]
     return [None if name == "**" else re.compile(fnmatch.translate(name)) for name in joined]
 
 
@@ -77,12 +129,12 @@ def _first_choice(pattern: str) -> tuple[int, int, list[str]] | None:
             if pattern[i] == "{":
                 depth += 1
             elif pattern[i] == "," and depth == 1:
-                parts.append(pattern[begin:i])
+                parts.append(pattern[begin:i].strip())
                 begin = i + 1
             elif pattern[i] == "}":
                 depth -= 1
                 if depth == 0:
                     if parts:
-                        return start, i + 1, [*parts, pattern[begin:i]]
+                        return start, i + 1, [*parts, pattern[begin:i].strip()]
                     break
     return None

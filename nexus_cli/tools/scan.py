@@ -1,4 +1,5 @@
-"""The search itself, as a program of its own: standard library only, one job on stdin, the finished text on stdout.
+"""The search itself, as a program of its own: one job on stdin, the finished text on stdout. Standard library only, but
+for files that are not UTF-8: then the product's own decoder is loaded, from where the job says.
 
 A process because a regular expression can take for ever and a thread that runs one cannot be stopped. Which files are
 searched is in `listing`, starting it in `builtin/grep.py`.
@@ -6,22 +7,26 @@ searched is in `listing`, starting it in `builtin/grep.py`.
 
 from __future__ import annotations
 
+import codecs
+import importlib
 import io
 import json
 import os
 import re
 import stat
+import sys
+import unicodedata
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 HARD_LIMIT = 64 * 1024 * 1024
 LONGEST_LINE = 400
 MOST_CONTEXT = 1000
 """Lines around a match that are kept at most."""
 BAD_PATTERN = 3
-_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_CHUNK = 32 * 1024
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -35,6 +40,31 @@ class Job:
     limit: int
     prefix: str
     """Stands before every path that is shown."""
+    alone: bool = False
+    """The one file was named: that it could not be searched is the answer."""
+    libraries: tuple[str, ...] = ()
+    """Folders of the packages that decoding needs."""
+
+
+class Binary(Exception):
+    """The file is no text."""
+
+
+class Expression:
+    """A regular expression that finds a letter composed or decomposed, however the pattern has it."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._plain = re.compile(pattern, flags)
+        composed = unicodedata.normalize("NFC", pattern)
+        differs = composed != unicodedata.normalize("NFD", pattern)
+        self._composed = re.compile(composed, flags) if differs else None
+
+    def search(self, line: str) -> re.Match[str] | None:
+        """The first match in `line`."""
+        match = self._plain.search(line)
+        if match is None and self._composed is not None and not line.isascii():
+            return self._composed.search(unicodedata.normalize("NFC", line))
+        return match
 
 
 def _opened(path: bytes) -> int:
@@ -56,18 +86,38 @@ def _opened(path: bytes) -> int:
 
 
 def lines_of(path: bytes) -> Iterator[str]:
-    """The lines of a regular file one by one, without their ends; none for binary. `OSError` if it cannot be read."""
+    """The lines of a regular file one by one, without their ends. `Binary`, or `OSError` if it cannot be read."""
     with open(_opened(path), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > HARD_LIMIT:
             raise OSError("not searched")
-        head = file.read(8192)
-        bom, encoding = next((pair for pair in _BOMS if head.startswith(pair[0])), (b"", "utf-8"))
-        if not bom and b"\0" in head:
-            return
-        file.seek(len(bom))
-        for line in io.TextIOWrapper(file, encoding, "replace", newline="\n"):
+        utf_8 = _is_utf_8(file)
+        file.seek(0)
+        if utf_8 and b"\0" in file.read(8192):
+            raise Binary
+        file.seek(0)
+        streamed = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")
+        for line in streamed if utf_8 else _decoded(file.read()).split("\n"):
             yield line.removesuffix("\n").removesuffix("\r")
+
+
+def _is_utf_8(file: BinaryIO) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while chunk := file.read(_CHUNK):
+            decoder.decode(chunk)
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _decoded(data: bytes) -> str:
+    """The text as `read_file` shows it; raises `Binary`."""
+    read = importlib.import_module("nexus_cli.core.decode").decode(data)
+    if read is None:
+        raise Binary
+    return str(read.plain).removesuffix("\n")
 
 
 class Hits:
@@ -80,7 +130,7 @@ class Hits:
         self.more = False
         """There is a match beyond the limit."""
 
-    def rows(self, lines: Iterable[str], regex: re.Pattern[str]) -> Iterator[str]:
+    def rows(self, lines: Iterable[str], regex: Expression | re.Pattern[str]) -> Iterator[str]:
         """Reads no further than it must, and keeps nothing but the lines that the next match may need."""
         context = self._before.maxlen or 0
         after = last = 0
@@ -117,26 +167,32 @@ def _cut(line: str, match: re.Match[str] | None) -> str:
 
 def search(job: Job, paths: Sequence[bytes]) -> Iterator[str]:
     """The answer, piece by piece. Raises at once what `re.compile` raises for a pattern that is none."""
-    return _searched(job, paths, re.compile(job.pattern, re.IGNORECASE if job.ignore_case else 0))
+    return _searched(job, paths, Expression(job.pattern, re.IGNORECASE if job.ignore_case else 0))
 
 
-def _searched(job: Job, paths: Sequence[bytes], regex: re.Pattern[str]) -> Iterator[str]:
+def _searched(job: Job, paths: Sequence[bytes], regex: Expression) -> Iterator[str]:
     shown = unread = 0
-    more = False
+    more = binary = False
     for path in paths:
         hits = Hits(job.context, job.limit - shown)
         # The name stands above the first row, once there is one.
-        before = ("\n\n" if shown else "") + job.prefix + os.fsdecode(path).encode("utf-8", "replace").decode()
+        before = ("\n\n" if shown else "") + _shown(job, path)
         try:
             for row in hits.rows(lines_of(path), regex):
                 yield f"{before}\n{row}"
                 before = ""
         except OSError:
             unread += 1
+        except Binary:
+            binary = True
         shown += hits.matches
         more = hits.more
         if more:
             break
+    if job.alone and (binary or unread):
+        why = "is binary: it was not searched" if binary else "could not be searched: unreadable, or over 64 MiB"
+        yield f"[{_shown(job, paths[0])} {why}]"
+        return
     if not shown:
         yield "no matches"
     if more:
@@ -145,11 +201,16 @@ def _searched(job: Job, paths: Sequence[bytes], regex: re.Pattern[str]) -> Itera
         yield f"\n[{unread} files could not be searched: unreadable, or over 64 MiB]"
 
 
+def _shown(job: Job, path: bytes) -> str:
+    return job.prefix + os.fsdecode(path).encode("utf-8", "replace").decode()
+
+
 def main() -> int:
     """Reads the job (a JSON line, then paths ended by NUL), writes the answer; 3 for a bad pattern."""
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)
+    sys.path += values.get("libraries", ())  # last: nothing there stands before the standard library
     with open(1, "wb", closefd=False) as sink:
         try:
             answer = search(Job(**values), [path for path in rest.split(b"\0") if path])

@@ -6,6 +6,7 @@ is made of, is the callers' business.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.file_names import existing, nearest, spelled
 from nexus_cli.core.image import image
 from nexus_cli.core.part import Part
 from nexus_cli.ui.piped import KEPT, Input, Reader
@@ -70,8 +72,8 @@ def attach(name: str, what: str) -> Part | Input:
 
     Raises `NexusError("usage", ...)` for what is missing, unreadable, a folder, a device, binary, too large an image.
     """
-    path = os.path.expanduser(name)
     try:
+        path = existing(os.getcwd(), name)
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
             raise NexusError("usage", what, "it is a folder", "Attach files, one --file each")
@@ -80,7 +82,7 @@ def attach(name: str, what: str) -> Part | Input:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "the name is not valid"
-        raise NexusError("usage", what, why[:1].lower() + why[1:], "Check the path") from error
+        raise NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error)) from error
     try:
         if stat.S_ISREG(kind):
             kind_of_image = image(os.pread(descriptor, 16, 0))
@@ -89,6 +91,15 @@ def attach(name: str, what: str) -> Part | Input:
         return Reader(descriptor, name).read()
     finally:
         os.close(descriptor)
+
+
+def _hint(name: str, error: OSError | ValueError) -> str:
+    """What to do about a file that is not there: the nearest name where there is one."""
+    near = ""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        with contextlib.suppress(OSError):
+            near = nearest(os.getcwd(), name)
+    return f"Did you mean {near}" if near else "Check the path"
 
 
 def _image(descriptor: int, kind: str, name: str, what: str) -> Part:
@@ -114,7 +125,7 @@ class _Gathering:
         """Add the file or folder that `written` names; nothing when it names none."""
         named = written if exact else written.rstrip(_BEHIND)
         while written:
-            path = os.path.join(self.folder, os.path.expanduser(written))
+            path = spelled(os.path.join(self.folder, os.path.expanduser(written)))
             try:
                 status = os.stat(path)
             except (OSError, ValueError):
@@ -126,7 +137,8 @@ class _Gathering:
                 self._add(written, path, status.st_mode)
             return
         if len(named) <= _LONGEST and _PATH.fullmatch(named):
-            self.missing[named] = None
+            near = nearest(str(self.folder), named)
+            self.missing[f"{named} (did you mean {near}?)" if near else named] = None
 
     def _add(self, written: str, path: str, mode: int) -> None:
         try:

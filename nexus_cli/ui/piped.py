@@ -6,8 +6,8 @@ import os
 import stat
 from dataclasses import dataclass
 
-from nexus_cli.core import decode as decoding
 from nexus_cli.core.errors import NexusError
+from nexus_cli.tools.text import NUL, decode_stream
 
 KEPT = 64 * 1024 * 1024
 """Bytes of one input that are kept."""
@@ -77,17 +77,17 @@ class Reader:
 
 
 def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
-    """`data` as text (see `nexus_cli.core.decode`), and a notice when that was no matter of course.
+    """`data` as text (see `nexus_cli.tools.text`), and a notice when that was no matter of course.
 
     It may end in the middle of a character when `cut`. Binary raises `NexusError("usage", ...)`.
     """
-    read = decoding.decode(data, cut=cut)
+    read = decode_stream(data, cut=cut)
     if read is None:
         raise NexusError(
             "usage", f"{name} is binary", "it cannot be sent as text", "Convert it first (base64, xxd, strings)"
         )
     text, remarks = read.plain, [read.remark] if read.remark else []
     if "\0" in text:
-        text = text.replace("\0", "\u2400")
-        remarks.append("its NUL characters are shown as \u2400")
+        text = text.replace("\0", NUL)
+        remarks.append(f"its NUL characters are shown as {NUL}")
     return text, f"{name}: {', and '.join(remarks)}" if remarks else ""

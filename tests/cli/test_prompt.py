@@ -169,3 +169,7 @@ def test_what_cannot_be_attached_is_wrong_usage(engine: Run, tmp_path: Path, nam
     done = engine("echo", "ask", "-f", name, "hi", "--json")
     assert done.returncode == 2 and name.encode() in done.stderr and done.stderr.count(b"\n") == 1
     assert json.loads(done.stdout)["error"]["kind"] == "usage"
+
+
+def test_utf_16_without_a_mark_is_text() -> None:
+    assert decode("plain words\n".encode("utf-16-be"), "x") == ("plain words\n", "x: is not UTF-8; read as utf-16-be")

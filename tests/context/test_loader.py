@@ -264,3 +264,21 @@ def test_a_fifo_among_the_layers_does_not_block(config: Path, repo: Path) -> Non
     os.mkfifo(repo / "NEXUS.md")
     os.mkfifo(config / "mcp.json")
     assert ContextLoader(repo, trusted=True).load().sources.local is None
+
+
+@pytest.mark.parametrize(("kind", "named"), [("fifo", "a pipe"), ("link", "nowhere.md"), ("folder", "a folder")])
+def test_what_is_no_file_is_named_and_the_next_one_counts(config: Path, repo: Path, kind: str, named: str) -> None:
+    place = repo / "NEXUS.md"
+    match kind:
+        case "fifo":
+            os.mkfifo(place)
+        case "link":
+            place.symlink_to("nowhere.md")
+        case _:
+            place.mkdir()
+    layer = next(one for one in instruction_layers(repo) if one.name == "local")
+    assert layer.text == "" and str(place) in layer.notice and named in layer.notice
+    put(repo / "AGENTS.md", "Rules.")
+    layer = next(one for one in instruction_layers(repo) if one.name == "local")
+    assert layer.text == "Rules." and named in layer.notice
+    assert ContextLoader(repo).load().notices == (layer.notice,)

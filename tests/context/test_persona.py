@@ -75,7 +75,10 @@ def test_odd_files_are_named_or_left_out_and_never_end_anything(config: Path, tm
     (config / "SOUL.md").mkdir()
     (config / "IDENTITY.md").write_bytes(b"\0\1\2 binary")
     (config / "AGENT.md").write_bytes("Gr\u00fc\u00dfe aus K\u00f6ln, \u00c4rger \u00fcber \u00d6l".encode("cp1252"))
-    broken, odd = persona_texts(IDENTITY, tmp_path)
+    folder, broken, odd = persona_texts(IDENTITY, tmp_path)
+    assert (folder.text, "SOUL.md is a folder" in folder.notice) == ("", True)
+    (config / PREFERENCES).symlink_to("nowhere")
+    assert "nowhere, which is not there" in persona_texts((PREFERENCES,), tmp_path)[0].notice
     assert (broken.text, broken.notice.count("IDENTITY.md")) == ("", 1)
     assert odd.text.startswith("Gr\u00fc\u00dfe")
     assert "cp1252" in odd.notice

@@ -74,6 +74,13 @@ def test_what_is_no_file_counts_as_absent(kind: str) -> None:
     loaded = PromptLoader().load()
     assert loaded.project_path is not None
     assert loaded.project_path.name == "AGENTS.md"
+    assert len(loaded.notices) == (kind != "folder")
+
+
+def test_a_dangling_link_is_named() -> None:
+    Path("AGENTS.md").symlink_to("nowhere.md")
+    loaded = PromptLoader().load()
+    assert loaded.project_path is None and "nowhere.md, which is not there" in loaded.notices[0]
 
 
 def test_a_latin1_project_file_is_decoded() -> None:

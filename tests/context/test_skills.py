@@ -96,6 +96,7 @@ def test_what_is_no_skill_is_left_alone_and_what_cannot_be_read_is_named(tmp_pat
         (places().config / "skills" / name).mkdir()
     os.mkfifo(places().config / "skills" / "pipe" / "SKILL.md")
     (places().config / "skills" / "link" / "SKILL.md").symlink_to("nowhere")
+    (places().config / "skills" / "lost").symlink_to("nowhere")
     (places().config / "skills" / "file").write_text("x")
     personal(".hidden", "x")
     personal("binary", b"\0\1\2")
@@ -103,7 +104,7 @@ def test_what_is_no_skill_is_left_alone_and_what_cannot_be_read_is_named(tmp_pat
     assert found.name == "binary"
     assert "not a text file" in found.problem
     assert [(one.name, one.problem) for one in others] == [
-        (name, "is no regular file") for name in ("folder", "link", "pipe")
+        (name, "is no regular file") for name in ("folder", "link", "lost", "pipe")
     ]
     with pytest.raises(NexusError, match="not a text file"):
         guide(found)

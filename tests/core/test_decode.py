@@ -20,8 +20,27 @@ SAMPLES = {
     "big5": "請先閱讀說明文件，然後執行測試。不要修改沒有要求修改的程式碼。",
     "cp932": "日本語の指示です。必ずテストを実行する。ファイルを変更しないこと。",
     "euc_jp": "日本語の指示です。必ずテストを実行する。ファイルを変更しないこと。",
+    "cp1253": "Εκτελέστε πρώτα τις δοκιμές και μετά απαντήστε. Μην αλλάζετε κώδικα που δεν σας ζητήθηκε.",
     "cp949": "먼저 설명서를 읽고 테스트를 실행하십시오. 요청하지 않은 코드는 수정하지 마십시오.",
 }
+
+LATIN = (
+    ("cp1252", "Le café préféré de l'élève, créé à Noël, où l'on déjeune très tôt : ça a plu à sa sœur."),
+    ("cp1252", "Règles du projet : exécuter les tests avant de répondre. Le système est prêt à être déployé."),
+    ("cp1252", "# Paramètres généraux\nDELAI = 30  # délai après lequel la requête échoue, désactivé par défaut\n"),
+    ("cp1252", "Größe überprüfen, Änderungen müssen natürlich für alle Gäste möglich sein. Straße, Füße, schön."),
+    ("cp1252", "El niño comió piñas. ¿Dónde está el archivo de configuración? ¡Atención! Según la versión número 8."),
+    ("cp1252", "A configuração não está disponível. Atenção: execução das funções padrão é obrigatória."),
+    ("cp1252", "La città è bella perché c'è già la libertà. Così può andare più in là, però non è la verità."),
+    ("cp1252", "Räksmörgås är gott på hösten när åskan går över ån. Kör alltid testerna först."),
+    ("cp1252", "Blåbærsyltetøy på brød er godt når det ikke er så mørkt. Kjør testene før du svarer."),
+    ("cp1252", "Það er ekki hægt að opna skrána. Keyrðu alltaf prófanir áður en þú svarar."),
+    ("cp1250", "Właściwości pliku są określone w konfiguracji; użytkownik musi być zalogowany, żeby je zmienić."),
+    ("cp1250", "Neměňte kód, o který nikdo nežádal. Uživatel musí být přihlášen, aby jej mohl změnit."),
+    ("cp1250", "Árvíztűrő tükörfúrógép. Először futtassa a teszteket, és csak azután válaszoljon a kérdésre."),
+    ("iso8859_2", "Zażółć gęślą jaźń. Proszę najpierw uruchomić testy, a następnie odpowiedzieć."),
+    ("cp1254", "Önce testleri çalıştırın, sonra yanıt verin. Değiştirilmesi istenmeyen kodu değiştirmeyin."),
+)
 
 
 @given(st.binary(max_size=400))
@@ -61,6 +80,13 @@ def test_other_encodings_are_never_taken_for_broken_utf_8(encoding: str, times: 
     read = decode((SAMPLES[encoding] * times).encode(encoding))
     assert read is not None and read.plain == SAMPLES[encoding] * times
     assert "is not UTF-8; read as" in read.remark
+
+
+@pytest.mark.parametrize(("encoding", "text"), LATIN)
+@pytest.mark.parametrize("times", [1, 20])
+def test_a_latin_text_is_read_in_the_table_of_its_language(encoding: str, text: str, times: int) -> None:
+    read = decode((text * times).encode(encoding))
+    assert read is not None and read.plain == text * times
 
 
 def test_letters_far_behind_the_beginning_decide_too() -> None:

@@ -233,6 +233,16 @@ def test_files_are_remembered_by_their_exact_name(ledger: Ledger, make: SimpleNa
     assert sorted(ledger.files(info.id)) == [("/p/\udcfe", "changed"), ("/p/\udcff", "read")]
 
 
+def test_a_file_that_was_created_or_changed_stays_so(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger)
+    uses = {"/p/new": ("created", "changed", "read"), "/p/old": ("read", "changed", "read"), "/p/seen": ("read",)}
+    for path, hows in uses.items():
+        for n, how in enumerate(hows):
+            ledger.note_file(info.main_lane, path, f"{n}", how, make.at)
+    assert ledger.files(info.id) == [("/p/new", "created"), ("/p/old", "changed"), ("/p/seen", "read")]
+    assert ledger.seen(info.id, "/p/new") == "2"
+
+
 def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
     ledger = Ledger.open(path)
     info = make.new(ledger)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def _await_known(pid: int) -> None:
         ("cat; echo end", "end\n[exit status 0]"),
         ("tty", "not a tty\n[exit status 1]"),
         ("exec >&- 2>&-; sleep 0.1; exit 4", "[exit status 4]"),
-        (r"printf 'a\xffb\033[31m'", "a\ufffdb\x1b[31m\n[exit status 0]"),
+        (r"printf 'a\xffb\033[31m'", "aÿb\x1b[31m\n[exit status 0]"),
     ],
 )
 def test_output_and_exit_status_come_back(desk: Any, command: str, output: str) -> None:
@@ -319,3 +320,28 @@ def test_the_table_of_ps_tells_the_same_as_proc() -> None:
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.parametrize(
+    ("data", "output"),
+    [
+        ("Le café préféré de l'élève\n".encode("cp1252"), "Le café préféré de l'élève\n"),
+        (b"a.py\0src/b.py\0", "a.py\u2400src/b.py\u2400\n"),
+        ("größer als 1\r\n".encode("utf-16"), "größer als 1\r\n"),
+        ("plain words\n".encode("utf-16-le"), "plain words\n"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4, "[binary output (a PNG image), 1,032 bytes: not shown"),
+        (b"\x7fELF\2\1" + bytes(range(256)), "[binary output, 262 bytes: not shown"),
+        (bytes(512) + b"ustar", "[binary output, 517 bytes: not shown"),
+        (b"a few words before\n" + random.Random(1).randbytes(5000), "[binary output, 5,019 bytes: not shown"),
+    ],
+)
+def test_output_is_decoded_and_binary_output_is_named(desk: Any, data: bytes, output: str) -> None:
+    desk.write("data", data)
+    shown = desk.run("bash", command="cat data").output
+    assert shown.startswith(output) and shown.endswith("[exit status 0]") and "\ufffd" not in shown
+    assert not any("\0" in live for live in desk.live)
+
+
+@pytest.mark.parametrize("command", ["", " \n"])
+def test_an_empty_command_is_an_error(desk: Any, command: str) -> None:
+    assert "must not be empty" in desk.run("bash", command=command).error

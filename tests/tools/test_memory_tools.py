@@ -102,3 +102,9 @@ def test_what_fails_is_a_result(name: str, arguments: dict[str, str]) -> None:
     for error in (ValueError("a fact needs a text"), NexusError("ledger", "the ledger failed", "the disk is full")):
         result = called(name, Memory(error), **arguments)
         assert result.error == str(error) and not result.output
+
+
+def test_what_writes_to_memory_never_runs_beside_another_call() -> None:
+    together = {name: tool.together for name, tool in discover().items()}
+    assert [name for name in ("remember", "forget", "merge_facts") if together[name]] == []
+    assert together["search_memory"] and together["read_file"]

@@ -128,3 +128,22 @@ def test_beyond_the_hard_limit_bytes_are_counted_and_not_kept(desk: Any, monkeyp
     assert result.output.endswith("234 bytes follow]\n" + "x" * 1000)
     assert result.uncounted == 234
     assert not desk.memory.files, "a digest of a part would be taken for the whole"
+
+
+def test_a_name_that_is_not_there_is_answered_with_the_nearest_one(desk: Any) -> None:
+    desk.write("src/config.py", "x")
+    error = desk.run("read_file", path="src/confg.py").error
+    assert error.endswith("No such file or directory. Did you mean src/config.py?")
+    for tool in ("grep", "glob"):
+        assert desk.run(tool, pattern="x", path="scr").error.endswith("Did you mean src?")
+    edited = desk.run("edit_file", path="src/confg.py", edits=[{"old": "x", "new": "y"}]).error
+    assert "Did you mean src/config.py?" in edited
+
+
+@pytest.mark.parametrize("path", ["", "  "])
+def test_an_empty_path_is_an_error_of_every_tool(desk: Any, path: str) -> None:
+    given: dict[str, dict[str, Any]] = {
+        "read_file": {}, "grep": {"pattern": "x"}, "glob": {"pattern": "x"}, "write_file": {"content": "x"},
+        "edit_file": {"edits": [{"old": "x", "new": "y"}]},
+    }  # fmt: skip
+    assert all("must not be empty" in desk.run(tool, path=path, **more).error for tool, more in given.items())

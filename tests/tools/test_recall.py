@@ -83,3 +83,8 @@ def test_an_unknown_id_says_where_ids_stand(desk: Any) -> None:
     result = desk.run("recall", id="d99")
     assert "no drop 'd99'" in result.error
     assert not result.cites
+
+
+def test_a_blank_query_is_none(desk: Any) -> None:
+    desk.memory.drops["d1"] = "some words"
+    assert desk.run("recall", id="d1", query=" ").output == desk.run("recall", id="d1").output

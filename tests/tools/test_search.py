@@ -95,7 +95,7 @@ README
 1:def in readme
 
 latin.txt
-1:def caf\ufffd
+1:def café
 
 src/a.py
 3:def first():
@@ -123,8 +123,8 @@ wide.txt
          "src/deep/c.txt\n1:Def upper\n2:def crlf"),
         ({"pattern": "pass", "context": 1}, "src/b.py\n1-def second():\n2:    pass"),
         ({"pattern": "import|return", "path": "src/a.py"}, "src/a.py\n1:import os\n4:    return 1  # todox"),
-        ({"pattern": "caf.", "path": "latin.txt"}, "latin.txt\n1:def caf\ufffd"),
-        ({"pattern": "caf."}, "latin.txt\n1:def caf\ufffd"),
+        ({"pattern": "caf.", "path": "latin.txt"}, "latin.txt\n1:def café"),
+        ({"pattern": "caf."}, "latin.txt\n1:def café"),
         ({"pattern": "(?<=def )first"}, "src/a.py\n3:def first():"),
         ({"pattern": r"\Adef second"}, "src/b.py\n1:def second():"),
         ({"pattern": "def", "path": "build"}, "build/out.py\n1:def ignored(): pass"),
@@ -134,7 +134,12 @@ wide.txt
          "[the first 2 matches; there are more: narrow the search or raise `limit`]"),
         ({"pattern": "no such text"}, "no matches"),
         ({"pattern": "binary"}, "no matches"),
-        ({"pattern": "root", "path": ".", "glob": "out/**"}, "no matches"),
+        ({"pattern": "root", "path": ".", "glob": "out/**"}, "no matches: none of 11 files fits `glob`"),
+        ({"pattern": "café"}, "latin.txt\n1:def café"),
+        ({"pattern": "café", "path": "latin.txt"}, "latin.txt\n1:def café"),
+        ({"pattern": "cafe\u0301$"}, "latin.txt\n1:def café"),
+        ({"pattern": "CAFÉ", "ignore_case": True, "glob": "*.py, *.{txt, c}"}, "latin.txt\n1:def café"),
+        ({"pattern": "binary", "path": "bin.dat"}, "[bin.dat is binary: it was not searched]"),
     ],
 )  # fmt: skip
 def test_grep_gives_this_result_whoever_helps(helped: Any, arguments: dict[str, Any], output: str) -> None:
@@ -332,10 +337,54 @@ def test_files_of_a_broken_repository_are_listed_all_the_same(desk: Any) -> None
         ("[!a]", "b", True),
         ("?.py", "ab.py", False),
         ("A.py", "a.py", False),
+        ("app/[slug]/page.tsx", "app/[slug]/page.tsx", True),
+        ("app/[slug]/*.tsx", "app/[slug]/page.tsx", True),
+        ("app/[slug]/*.{ts, tsx}", "app/[slug]/page.tsx", True),
+        ("app/[...all]/**", "app/[...all]/x/y.ts", True),
+        ("app/(shop)/p?.{a}", "app/(shop)/p?.{a}", True),
+        ("{a,b}.txt", "{a,b}.txt", True),
+        ("*.h, *.cpp", "x/a.cpp", True),
+        ("*.h *.cpp", "a.h", True),
+        ("*.h,*.{c,cpp}", "a.cpp", True),
+        ("my file.txt", "my file.txt", True),
+        ("cafe\u0301.txt", "caf\u00e9.txt", True),
     ],
 )
 def test_patterns_mean_what_people_expect(pattern: str, path: str, fits: bool) -> None:
     assert PathPattern(pattern).matches(path) is fits
+
+
+def test_a_name_that_is_there_is_no_pattern() -> None:
+    there = ["a/[id]/p.ts", "a/i/p.ts", "b?.md", "bc.md", "x, y.md", "y.md"]
+    asked = ("a/[id]/p.ts", "a/[id]/*", "b?.md", "x, y.md", "[b]?.md")
+    found = [["a/[id]/p.ts"]] * 2 + [["b?.md"], ["x, y.md"], ["b?.md", "bc.md"]]
+    assert [PathPattern(pattern).select(there) for pattern in asked] == found
+
+
+@pytest.mark.parametrize("pattern", ["", "  ", "[z-a].py"])
+def test_a_pattern_that_can_match_nothing_is_an_error(desk: Any, pattern: str) -> None:
+    desk.write("a.py", "x\n")
+    assert "the pattern" in desk.run("glob", pattern=pattern).error
+    assert "the pattern" in desk.run("grep", pattern="x", glob=pattern).error
+    assert "must not be empty" in desk.run("grep", pattern="").error
+
+
+def test_glob_of_an_ignored_file_by_its_name_finds_it_and_of_a_folder_says_so(tree: Any) -> None:
+    assert tree.run("glob", pattern="src/x.log").output == "src/x.log"
+    assert "`src/**` lists" in tree.run("glob", pattern="src").error
+    assert tree.run("glob", pattern="out/passwd").output == "no files"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1250", "cp1252", "utf-8-sig", "koi8_r", "gb18030"])
+def test_grep_finds_what_read_file_shows_in_any_encoding(desk: Any, encoding: str) -> None:
+    texts = {
+        "koi8_r": "Правила проекта: всегда запускать тесты", "gb18030": "请先阅读说明文件，然后运行测试。",
+        "cp1250": "Właściwości pliku są określone, użytkownik może je zmienić",
+    }  # fmt: skip
+    text = texts.get(encoding, "Règles : le café préféré de l'élève, créé à Noël")
+    desk.write("a.txt", f"one\r\n{text}\r\n".encode(encoding))
+    assert text in desk.run("read_file", path="a.txt").output
+    assert desk.run("grep", pattern=text[4:14]).output == f"a.txt\n2:{text}"
 
 
 def test_braces_are_bounded() -> None:

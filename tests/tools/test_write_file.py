@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,18 @@ def test_a_cancelled_write_has_happened_whole_or_not_at_all(desk: Any, steps: in
     assert data in (b"o" * 400_000, b"n" * 400_000)
     assert os.listdir(desk.project) == ["a"]
     assert desk.memory.files[str(path.resolve())] == digest(data), "what is remembered is what is there"
+
+
+def test_a_name_of_another_spelling_is_the_file_that_is_there(desk: Any) -> None:
+    there = desk.write(unicodedata.normalize("NFD", "é a.txt").replace(" ", "\u202f"), "old\n")
+    written = unicodedata.normalize("NFC", "é a.txt")
+    assert "was not read yet" in desk.run("write_file", path=written, content="new\n").error
+    assert desk.run("read_file", path=f"@{written}").output == "old\n"
+    assert desk.run("write_file", path=written, content="new\n").success
+    assert [path.read_text() for path in desk.project.iterdir()] == ["new\n"] and there.exists()
+
+
+def test_a_new_file_is_noted_as_created_and_a_former_one_as_changed(desk: Any) -> None:
+    for content in ("a", "b"):
+        assert desk.run("write_file", path="new.txt", content=content).success
+    assert [how for _, how in desk.memory.notes] == ["created", "changed"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui import attached, piped
 from nexus_cli.ui.attached import Mentions, attach, mentions, quoted
+from nexus_cli.ui.piped import Input
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -170,3 +172,15 @@ def test_a_quoted_path_is_found_as_it_was_written(path: str) -> None:
 def test_a_folder_cannot_be_attached_as_a_file(folder: Path) -> None:
     with pytest.raises(NexusError, match="it is a folder"):
         attach(str(folder), "--file x")
+
+
+def test_a_missing_file_is_answered_with_the_nearest_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "notes.md").write_text("x")
+    with pytest.raises(NexusError) as raised:
+        attach("note.md", "--file note.md")
+    assert raised.value.hint == "Did you mean notes.md"
+    assert mentions("see @note.md", folder).missing == ("note.md (did you mean notes.md?)",)
+    (folder / unicodedata.normalize("NFD", "é.md")).write_text("decomposed")
+    assert "decomposed" in mentions("see @é.md", folder).blocks[0]
+    assert isinstance(read := attach("@notes.md", "--file"), Input) and read.text == "x"

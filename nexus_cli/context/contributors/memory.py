@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.decode import read_text
+from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.section import DROP, Layer, Phase, Section, unread
+from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
@@ -37,15 +38,18 @@ def _look(sources: Sources) -> Value:
         found = read_text(path, LIMIT)
     except NexusError:
         return {}
-    text = sound(found.text).replace("\r\n", "\n").strip() if found else ""
-    if found is None or not (text or found.beyond):
+    if found is None:
+        odd = one_line(odd_file(path))
+        return {"path": sound(str(path)), "text": "", "notice": odd, "beyond": 0} if odd else {}
+    text = sound(found.text).replace("\r\n", "\n").strip()
+    if not (text or found.beyond):
         return {}
     return {"path": sound(str(path)), "text": text, "notice": found.notice, "beyond": found.beyond}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
     """One section: the whole file, its beginning and end, or its name alone."""
-    if not value:
+    if not value or not (value["text"] or value["beyond"]):
         return ()
     head, text = f"The person's notes ({NAME}):", value["text"] + unread(value["beyond"], NAME)
     forms = [f"{head}\n{text}"]

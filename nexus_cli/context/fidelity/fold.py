@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from nexus_cli.context.fidelity.changes import CHANGED, CREATED
 from nexus_cli.context.fidelity.commitment import Commitment, CommitmentKind
+from nexus_cli.context.fidelity.keys import commitment
 from nexus_cli.context.fidelity.words import plain, significant, stems
 from nexus_cli.core.message import Message, Role
 
@@ -35,14 +37,13 @@ class Fold:
         self._answered(message)
         if message.role is Role.ASSISTANT:
             self._ticked(message.content)
-        for commitment in found:
-            key = _identity(commitment)
-            if commitment.kind in (CommitmentKind.FILE, CommitmentKind.COMMAND):
-                self._kept.pop(key, None)
-                self._kept[key] = commitment
+        for one in found:
+            key = _identity(one)
+            if one.kind in (CommitmentKind.FILE, CommitmentKind.COMMAND):
+                self._kept[key] = _outlasting(self._kept.pop(key, None), one)
             elif key not in self._kept:
-                self._kept[key] = commitment
-                if commitment.kind is CommitmentKind.QUESTION and message.role in self._asked:
+                self._kept[key] = one
+                if one.kind is CommitmentKind.QUESTION and message.role in self._asked:
                     self._asked[message.role].append(key)
 
     def found(self) -> tuple[Commitment, ...]:
@@ -69,9 +70,16 @@ class Fold:
         if "[x]" not in content and "[X]" not in content and not any(mark in content for mark in "✓✔✅"):
             return
         done = [set(stems(item[1])) for item in _TICKED.finditer(content)]
-        for key, commitment in list(self._kept.items()):
-            if commitment.kind is CommitmentKind.PLAN and any(set(commitment.keys) <= words for words in done):
+        for key, one in list(self._kept.items()):
+            if one.kind is CommitmentKind.PLAN and any(set(one.keys) <= words for words in done):
                 del self._kept[key]
+
+
+def _outlasting(before: Commitment | None, now: Commitment) -> Commitment:
+    """`now`; of a file that was created and then changed, that it was created."""
+    if before is None or (before.state, now.state) != (CREATED, CHANGED):
+        return now
+    return commitment(now.kind, now.text, now.entry, state=CREATED)
 
 
 def _identity(commitment: Commitment) -> tuple[str, ...]:

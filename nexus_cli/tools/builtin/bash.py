@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nexus_cli.core.image import NAMES, image
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.process import Finished
 from nexus_cli.tools.process import run as run_process
+from nexus_cli.tools.text import NUL, decode_output
 from nexus_cli.tools.threads import finish
 
 DEFAULT_SECONDS = 120
@@ -25,10 +27,22 @@ MOST_SECONDS = 3600
 _PIECE = 1 << 20
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
+_LATIN = "nexus-latin"
+
+
+def _latin(error: UnicodeError) -> tuple[str, int]:
+    """Bytes that are not UTF-8, as the letters of Windows-1252."""
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+codecs.register_error(_LATIN, _latin)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """The output and a last line with the exit status; only a command that could not be started is an error."""
+    if not arguments["command"].strip():
+        return ToolResult(error="`command` must not be empty", ran=False)
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
@@ -58,16 +72,32 @@ def _shell() -> str:
     return next((path for path in ("/bin/bash", shutil.which("bash")) if path and os.path.exists(path)), "/bin/sh")
 
 
-def _text(output: bytes) -> str:
-    """`output` decoded, ending in a newline if there is any."""
+def _text(output: bytes, uncounted: int = 0) -> str:
+    """`output` as text, ending in a newline if there is any; what is binary is named instead."""
+    read = None if b"\0" in output else _utf_8(output)
+    if read is None:
+        decoded = decode_output(output, cut=uncounted > 0)
+        if decoded is None:
+            kind = image(output)
+            what = f" (a {NAMES[kind]} image)" if kind else ""
+            size = len(output) + uncounted
+            return f"[binary output{what}, {size:,} bytes: not shown; write it to a file, or look with xxd]\n"
+        read = decoded.plain.replace("\0", NUL)
+    return read if read.endswith("\n") or not read else f"{read}\n"
+
+
+def _utf_8(output: bytes) -> str | None:
+    """`output` where it is UTF-8."""
     # In pieces: one call would hold up every other thread until all of it is decoded.
     pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
-    text = "".join(codecs.iterdecode(pieces, "utf-8", "replace"))
-    return text if text.endswith("\n") or not text else f"{text}\n"
+    try:
+        return "".join(codecs.iterdecode(pieces, "utf-8"))
+    except UnicodeDecodeError:
+        return None
 
 
 def _told(done: Finished, seconds: int) -> str:
-    text = _text(done.output)
+    text = _text(done.output, done.uncounted)
     notes = []
     if done.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
@@ -82,13 +112,18 @@ class _Live:
 
     def __init__(self, show: Callable[[str], object]) -> None:
         self._show = show
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")(_LATIN)
+        self._binary = False
         self._pending = ""
         self._last = 0.0
 
     def feed(self, data: bytes) -> None:
+        if b"\0" in data and not self._binary:
+            self._binary = decode_output(data[:_SHOW_MOST], cut=True) is None
+        if self._binary:
+            return
         # What comes before the last letters that can be shown is not worth decoding.
-        self._pending = (self._pending + self._decoder.decode(data[-5 * _SHOW_MOST :]))[-_SHOW_MOST:]
+        self._pending = (self._pending + self._decoder.decode(data[-5 * _SHOW_MOST :]).replace("\0", NUL))[-_SHOW_MOST:]
         if time.monotonic() - self._last >= _SHOW_EVERY:
             self.flush()
 

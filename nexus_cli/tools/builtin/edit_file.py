@@ -38,7 +38,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             lambda done: seen.note(str(target), done.digest, "changed"),
         )
     except (OSError, Refused) as error:
-        return ToolResult(error=f"{problem(path, error)}\nNothing was changed.")
+        return ToolResult(error=f"{problem(path, error, context.cwd)}\nNothing was changed.")
     return ToolResult(edited.told, changed=(in_project(target, context.project),), diff=edited.diff)
 
 

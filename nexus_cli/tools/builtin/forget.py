@@ -35,6 +35,7 @@ TOOL = Tool(
     },
     run=run,
     effect=Effect.NONE,
+    ordered=True,
     subject="id",
     needs=(Facts,),
 )

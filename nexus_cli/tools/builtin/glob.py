@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.file_names import spelled
 from nexus_cli.core.message import ToolResult, sound
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.files import Refused, problem, real
@@ -23,9 +24,9 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     try:
         target = real(path, context.cwd)
         wanted = PathPattern(arguments["pattern"])
-        found = await finish(lambda stop: _list(target, wanted, context.project, stop))
+        found = await finish(lambda stop: _list(target, arguments["pattern"], wanted, context.project, stop))
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error))
+        return ToolResult(error=problem(path, error, context.cwd))
     prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
     lines = [sound(prefix + name) for name in found[:LIMIT]]
     if len(found) > LIMIT:
@@ -33,11 +34,22 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult("\n".join(lines) or "no files")
 
 
-def _list(target: Path, wanted: PathPattern, project: Path, stop: Stop) -> list[str]:
+def _list(target: Path, pattern: str, wanted: PathPattern, project: Path, stop: Stop) -> list[str]:
     os.stat(target)
     if not target.is_dir():
         raise Refused("is no folder")
-    return [name for name in files(target, project, stop) if wanted.matches(name)]
+    with os.scandir(target):  # a folder that cannot be read has not "no files"
+        return wanted.select(files(target, project, stop)) or _named(target, pattern)
+
+
+def _named(target: Path, pattern: str) -> list[str]:
+    """The file that `pattern` itself is the path of, though it is ignored. `Refused` where that is a folder."""
+    place = os.path.normpath(spelled(os.path.join(target, pattern)))
+    if not os.path.lexists(place) or os.path.realpath(os.path.dirname(place)) != os.path.dirname(place):
+        return []
+    if os.path.isdir(place):
+        raise Refused(f"{pattern} is a folder: `{pattern.rstrip('/')}/**` lists the files in it")
+    return [os.path.relpath(place, target)]
 
 
 TOOL = Tool(

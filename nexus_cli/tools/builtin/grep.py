@@ -6,6 +6,7 @@ with and without it (README.md beside tools says how).
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.paths import PACKAGE
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools import scan
 from nexus_cli.tools.files import Refused, problem, real
@@ -34,11 +36,13 @@ _UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Matches under the path of their file, files in the order of their paths; or `no matches`."""
     path = arguments.get("path", ".")
+    if not arguments["pattern"]:
+        return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
     try:
         target = real(path, context.cwd)
         return await finish(lambda stop: _search(target, path, arguments, context.project, stop))
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error))
+        return ToolResult(error=problem(path, error, context.cwd))
 
 
 def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: Stop) -> ToolResult:
@@ -46,7 +50,12 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
     if target.is_dir():
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
         wanted = PathPattern(arguments["glob"]) if "glob" in arguments else None
-        names = [n for n in files(root, project, stop) if (wanted is None or wanted.matches(n)) and regular(root, n)]
+        with os.scandir(root):  # a folder that cannot be read has not "no matches"
+            listed = [name for name in files(root, project, stop) if regular(root, name)]
+        names = listed if wanted is None else wanted.select(listed)
+        if not names:
+            why = f"none of {len(listed)} files fits `glob`" if listed else "there are no files to search"
+            return ToolResult(f"no matches: {why}")
     else:
         root, names = target.parent, [target.name]
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
@@ -57,6 +66,8 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         "context": arguments.get("context", 0),
         "limit": arguments.get("limit", LIMIT),
         "prefix": prefix,
+        "alone": not target.is_dir(),
+        "libraries": _libraries(),
     }
     stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
     # -I and -S: nothing of the working folder or of installed packages can come in between.
@@ -68,6 +79,13 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
     if done.status == 0:
         return ToolResult(text, uncounted=done.uncounted)
     return ToolResult(error=text if done.status == scan.BAD_PATTERN else f"the search failed (status {done.status})")
+
+
+def _libraries() -> list[str]:
+    """The folders that hold this package and the library that guesses encodings."""
+    found = importlib.util.find_spec("charset_normalizer")
+    places = [PACKAGE, *([Path(found.origin).parent] if found and found.origin else [])]
+    return [str(place.parent) for place in places]
 
 
 def _narrowed(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: Stop) -> Sequence[str]:

@@ -36,6 +36,7 @@ TOOL = Tool(
     },
     run=run,
     effect=Effect.NONE,
+    ordered=True,
     subject="text",
     needs=(Merging,),
 )

@@ -29,7 +29,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         content = await asyncio.to_thread(read, target)
         result = await asyncio.to_thread(_shown, content, arguments)
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error))
+        return ToolResult(error=problem(path, error, context.cwd))
     if result.success and not content.beyond:
         seen: Seen = context.services[Seen]
         seen.note(str(target), content.digest, "read")

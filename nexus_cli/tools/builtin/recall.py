@@ -35,7 +35,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     count: Count = _bound if counter is None else counter.count
     cap = max(16, context.output_cap - _HEADER)
     query = arguments.get("query", "")
-    shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count) if query else None
+    shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count) if query.strip() else None
     if shown is None:
         shown = await asyncio.to_thread(_piece, drop, text, start, end, cap, count)
     return ToolResult(shown, cites=drop)

@@ -44,6 +44,7 @@ TOOL = Tool(
     },
     run=run,
     effect=Effect.NONE,
+    ordered=True,
     subject="text",
     needs=(Facts,),
 )

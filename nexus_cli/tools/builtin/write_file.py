@@ -37,10 +37,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         known = seen.digest(str(target))
         written = await finish(
             lambda stop: _write(target, content, known, in_project(target, context.project), stop),
-            lambda done: seen.note(str(target), done.digest, "changed"),
+            lambda done: seen.note(str(target), done.digest, "created" if done.how == "created" else "changed"),
         )
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error))
+        return ToolResult(error=problem(path, error, context.cwd))
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
     told = f"{written.how} {path}, {lines} lines"
     return ToolResult(told, changed=(in_project(target, context.project),), diff=written.diff)

@@ -284,3 +284,15 @@ def test_no_text_raises_and_spans_of_prose_are_verbatim(role: Role, text: str) -
         assert found.text and all(isinstance(key, str) for key in found.keys)
         if found.kind in (Kind.CONSTRAINT, Kind.QUESTION, Kind.PLAN, Kind.FAILED):
             assert "".join(found.text.split()) in collapsed
+
+
+def test_a_file_that_was_created_and_then_changed_counts_as_created() -> None:
+    def worked(name: str, number: int, text: str) -> list[tuple[int, Message]]:
+        call = ToolCall(f"c{number}", name, {"path": "src/new.py"})
+        asked = Message(Role.ASSISTANT, "", (call,))
+        return [(number, asked), (number + 1, Message(Role.TOOL, text, tool_call_id=call.id))]
+
+    created, edited = worked("write_file", 1, "created src/new.py"), worked("edit_file", 3, "edited src/new.py")
+    removed = worked("delete_file", 5, "deleted src/new.py")
+    states = [[one.state for one in commitments(history)] for history in (created + edited, edited, created + removed)]
+    assert states == [["created"], ["changed"], ["deleted"]]

@@ -1,0 +1,98 @@
+"""Names of files as people and models write them: the existing file that a path means although it is spelled another
+way, and the nearest one where it means none.
+
+What is done with the file is the callers' business.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import unicodedata
+
+_MOST = 20_000
+"""Names of one folder that are looked at."""
+_NEAR = 0.6
+"""The least likeness of a name that is suggested, from 0 to 1."""
+
+
+def spelled(path: str) -> str:
+    """`path`, an absolute one, or the existing path that differs from it only in how it is spelled.
+
+    That is: letters composed or decomposed, a space of another kind (macOS puts a narrow no-break space into the names
+    of its screenshots). Where the last names do not exist, those before them are still looked for.
+    """
+    if os.path.lexists(path):
+        return path
+    done, waiting = "/", [part for part in path.split("/") if part]
+    while waiting:
+        part = waiting[0]
+        if not os.path.lexists(os.path.join(done, part)):
+            alike = [] if _is_plain(part) else [name for name in _names(done) if _key(name) == _key(part)]
+            if len(alike) != 1:
+                break
+            part = alike[0]
+        done = os.path.join(done, part)
+        del waiting[0]
+    return os.path.join(done, *waiting)
+
+
+def existing(folder: str, path: str) -> str:
+    """The absolute path that `path`, as somebody wrote it in `folder`, means: see `spelled`; a leading `@` that is no
+    part of a name is left out."""
+    expanded = os.path.join(folder, os.path.expanduser(path))
+    found = spelled(expanded)
+    if path.startswith("@") and not os.path.lexists(found) and len(path) > 1:
+        mentioned = spelled(os.path.join(folder, os.path.expanduser(path[1:])))
+        return mentioned if os.path.lexists(mentioned) else found
+    return found
+
+
+def nearest(folder: str, path: str) -> str:
+    """An existing path with a name like that of `path`, relative to `folder` where it lies in it; "" without any."""
+    done = "/"
+    for part in os.path.normpath(existing(folder, path)).split("/")[1:]:
+        here = os.path.join(done, part)
+        if not os.path.exists(here):
+            near = _close(part, _names(done))
+            if not near:
+                return ""
+            here = os.path.join(done, near)
+        done = here
+    if not os.path.exists(done):
+        return ""
+    return os.path.relpath(done, folder) if done.startswith(os.path.join(folder, "")) else done
+
+
+def suggestion(folder: str, path: str) -> str:
+    """`. Did you mean src/app.py?`, or "" where nothing near is there."""
+    near = nearest(folder, path)
+    return f". Did you mean {near}?" if near and near.isprintable() else ""
+
+
+def _is_plain(part: str) -> bool:
+    """True if no other spelling of this name exists."""
+    return part.isascii() and " " not in part
+
+
+def _key(name: str) -> str:
+    return re.sub(r"\s", " ", unicodedata.normalize("NFC", name))
+
+
+def _close(part: str, names: list[str]) -> str:
+    """The name most like `part`, case aside; an ending alone makes no likeness."""
+    folded = {name.casefold(): name for name in names}
+    stem = os.path.splitext(part.casefold())[0]
+    for near in difflib.get_close_matches(part.casefold(), folded, 5, _NEAR):
+        if difflib.SequenceMatcher(None, stem, os.path.splitext(near)[0]).ratio() >= _NEAR:
+            return folded[near]
+    return ""
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry, _ in zip(entries, range(_MOST), strict=False)]
+    except (OSError, ValueError):
+        return []
