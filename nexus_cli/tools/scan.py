@@ -142,7 +142,8 @@ def _searched(job: Job, paths: Sequence[bytes], regex: re.Pattern[str]) -> Itera
     if more:
         yield f"\n[the first {shown} matches; there are more: narrow the search or raise `limit`]"
     if unread:
-        yield f"\n[{unread} files could not be searched: unreadable, or over 64 MiB]"
+        least = "at least " if more else ""
+        yield f"\n[{least}{unread} files could not be searched: unreadable, or over 64 MiB]"
 
 
 def main() -> int:
