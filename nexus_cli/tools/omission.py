@@ -14,24 +14,27 @@ _CODE_SIGN = re.compile(r"[=;{}<>\"`$@\\|&*+#\[\]]")
 _LEAD = r"(?:(?:and|the|all|any|of|your|our|my|this|that|keep|leave) )*"
 _NOUN = (
     r"(?:\w+ ){0,2}(?:code|file|methods?|functions?|class(?:es)?|implementations?|contents?|imports?|logic|tests?"
-    r"|definitions?|body|component|module|script|document)"
+    r"|definitions?|body|component|module|script|document|page|template|markup|configuration)"
 )
-_STATE = (
+_KEPT = (
     r"(?:(?:is|are|was|were|remains?|stays?|left|kept) )*"
-    r"(?:here|goes here|unchanged|omitted|elided|not shown|(?:the )?same|as is|as before|as above)(?: as before| here)?"
+    r"(?:unchanged|omitted|elided|snipped|not shown|continues|(?:the )?same|as is|as before|as above)(?: as before| here)?"
     r"(?: for brevity)?"
 )
+_STATE = rf"(?:here|goes here|{_KEPT})"
 _REST = rf"{_LEAD}(?:rest|remainder) {_LEAD}{_NOUN}"
 _PART = rf"{_LEAD}(?:remaining|existing|unchanged|previous|original|same|other|omitted) {_LEAD}{_NOUN}"
-_PLAIN = re.compile(rf"{_REST}(?: {_STATE})?|{_PART} {_STATE}|{_NOUN} omitted for brevity")
+_PLAIN = re.compile(rf"{_REST}(?: {_STATE})?|{_LEAD}(?:rest|remainder) {_STATE}|{_PART} {_STATE}|{_NOUN} omitted for brevity")
 """Says by itself that something was left out."""
 _DOTTED = re.compile(rf"(?:{_REST}|{_PART})(?: {_STATE})?|{_NOUN} {_STATE}")
 """Says so with an ellipsis on one of its sides."""
 _APART = re.compile(
     rf"{_LEAD}(?:rest|remainder|remaining|existing|unchanged|omitted)(?: \w+){{0,3}}(?: {_STATE})?"
-    rf"|(?:\w+ ){{0,3}}{_STATE}"
+    rf"|{_LEAD}(?:more|additional|further) {_NOUN}(?: {_STATE})?|(?:\w+ ){{0,3}}{_KEPT}|snip"
 )
 """Says so in a comment, with an ellipsis that is no end of a sentence: it stands before or apart from the words."""
+_BETWEEN = re.compile(rf"{_LEAD}{_NOUN}")
+"""Says so in a comment between two of them."""
 
 
 def new_omission(old: str, new: str) -> str:
@@ -55,9 +58,11 @@ def _is_omission(text: str) -> bool:
     before, after = bool(re.search(_DOTS, head)), bool(re.search(_DOTS, tail))
     if comment and not (before or after):
         return _PLAIN.fullmatch(words) is not None
-    if not (before or after) or (not comment and " " not in words):
+    if not (before or (after and (comment or bracket))) or (not comment and " " not in words):
         return False
     if _DOTTED.fullmatch(words):
         return True
     apart = before or bool(re.match(rf"\W*?\s\W*?{_DOTS}", tail))
-    return (comment or bracket) and apart and _APART.fullmatch(words) is not None
+    if not (comment or bracket) or not apart:
+        return False
+    return bool(_APART.fullmatch(words) or (before and after and _BETWEEN.fullmatch(words)))
