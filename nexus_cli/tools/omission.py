@@ -18,13 +18,15 @@ _NOUN = (
 )
 _KEPT = (
     r"(?:(?:is|are|was|were|remains?|stays?|left|kept) )*"
-    r"(?:unchanged|omitted|elided|snipped|not shown|continues|(?:the )?same|as is|as before|as above)(?: as before| here)?"
-    r"(?: for brevity)?"
+    r"(?:unchanged|omitted|elided|snipped|not shown|continues|(?:the )?same|as is|as before|as above)"
+    r"(?: as before| here)?(?: for brevity)?"
 )
 _STATE = rf"(?:here|goes here|{_KEPT})"
 _REST = rf"{_LEAD}(?:rest|remainder) {_LEAD}{_NOUN}"
 _PART = rf"{_LEAD}(?:remaining|existing|unchanged|previous|original|same|other|omitted) {_LEAD}{_NOUN}"
-_PLAIN = re.compile(rf"{_REST}(?: {_STATE})?|{_LEAD}(?:rest|remainder) {_STATE}|{_PART} {_STATE}|{_NOUN} omitted for brevity")
+_PLAIN = re.compile(
+    rf"{_REST}(?: {_STATE})?|{_LEAD}(?:rest|remainder) {_STATE}|{_PART} {_STATE}|{_NOUN} omitted for brevity"
+)
 """Says by itself that something was left out."""
 _DOTTED = re.compile(rf"(?:{_REST}|{_PART})(?: {_STATE})?|{_NOUN} {_STATE}")
 """Says so with an ellipsis on one of its sides."""
