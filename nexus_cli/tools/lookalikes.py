@@ -8,7 +8,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-_LARGEST = 1_000_000
+_LARGEST = 4_000_000
 """Characters of a text that are searched."""
 _MOST_NAMED = 8
 

@@ -94,11 +94,11 @@ def _one(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
     if not starts:
         raise Refused(f"`old` does not occur{_nearest(text, old, stop)}")
     if len(starts) > 1 and not every:
-        lines = _line_numbers(text, [match.start() for match in starts[:_MOST_NAMED]])
-        more = ", ..." if len(starts) > _MOST_NAMED else ""
-        named = ", ".join(map(str, lines))
+        lines = list(dict.fromkeys(_line_numbers(text, [match.start() for match in starts])))
+        more = ", ..." if len(lines) > _MOST_NAMED else ""
+        named = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
         times = f"{'at least ' if len(starts) >= _MOST_COUNTED else ''}{len(starts):,} times"
-        raise Refused(f"`old` occurs {times} (lines {named}{more}): add text around it, or set `all`")
+        raise Refused(f"`old` occurs {times} ({named}{more}): add text around it, or set `all`")
     parts, position = [], 0
     for match in starts:
         stop.check()
@@ -147,7 +147,8 @@ def _nearest(text: str, old: str, stop: Stop) -> str:
     if alike:
         why += f": only characters that look alike differ, the file has {alike}. Quote the file's own characters"
     near = "\n".join(f"line {first + 1}:\n" + "\n".join(block[:20]) for first, block in places)
-    return f"{why}. Nearest:\n{near}" if near else why
+    where = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
+    return f"{why}. Nearest{where}:\n{near}" if near else why
 
 
 def _candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[int, list[str]]]]:

@@ -220,7 +220,11 @@ def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None
     starts = [int(number) for number in re.findall(r"^line (\d+):$", str(told.value), re.MULTILINE)]
     assert len(starts) > 1 and all(abs(a - b) >= 3 for a in starts for b in starts if a != b)
     assert len(set(starts)) == len(starts)
-    with pytest.raises(Refused, match="at least 100,000 times"):
+    with pytest.raises(Refused, match=r"occurs 3 times \(lines 1, 2\): add"):
+        apply_edits("x x\nx", [_edit("x", "y")], Stop())
+    with pytest.raises(Refused, match="Nearest in the first 20,000 lines:"):
+        apply_edits("wanted is here\n" + "\n" * 20_001, [_edit("wanted is there", "y")], Stop())
+    with pytest.raises(Refused, match=r"at least 100,000 times \(line 1\)"):
         apply_edits("x" * 100_005, [_edit("x", "y")], Stop())
     assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], Stop()) == "y" * 100_005
 
