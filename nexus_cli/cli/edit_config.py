@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.decode import decode
 from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.misplaced_keys import looks_like_key, misplaced_key
 from nexus_cli.core.paths import Places, private_dir
@@ -29,6 +31,9 @@ from nexus_cli.core.settings import (
     unknown_key,
     without_keys,
 )
+
+WAIT = 10.0
+"""Seconds that a change waits for another one."""
 
 
 def scalar(key: str, text: str) -> Scalar:
@@ -65,13 +70,14 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     if text is not None and any(map(looks_like_key, split_key(key))):
         raise misplaced_key(shown_text(key))
     with _alone(path):
+        before = _text(path)
         try:
-            document = tomlkit.parse(_text(path))
+            document = tomlkit.parse(before)
         except tomlkit.exceptions.TOMLKitError:
             read_values(path)
             raise
         _edit(document, split_key(key), value)
-        _write(path, tomlkit.dumps(document), defaults_dir)
+        _write(path, tomlkit.dumps(document), before, defaults_dir)
 
 
 def edit_settings(
@@ -96,7 +102,7 @@ def edit_settings(
             with _alone(path):
                 _unchanged(path, before)
                 _refuse_keys(left, path)
-                _write(path, left, defaults_dir)
+                _write(path, left, before, defaults_dir)
             return True
         except NexusError as error:
             if error.kind == "usage" or not again(error):
@@ -115,7 +121,7 @@ def _text(path: Path) -> str:
 
 def _unchanged(path: Path, before: str) -> None:
     if _text(path) != before:
-        raise NexusError("usage", str(path), "another process has changed it since it was opened in the editor")
+        raise NexusError("usage", str(path), "another process has changed it meanwhile", "Try again")
 
 
 @contextmanager
@@ -125,7 +131,7 @@ def _alone(path: Path) -> Iterator[None]:
     from nexus_cli.ledger.holds import Hold  # noqa: PLC0415  (brings the ledger; only for writing)
 
     try:
-        lock = Hold.wait(path.with_name(f".{path.name}.lock"))
+        lock = Hold.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
     except OSError as error:
         raise _unwritten(path, error) from error
     try:
@@ -135,7 +141,8 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _unwritten(path: Path, error: OSError) -> NexusError:
-    hint = way_out(error, "Check the permissions of its folder")
+    otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
+    hint = way_out(error, otherwise)
     return NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint)
 
 
@@ -164,11 +171,11 @@ def _refuse_keys(text: str, path: Path) -> None:
         raise misplaced_key(key)
 
 
-def _write(path: Path, text: str, defaults_dir: Path) -> None:
-    """Replace the file by `text` if that can be read as settings."""
+def _write(path: Path, text: str, before: str, defaults_dir: Path) -> None:
+    """Replace the file, which held `before`, by `text` if that can be read as settings."""
     consistent(build(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
     try:
-        _replace(path, text)
+        _replace(path, text, before)
     except OSError as error:
         raise _unwritten(path, error) from error
 
@@ -191,15 +198,31 @@ def _edit(document: Any, parts: list[str], value: Scalar | None) -> None:
         del table[parts[-1]]
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, text: str, before: str | None = None) -> None:
+    """Replace the file by `text` in one step, private (0600); its byte order mark and line ends stay.
+
+    Raises `NexusError("usage", ...)` where it does not hold `before` any more.
+    """
     private_dir(path.parent)
     descriptor, name = tempfile.mkstemp(prefix=".config-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
+            file.write(_encoded(path, text))
             file.flush()
             os.fsync(file.fileno())
+        if before is not None:
+            _unchanged(path, before)
         os.replace(name, path)
     except BaseException:
         os.unlink(name)
         raise
+
+
+def _encoded(path: Path, text: str) -> bytes:
+    """Return `text` with the byte order mark of the file, and with CRLF throughout where the file has it so."""
+    old = decode(path.read_bytes()) if path.exists() else None
+    if old is None:
+        return text.encode()
+    if old.crlf and "\r\n" in text:
+        text = re.sub(r"\r?\n", "\r\n", text)
+    return old.bom + text.encode()

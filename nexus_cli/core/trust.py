@@ -7,11 +7,13 @@ settings may say is the business of `nexus_cli.core.project_settings`.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +34,8 @@ MOST_BYTES = 4 * 1024 * 1024
 MOST_IN_ALL = 16 * 1024 * 1024
 DEEPEST = 16
 """Folders in folders."""
+WAIT = 10.0
+"""Seconds that a change of the record waits for another one."""
 
 State = Literal["trusted", "changed", "untrusted", "nothing"]
 """`changed`: trusted once, and different since. `nothing`: the project has no configuration."""
@@ -194,15 +198,29 @@ def _changing() -> Iterator[dict[str, Any]]:
     try:
         lock = os.open(private_dir(path.parent) / "trust.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _wait_for(lock)
             projects = _recorded()
             yield projects
             _replace(path, json.dumps({"version": 1, "projects": projects}, indent=1) + "\n")
         finally:
             os.close(lock)
     except OSError as error:
-        hint = way_out(error, "Check the permissions of its folder")
+        otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
+        hint = way_out(error, otherwise)
         raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint) from error
+
+
+def _wait_for(lock: int) -> None:
+    """Take the lock; `TimeoutError` where another process keeps it for `WAIT` seconds."""
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError(errno.ETIMEDOUT, "another process is changing it") from None
+        time.sleep(0.005)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -5,8 +5,10 @@ Knows nothing of sessions. Standard: flock(2), held by the open file, so also a 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -32,6 +34,16 @@ class Hold:
             held = cls._take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             if held is not None:
                 return held
+
+    @classmethod
+    def wait_for(cls, path: Path, seconds: float) -> Hold:
+        """Return the lock at `path` once it is free; `TimeoutError` after `seconds`, `OSError` as with `take`."""
+        end = time.monotonic() + seconds
+        while (held := cls.take(path)) is None:
+            if time.monotonic() > end:
+                raise TimeoutError(errno.ETIMEDOUT, "another process is changing it")
+            time.sleep(0.005)
+        return held
 
     @classmethod
     def _take(cls, path: Path, how: int) -> Hold | None:

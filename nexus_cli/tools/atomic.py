@@ -1,12 +1,19 @@
-"""Replaces a file in one step: the old content or the new, never a part. Which content is right is the caller's."""
+"""Replaces a file in one step: the old content or the new, never a part. Which content is right is the caller's.
+
+Who reads a file, changes it and replaces it does so under `locked_folder`: then no process of ours loses the change of
+another one.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from nexus_cli.tools.files import Refused, read
@@ -15,6 +22,46 @@ from nexus_cli.tools.threads import Stop
 _DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
 _STALE = 60.0
 """Seconds after which a draft has nobody left who writes it."""
+_WAIT = 10.0
+"""Seconds that a change waits for another one in its folder."""
+_POLL = 0.005
+
+
+@contextmanager
+def locked_folder(folder: Path, stop: Stop) -> Iterator[None]:
+    """Hold the lock under which files of `folder` (links resolved) are changed, by one thread of one process at a time.
+
+    The lock is on the folder itself: it leaves no file behind, and ends with its process. Raises `Refused` when others
+    keep it for `_WAIT` seconds, and `Stopped`. Without a lock on a file system that has none for folders, and in a
+    folder that cannot be read: there `replace_file` alone notices a change.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        yield
+        return
+    try:
+        end = time.monotonic() + _WAIT
+        while not _take_lock(descriptor):
+            stop.check()
+            if time.monotonic() > end:
+                raise Refused(f"another process has been changing files in {folder} for {_WAIT:.0f} s: try again later")
+            time.sleep(_POLL)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take_lock(descriptor: int) -> bool:
+    """Return False while another process or thread has the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # This file system does not lock folders.
+        return True
+    return True
 
 
 def is_draft(name: str) -> bool:
@@ -48,16 +95,26 @@ def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        found = read(path).digest if os.path.lexists(path) else None
-        if found != expected:
-            raise Refused("changed on disk meanwhile: read it again")
+        before = _state(path)
+        found = read(path).digest if before else None
         stop.check()
+        if found != expected or _state(path) != before:
+            raise Refused("changed on disk meanwhile: read it again")
         os.replace(draft, path)
     except BaseException:
         # Also on a keyboard interrupt: the draft must not stay behind.
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what changes with every write to the file or its replacement; () where there is none."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _remove_stale(folder: Path) -> None:

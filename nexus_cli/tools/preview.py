@@ -7,11 +7,14 @@ texts are.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+from nexus_cli.core.decode import Text
 from nexus_cli.core.message import sound
 from nexus_cli.tools.files import Refused, read, real
+from nexus_cli.tools.line_ends import split_lines
 from nexus_cli.tools.text import decode
 
 LARGEST = 1 << 20
@@ -26,19 +29,22 @@ _COMPARED = 4_000_000
 def unified(before: str | None, after: str, name: str) -> str:
     """The change of the file `name` from `before` (None: there was none) to `after`; "" when no text changes.
 
-    In the form of `diff -u`, without times. Line ends are not compared. A diff longer than `MOST` ends in a line that
-    counts what is missing.
+    In the form of `diff -u`, without times. Where line ends change or are of several kinds (a new file is
+    compared with `\\n`), a line that ends in
+    `\\r\\n` has `^M` behind it. A byte order mark that one of the two texts holds is shown as `<U+FEFF>`. A diff
+    longer than `MOST` ends in a line that counts what is missing.
     """
-    old, new = _lines(before or ""), _lines(after)
-    if old == new and before is not None:
+    if before == after:
         return ""
+    marked = len(_kinds("\n" if before is None else before) | _kinds(after)) > 1
+    old, new = _lines(before or "", marked), _lines(after, marked)
     label = " ".join(name.split())
     source = "/dev/null" if before is None else f"a/{label}"
     hunks = _hunks(old, new)
     return sound(_bounded([f"--- {source}", f"+++ b/{label}", *hunks]))
 
 
-def preview(path: str, cwd: Path, change: Callable[[str | None], str]) -> str:
+def preview(path: str, cwd: Path, change: Callable[[Text | None], str]) -> str:
     """The diff of what `change` makes of the text of the file at `path` (None: there is no file).
 
     "" where it cannot be told: binary or over `LARGEST`, unreadable, or `change` raises `Refused`.
@@ -52,19 +58,29 @@ def preview(path: str, cwd: Path, change: Callable[[str | None], str]) -> str:
         text = None if content.beyond else decode(content.data)
         if text is None:
             return ""
-        after = change(text.text)
+        after = change(text)
         return unified(text.text, after, path) if len(after) <= LARGEST else ""
     except (OSError, ValueError, Refused):
         return ""
 
 
-def _lines(text: str) -> list[str]:
-    """The lines of a text; a last one without an end is marked, as a diff marks it."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    if lines[-1]:
-        lines[-1] += "\n\\ No newline at end of file"
-        return lines
-    return lines[:-1]
+def _kinds(text: str) -> set[str]:
+    """Return the line ends that occur in `text`."""
+    return {end for _, end in split_lines(text) if end}
+
+
+def _lines(text: str, marked: bool) -> list[str]:
+    """Return the lines of a text, `marked` with `^M` for each `\\r` at their end.
+
+    A last one without an end is marked as a diff marks it.
+    """
+    lines = []
+    for body, end in split_lines(text):
+        sign = "^M" * end.count("\r") if marked else ""
+        lines.append(body + sign + ("" if end else "\n\\ No newline at end of file"))
+    if lines:
+        lines[0] = re.sub("^\ufeff+", lambda found: "<U+FEFF>" * len(found[0]), lines[0])
+    return lines
 
 
 def _hunks(old: list[str], new: list[str]) -> list[str]:

@@ -198,7 +198,8 @@ def _searched(job: Job, paths: Sequence[bytes], regex: Expression) -> Iterator[s
     if more:
         yield f"\n[the first {shown} matches; there are more: narrow the search or raise `limit`]"
     if unread:
-        yield f"\n[{unread} files could not be searched: unreadable, or over 64 MiB]"
+        least = "at least " if more else ""
+        yield f"\n[{least}{unread} files could not be searched: unreadable, or over 64 MiB]"
 
 
 def _shown(job: Job, path: bytes) -> str:

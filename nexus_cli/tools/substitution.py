@@ -11,10 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.tools.files import Refused
+from nexus_cli.tools.line_ends import keep_line_ends, near_line_end, to_lf
+from nexus_cli.tools.lookalikes import name_lookalikes
+from nexus_cli.tools.omission import new_omission
 from nexus_cli.tools.threads import Stop
 
 _MOST_LINES = 20_000
 _MOST_NAMED = 8
+_MOST_COUNTED = 100_000
+_BOM = "\ufeff"
 _CANDIDATES = 3
 _COMPARED = 400
 """Characters of a place or a line that are compared: how long that takes grows with the square or more."""
@@ -25,10 +30,10 @@ _DIFF_LINES = 5_000
 def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> str:
     """`text` after all edits in order, each on what the one before left.
 
-    An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once. A newline in
-    `old` also matches `\\r\\n`; one in `new` becomes the line end of the place it comes to stand in. Everything
-    outside the matches stays as it is. Raises `Refused` with the nearest candidates, and `Stopped`; then no edit
-    counts.
+    An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once. Every line
+    keeps its own end, and an added one takes that of its neighbours, whatever line ends `old` and `new` are written
+    in; a byte order mark in front of `new` is no text. Everything outside the matches stays as it is. Raises `Refused`
+    with the nearest candidates, and `Stopped`; then no edit counts.
     """
     for number, edit in enumerate(edits, 1):
         try:
@@ -40,8 +45,11 @@ def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> st
 
 
 def short_diff(before: str, after: str) -> str:
-    """What changed, as unified hunks with two lines of context and no file header; "" when nothing did."""
-    a, b = before.replace("\r\n", "\n").split("\n"), after.replace("\r\n", "\n").split("\n")
+    """Return what changed as unified hunks with two lines of context and no file header; "" when nothing did.
+
+    A last line without an end is marked as a diff marks it. Line ends are not compared.
+    """
+    a, b = _diff_lines(before), _diff_lines(after)
     if a == b:
         return ""
     first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
@@ -57,6 +65,13 @@ def short_diff(before: str, after: str) -> str:
     return "\n".join(_moved(line, start) for line in hunks)
 
 
+def _diff_lines(text: str) -> list[str]:
+    lines = to_lf(text).split("\n")
+    if not lines[-1]:
+        return lines[:-1]
+    return [*lines[:-1], f"{lines[-1]}\n\\ No newline at end of file"]
+
+
 def _moved(line: str, offset: int) -> str:
     """A hunk header with its line numbers counted from the start of the file; another line as it is."""
     if not line.startswith("@@"):
@@ -67,33 +82,52 @@ def _moved(line: str, offset: int) -> str:
 def _one(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
     if not old:
         raise Refused("`old` is empty")
-    if old == new:
-        raise Refused("`old` and `new` are the same")
-    lenient = re.compile(_lenient(old))
-    starts: list[re.Match[str]] = []
-    found = lenient.search(text)
-    while found is not None and len(starts) < 100_000:
+    if to_lf(old) == to_lf(new):
+        raise Refused("`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new)))
+    omitted = new_omission(old, new)
+    if omitted:
+        raise Refused(f"`new` leaves text out: {omitted[:80]!r} would stand in the file. Write out every line of `new`")
+    new = new.removeprefix(_BOM)
+    starts = _places(text, old, every, stop)
+    if not starts and old.startswith(_BOM) and old != _BOM:
+        starts = _places(text, old[1:], every, stop)
+    if not starts:
+        raise Refused(f"`old` does not occur{_nearest(text, old, stop)}")
+    if len(starts) > 1 and not every:
+        lines = list(dict.fromkeys(_line_numbers(text, [match.start() for match in starts])))
+        more = ", ..." if len(lines) > _MOST_NAMED else ""
+        named = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
+        times = f"{'at least ' if len(starts) >= _MOST_COUNTED else ''}{len(starts):,} times"
+        raise Refused(f"`old` occurs {times} ({named}{more}): add text around it, or set `all`")
+    parts, position = [], 0
+    for match in starts:
         stop.check()
-        starts.append(found)
+        default = near_line_end(text, match.start(), match.end()) if "\n" in new else ""
+        parts += [text[position : match.start()], keep_line_ends(match[0], new, default)]
+        position = match.end()
+    return "".join(parts) + text[position:]
+
+
+def _places(text: str, old: str, every: bool, stop: Stop) -> list[re.Match[str]]:
+    """Return the places of `old`: all that do not overlap if `every`, else also overlapping ones, up to a bound."""
+    lenient = re.compile(_lenient(old, "\n" not in text))
+    places: list[re.Match[str]] = []
+    found = lenient.search(text)
+    while found is not None and (every or len(places) < _MOST_COUNTED):
+        stop.check()
+        places.append(found)
         # For one replacement overlapping places count: each of them could have been meant.
         found = lenient.search(text, found.end() if every else found.start() + 1)
-    if not starts:
-        raise Refused(f"`old` does not occur{_candidates(text, old, stop)}")
-    if len(starts) > 1 and not every:
-        lines = _line_numbers(text, [match.start() for match in starts[:_MOST_NAMED]])
-        more = ", ..." if len(starts) > _MOST_NAMED else ""
-        named = ", ".join(map(str, lines))
-        raise Refused(f"`old` occurs {len(starts)} times (lines {named}{more}): add text around it, or set `all`")
-    if every:
-        return lenient.sub(lambda match: _fitted(text, match.start(), match.end(), new), text)
-    match = starts[0]
-    return text[: match.start()] + _fitted(text, match.start(), match.end(), new) + text[match.end() :]
+    return places
 
 
-def _lenient(old: str) -> str:
-    """A pattern for `old` as it was shown: `\\r\\n` reads as `\\n`, and so does a `\\r\\r\\n` as `\\r\\n`."""
-    ends = {"\n": r"\r?\n", "\r\n": r"(?:\r?\r)?\n"}
-    return "".join(ends.get(part) or re.escape(part) for part in re.split(r"(\r?\n)", old))
+def _lenient(old: str, lone_cr: bool) -> str:
+    """Return a pattern for `old` as it was shown: a line end of either kind matches the end of any line.
+
+    With `lone_cr` the lines of the text end in `\\r`.
+    """
+    end = r"\r" if lone_cr else r"(?<!\r)\r*\n"
+    return "".join(end if part.endswith("\n") else re.escape(part) for part in re.split(r"(\r?\n)", old) if part)
 
 
 def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
@@ -105,70 +139,44 @@ def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
     return numbers
 
 
-def _fitted(text: str, start: int, end: int, new: str) -> str:
-    """`new` with the line ends of the place: whole lines that stay keep theirs, the others take the prevailing one."""
-    if "\n" not in new:
-        return new
-    olds, news = _lines(text[start:end]), _lines(new)
-    shortest = min(len(olds), len(news))
-    head = 0
-    while head < shortest and _stays(olds[head], news[head]):
-        head += 1
-    tail = 0
-    while tail < shortest - head and _stays(olds[-1 - tail], news[-1 - tail]):
-        tail += 1
-    middle = _line_end(text, start, end, "".join(olds[head : len(olds) - tail]))
-    changed = [_ended(line, middle) for line in news[head : len(news) - tail]]
-    return "".join(olds[:head] + changed + olds[len(olds) - tail :])
+def _nearest(text: str, old: str, stop: Stop) -> str:
+    """Return what keeps `old` from being found: look-alike characters, and the places that it most likely means."""
+    alike = name_lookalikes(text, old)
+    blanks, places = _candidates(text, old, stop)
+    why = " (only white space differs)" if blanks else ""
+    if alike:
+        why += f": only characters that look alike differ, the file has {alike}. Quote the file's own characters"
+    near = "\n".join(f"line {first + 1}:\n" + "\n".join(block[:20]) for first, block in places)
+    where = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
+    return f"{why}. Nearest{where}:\n{near}" if near else why
 
 
-def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+def _candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[int, list[str]]]]:
+    """Return whether only white space differs, and the likeliest places: index of the first line, and the lines.
 
-
-def _stays(old: str, new: str) -> bool:
-    """Whether a line is the same but for a `\\r` that only the file has; one that `new` names itself is meant."""
-    return old == new or (old.endswith("\r\n") and old[:-2] + "\n" == new)
-
-
-def _ended(line: str, end: str) -> str:
-    return line[:-1] + end if line.endswith("\n") and not line.endswith("\r\n") else line
-
-
-def _line_end(text: str, start: int, end: int, region: str) -> str:
-    """The line end of most lines replaced; of the line around them when they have none."""
-    breaks = region.count("\n")
-    if breaks:
-        return "\r\n" if region.count("\r\n") * 2 > breaks else "\n"
-    after = text.find("\n", end)
-    near = after if after >= 0 else text.rfind("\n", 0, start)
-    return "\r\n" if near > 0 and text[near - 1] == "\r" else "\n"
-
-
-def _candidates(text: str, old: str, stop: Stop) -> str:
-    """The places that `old` most likely means, with line numbers and their text; "" when nothing is near."""
-    wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
-    lines = text.replace("\r\n", "\n").split("\n", _MOST_LINES)[:_MOST_LINES]
+    No two of them overlap.
+    """
+    wanted = to_lf(old).strip("\n").split("\n")
+    lines = to_lf(text).split("\n", _MOST_LINES)[:_MOST_LINES]
     anchor = max(range(len(wanted)), key=lambda i: len(wanted[i].strip()))
     key = wanted[anchor].strip()
     if not key:
-        return ""
-    places = sorted(_near(lines, key, stop), reverse=True)[: _CANDIDATES * 4]
+        return False, []
     scored = []
-    for _, negative in places:
+    for _, negative in sorted(_near(lines, key, stop), reverse=True)[: _CANDIDATES * 4]:
         first = max(0, -negative - anchor)
         block = lines[first : first + len(wanted)]
         stop.check()
         seen, meant = "\n".join(block)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
-        ratio = difflib.SequenceMatcher(None, seen, meant, False).ratio()
-        scored.append((ratio, -first, block))
+        scored.append((difflib.SequenceMatcher(None, seen, meant, False).ratio(), -first, block))
     scored.sort(key=lambda found: found[:2], reverse=True)
-    best = [found for found in scored if found[0] > 0.5 and found[0] > scored[0][0] - 0.15][:_CANDIDATES]
-    if not best:
-        return ""
-    same = [part.split() for part in wanted] == [part.split() for part in best[0][2]]
-    told = "\n".join(f"line {1 - first}:\n" + "\n".join(block[:20]) for _, first, block in best)
-    return f"{' (only white space differs)' if same else ''}. Nearest:\n{told}"
+    best: list[tuple[int, list[str]]] = []
+    for ratio, negative, block in scored:
+        apart = all(abs(-negative - first) >= len(wanted) for first, _ in best)
+        if apart and ratio > 0.5 and ratio > scored[0][0] - 0.15:
+            best.append((-negative, block))
+    same = bool(best) and [part.split() for part in wanted] == [part.split() for part in best[0][1]]
+    return same, best[:_CANDIDATES]
 
 
 def _near(lines: Sequence[str], key: str, stop: Stop) -> list[tuple[float, int]]:

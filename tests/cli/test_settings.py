@@ -33,6 +33,7 @@ from nexus_cli.core.settings import (
     read_values,
     split_key,
 )
+from nexus_cli.ledger.holds import Hold
 from nexus_cli.provider.windows import model_info
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -165,6 +166,44 @@ def test_setting_one_keeps_comments_and_is_private(here: Places) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'\xef\xbb\xbf# me\nmodel = "a"\n', b'\xef\xbb\xbf# me\nmodel = "b"\n\n[limits]\nmax_steps = 4\n'),
+        (b'# me\r\nmodel = "a"\r\n', b'# me\r\nmodel = "b"\r\n\r\n[limits]\r\nmax_steps = 4\r\n'),
+    ],
+)
+def test_setting_one_keeps_the_byte_order_mark_and_the_line_ends(here: Places, before: bytes, after: bytes) -> None:
+    here.config.mkdir()
+    here.settings.write_bytes(before)
+    write_setting(here, defaults(), "model", "b")
+    write_setting(here, defaults(), "limits.max_steps", "4")
+    assert here.settings.read_bytes() == after
+
+
+def test_what_another_program_wrote_meanwhile_stays(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(here, 'model = "a"\n')
+
+    def synced(_: int) -> None:
+        here.settings.write_text('model = "theirs"\n')
+
+    monkeypatch.setattr(os, "fsync", synced)
+    with pytest.raises(NexusError, match="changed it meanwhile"):
+        write_setting(here, defaults(), "limits.max_steps", "4")
+    assert here.settings.read_text() == 'model = "theirs"\n'
+    assert os.listdir(here.config) == ["config.toml"]
+
+
+def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit_config, "WAIT", 0.02)
+    load(here, 'model = "a"\n')
+    with Hold.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
+        write_setting(here, defaults(), "model", "b")
+    assert "another process" in str(told.value) and "Try again" in told.value.hint
+    write_setting(here, defaults(), "model", "b")
+    assert here.settings.read_text() == 'model = "b"\n'
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("model", "openai/x"),
@@ -199,9 +238,9 @@ def test_a_wrong_value_leaves_the_file_alone(here: Places, key: str, value: str)
 def test_settings_that_are_set_at_the_same_time_are_all_kept(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     written = edit_config._write
 
-    def slowly(path: Path, text: str, defaults_dir: Path) -> None:
+    def slowly(path: Path, text: str, before: str, defaults_dir: Path) -> None:
         time.sleep(0.05)
-        written(path, text, defaults_dir)
+        written(path, text, before, defaults_dir)
 
     monkeypatch.setattr(edit_config, "_write", slowly)
     keys = [f"models.m{number}.window" for number in range(4)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
@@ -41,6 +42,17 @@ def test_trust_is_kept_in_a_private_file_and_can_be_taken_back(project: Path) ->
     assert [path.name for path in record.parent.iterdir() if path.suffix == ".json"] == ["trust.json"]
     assert revoke(project) and not revoke(project)
     assert state(project) == "untrusted"
+
+
+def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trust(project)
+    monkeypatch.setattr("nexus_cli.core.trust.WAIT", 0.02)
+    with open(places().data / "trust.lock", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(NexusError, match="another process") as told:
+            revoke(project)
+    assert "Try again" in told.value.hint
+    assert revoke(project)
 
 
 @pytest.mark.parametrize("name", ["config.toml", "mcp.json", "recipes/more.toml", "commands/a.md", "skills/x/SKILL.md"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import stat
 from collections.abc import Callable
 from typing import Any
@@ -102,7 +103,20 @@ def test_an_edit_that_means_nothing_is_refused(desk: Any, edits: list[dict[str, 
         (b"a\r\nb\nc\r\nd\n", _edit("b\nc\nd", "b\nX\nd"), b"a\r\nb\nX\r\nd\n"),
         (b"a\r\nb\r\n", _edit("b", "b\nc"), b"a\r\nb\r\nc\r\n"),
         (b"a\nb\r\n", _edit("a", "a\nc"), b"a\nc\nb\r\n"),
-        (b"a\nb\n", _edit("a\nb", "a\r\nb"), b"a\r\nb\n"),
+        (b"a\nb\nc\n", _edit("a\r\nb\r\n", "a\r\nB\r\n"), b"a\nB\nc\n"),
+        (b"a\nb\n", _edit("a\nb", "a\r\nB"), b"a\nB\n"),
+        (b"a\r\nb\nc\r\nd\n", _edit("a\nb\nc\nd\n", "a\nx\ny\nc\nd\n"), b"a\r\nx\ny\nc\r\nd\n"),
+        (b"a\nb\r\nc\nd\r\n", _edit("a\nb\nc\nd\n", "b\nn\nd\n"), b"b\r\nn\nd\r\n"),
+        (b"a\r\nb\r\n", _edit("\nb", "\nB"), b"a\r\nB\r\n"),
+        (b"a\r\nb\r\n", _edit("a\r\n", "a\r\nx\r\ny\n"), b"a\r\nx\r\ny\r\nb\r\n"),
+        (b"a\r\r\nb\r\r\n", _edit("a\r\n", "A\r\n"), b"A\r\r\nb\r\r\n"),
+        (b"a\rb\r", _edit("a\nb", "a\nx\nb"), b"a\rx\rb\r"),
+        (b"a\nb", _edit("b", "b\r\n"), b"a\nb\n"),
+        (b"\xef\xbb\xbfa\n", _edit("a", "\ufeffb"), b"\xef\xbb\xbfb\n"),
+        (b"\xef\xbb\xbfa\nb\n", _edit("\ufeffa", "\ufeffb"), b"\xef\xbb\xbfb\nb\n"),
+        (b"a\nb\n", _edit("b", "\ufeffc"), b"a\nc\n"),
+        (b"a\n\xef\xbb\xbfb\n", _edit("\ufeffb", "c"), b"a\nc\n"),
+        ("\ufeffa\nb\n".encode("utf-16-le"), _edit("a\n", "\ufeffc\n"), "\ufeffc\nb\n".encode("utf-16-le")),
         (b"a\r\nb", _edit("b", "b\n"), b"a\r\nb\r\n"),
         (b"a\nb", _edit("b", "c"), b"a\nc"),
         (b"\xef\xbb\xbfa\n", _edit("a", "\xe9"), b"\xef\xbb\xbf\xc3\xa9\n"),
@@ -151,6 +165,70 @@ def test_a_letter_that_the_encoding_lacks_is_an_error(desk: Any) -> None:
     assert path.read_bytes() == "Müller".encode("latin-1")
 
 
+def test_a_change_of_line_ends_alone_is_no_edit_and_one_of_the_last_line_is_shown(desk: Any) -> None:
+    path = desk.write("a", "a\nb\n")
+    assert "line ends, which an edit keeps" in desk.run("edit_file", path="a", edits=[_edit("a\n", "a\r\n")]).error
+    assert desk.run("edit_file", path="a", edits=[_edit("b\n", "b")]).output.endswith(
+        "-b\n+b\n\\ No newline at end of file"
+    )
+    assert path.read_bytes() == b"a\nb"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "named"),
+    [
+        ("x\nsay \u2018it\u2019s\u2019\n", "say 'it's'", "line 2: U+2018 (left single quotation mark) for '"),
+        ("a \u2013 b", "a - b", "line 1: U+2013 (en dash) for -"),
+        ("a - b", "a \u2014 b", "line 1: - for U+2014 (em dash)"),
+        ("a\u00a0b", "a b", "line 1: U+00A0 (no-break space) for a space"),
+        ("a\tb", "a    b", "line 1: U+0009 (tab) for 4 spaces"),
+        ("if x:\n\treturn 1\n", "if x:\n    return 1", "line 2: U+0009 (tab) for 4 spaces"),
+        ("caf\u00e9", "cafe\u0301", "U+00E9 (latin small letter e with acute) for e + U+0301 (combining acute accent)"),
+        ("cafe\u0301 x", "caf\u00e9 x", "e + U+0301 (combining acute accent) for U+00E9"),
+        ("\uff11\uff12 \uff08", "12 (", "U+FF11 (fullwidth digit one) for 1"),
+        ("foo\u200bbar", "foobar", "line 1: U+200B (zero width space) for nothing"),
+        ("foobar", "foo\u200bbar", "line 1: nothing for U+200B (zero width space)"),
+        ("\ufb01n", "fin", "U+FB01 (latin small ligature fi) for f + i"),
+        ("a\r\nb \u201cc\u201d", 'a\nb "c"', 'line 2: U+201C (left double quotation mark) for "'),
+        ("x\u2026y", "x...y", "U+2026 (horizontal ellipsis) for ..."),
+        ("\ud55c", "\u1112\u1161\u11ab", "U+D55C"),
+        ("e\u0323\u0302!", "e\u0302\u0323!", "U+0323"),
+        ("\u2212 1", "- 1", "U+2212 (minus sign) for -"),
+    ],
+)
+def test_characters_that_only_look_alike_are_named_and_nothing_is_edited(
+    desk: Any, text: str, old: str, named: str
+) -> None:
+    path = desk.write("a", text)
+    error = desk.run("edit_file", path="a", edits=[_edit(old, "new")]).error
+    assert "only characters that look alike differ" in error and named in error, error
+    assert path.read_bytes() == text.encode()
+
+
+def test_texts_that_differ_in_more_are_not_called_alike() -> None:
+    pairs = (("caf\u00e9", "cafe"), ("ab", "a b"), ("a-b", "a_b"), ("x", "\u200b"), ("Stra\u00dfe", "Strasse"))
+    for text, old in pairs:
+        with pytest.raises(Refused) as told:
+            apply_edits(text, [_edit(old, "n")], Stop())
+        assert "look alike" not in str(told.value), (text, old)
+
+
+def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None:
+    text = "\n".join(["}", "    x = 1", "    x = 1", "    x = 1", "    x = 1", "}"] * 2)
+    with pytest.raises(Refused) as told:
+        apply_edits(text, [_edit("    x = 1\n    x = 1\n    x = 2\n", "n")], Stop())
+    starts = [int(number) for number in re.findall(r"^line (\d+):$", str(told.value), re.MULTILINE)]
+    assert len(starts) > 1 and all(abs(a - b) >= 3 for a in starts for b in starts if a != b)
+    assert len(set(starts)) == len(starts)
+    with pytest.raises(Refused, match=r"occurs 3 times \(lines 1, 2\): add"):
+        apply_edits("x x\nx", [_edit("x", "y")], Stop())
+    with pytest.raises(Refused, match="Nearest in the first 20,000 lines:"):
+        apply_edits("wanted is here\n" + "\n" * 20_001, [_edit("wanted is there", "y")], Stop())
+    with pytest.raises(Refused, match=r"at least 100,000 times \(line 1\)"):
+        apply_edits("x" * 100_005, [_edit("x", "y")], Stop())
+    assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], Stop()) == "y" * 100_005
+
+
 contents = st.lists(
     st.tuples(st.text("abc é\t", max_size=6), st.sampled_from(["\n", "\r\n", "\r", ""])), max_size=12
 ).map(lambda lines: "".join(text + end for text, end in lines))
@@ -172,7 +250,7 @@ def test_every_byte_outside_the_match_stays(
     assert data.startswith(head)
     assert data.endswith(tail)
     middle = data[len(head) : len(data) - len(tail)].decode(decoded.encoding)
-    assert middle.replace("\r\n", "\n") == new
+    assert re.sub("\r\n|\r", "\n", middle) == new
 
 
 @given(contents, st.data())

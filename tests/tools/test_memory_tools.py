@@ -87,6 +87,12 @@ def test_found_facts_come_with_id_date_and_source() -> None:
     assert called("search_memory", Memory([]), query="x").output == "nothing is remembered that fits"
 
 
+def test_a_search_that_finds_more_than_it_shows_says_so() -> None:
+    lines = called("search_memory", Memory([fact(f"m{n}") for n in range(21)]), query="x").output.splitlines()
+    assert len(lines) == 21 and lines[-1].startswith("[the best 20; there are more")
+    assert "more" not in called("search_memory", Memory([fact(f"m{n}") for n in range(20)]), query="x").output
+
+
 def test_forget_names_what_is_gone() -> None:
     assert called("forget", Memory(fact("m3")), id="m3").output == "m3 (project): forgotten"
     refused = called("forget", Memory(None), id="m9").error

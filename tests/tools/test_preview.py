@@ -79,8 +79,29 @@ def test_what_was_written_over_something_large_or_binary_has_no_diff(desk: Any) 
     assert desk.run("write_file", path="b", content="x\n").diff == ""
 
 
-def test_line_ends_alone_are_no_diff_and_stray_bytes_can_be_stored() -> None:
-    assert unified("a\r\nb\r\n", "a\nb\n", "x") == ""
+def test_line_ends_and_marks_that_change_are_seen_and_others_are_not() -> None:
+    assert unified("a\r\nb\r\n", "a\nb\n", "x").endswith("@@ -1,2 +1,2 @@\n-a^M\n-b^M\n+a\n+b\n")
+    assert unified("a\r\nb\n", "a\r\nb\r\n", "x").endswith("@@ -1,2 +1,2 @@\n a^M\n-b\n+b^M\n")
+    assert unified("a\r\nb\r\n", "a\r\nc\r\n", "x").endswith("@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
+    assert unified("a\n", "\ufeffa\n", "x").endswith("-a\n+<U+FEFF>a\n")
+    assert unified(None, "a\r\n", "x").endswith("+a^M\n")
+    assert unified("a\n", "a", "x").endswith("-a\n+a\n\\ No newline at end of file\n")
+
+
+def test_what_is_written_in_other_line_ends_is_previewed_and_told(desk: Any) -> None:
+    desk.write("a", "one\ntwo\n")
+    desk.run("read_file", path="a")
+    assert seen(desk, "write_file", path="a", content="one\r\ntwo\n").endswith(" two\n")
+    assert "-one\n+one^M\n" in seen(desk, "write_file", path="a", content="one\r\ntwo\n")
+    result = desk.run("write_file", path="a", content="one\r\ntwo\r\n")
+    assert result.output == "replaced a, 2 lines; line ends: CRLF (before: LF)"
+    assert "+one^M\n+two^M\n" in result.diff
+    assert seen(desk, "write_file", path="a", content="one\ntwo\n") == "", "the file keeps its line ends"
+    edit = [{"old": "one\ntwo", "new": "1\ntwo"}]
+    assert seen(desk, "edit_file", path="a", edits=edit).endswith("-one\n+1\n two\n")
+
+
+def test_stray_bytes_can_be_stored_and_names_are_one_line() -> None:
     unified("a\n", "a\n\udcff\n", "x").encode()
     assert unified("a\n", "b\n", "na\nme\x1b").startswith("--- a/na me\x1b\n")
 

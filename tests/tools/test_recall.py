@@ -88,3 +88,9 @@ def test_an_unknown_id_says_where_ids_stand(desk: Any) -> None:
 def test_a_blank_query_is_none(desk: Any) -> None:
     desk.memory.drops["d1"] = "some words"
     assert desk.run("recall", id="d1", query=" ").output == desk.run("recall", id="d1").output
+
+
+def test_places_beyond_what_is_counted_are_a_lower_bound(desk: Any) -> None:
+    desk.memory.drops["d1"] = ("x" + "." * 500) * 10_050
+    output = desk.run("recall", id="d1", query="x").output
+    assert output.startswith("[10050 hits]") and "[at least " in output.splitlines()[-1]

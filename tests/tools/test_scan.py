@@ -75,6 +75,13 @@ def test_the_search_is_a_program_of_the_standard_library_alone() -> None:
 
 
 
+def test_files_that_could_not_be_searched_before_the_limit_are_a_lower_bound(desk: Any) -> None:
+    with open(desk.write("a", ""), "wb") as file:
+        file.truncate(scan.HARD_LIMIT + 1)
+    desk.write("b", "x\nx\n")
+    assert "[at least 1 files could not be searched" in desk.run("grep", pattern="x", limit=1).output
+
+
 def test_unreadable_and_huge_files_are_counted(desk: Any) -> None:
     desk.write("a", "x\n")
     with open(desk.project / "huge", "wb") as file:

@@ -69,6 +69,27 @@ def test_mode_link_encoding_and_line_ends_of_a_replaced_file_stay(desk: Any) -> 
     assert (desk.project / "link").is_symlink()
 
 
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        (b"\xef\xbb\xbfa\n", "\ufeffb\n", b"\xef\xbb\xbfb\n"),
+        (b"\xef\xbb\xbfa\n", "b\n", b"\xef\xbb\xbfb\n"),
+        (b"\xef\xbb\xbf", "\ufeffb\n", b"\xef\xbb\xbfb\n"),
+        (b"\xef\xbb\xbf" + "é\n".encode() * 9 + b"\xff", "b", b"\xef\xbb\xbfb"),
+        ("\ufeffa\r\n".encode("utf-16-be"), "\ufeffb\nc\n", "\ufeffb\r\nc\r\n".encode("utf-16-be")),
+        (b"a\r\nb\nc\r\n", "a\nb\nx\nc\n", b"a\r\nb\nx\nc\r\n"),
+        (b"a\nb\n", "a\r\nb\n", b"a\r\nb\n"),
+        (b"a\rb\r", "a\nc\n", b"a\rc\r"),
+    ],
+)
+def test_a_replaced_file_keeps_its_form(desk: Any, before: bytes, content: str, after: bytes) -> None:
+    path = desk.write("a", before)
+    desk.memory.note(str(path.resolve()), digest(before), "read")
+    result = desk.run("write_file", path="a", content=content)
+    assert result.success, result.error
+    assert path.read_bytes() == after
+
+
 def test_a_letter_that_the_encoding_lacks_is_an_error(desk: Any) -> None:
     desk.write("a", "Müller".encode("latin-1"))
     desk.run("read_file", path="a")

@@ -30,8 +30,8 @@ def search(
     """The kept facts that fit `text`, the best first, whole; `NexusError("usage", ...)` where it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
-    found = ledger.facts.search(text, project, slots, HITS)
-    return value(ledger, found, here, project=project, text=text, whole=True)
+    found = ledger.facts.search(text, project, slots, HITS + 1)
+    return value(ledger, found[:HITS], here, more=len(found) > HITS, project=project, text=text, whole=True)
 
 
 def value(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.decode import Text
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.atomic import replace_file
+from nexus_cli.tools.atomic import locked_folder, replace_file
 from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
 from nexus_cli.tools.preview import LARGEST, unified
 from nexus_cli.tools.preview import preview as preview_of
@@ -45,10 +46,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
     """What the edits would change, as a unified diff; "" where they do not fit."""
 
-    def change(before: str | None) -> str:
+    def change(before: Text | None) -> str:
         if before is None:
             raise Refused("there is no such file")
-        return apply_edits(before, arguments["edits"], Stop())
+        return apply_edits(before.text, arguments["edits"], Stop())
 
     return preview_of(arguments["path"], cwd, change)
 
@@ -56,6 +57,11 @@ def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
 def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _Edited:
     if not edits:
         raise Refused("`edits` is empty")
+    with locked_folder(target.parent, stop):
+        return _edit_alone(target, edits, known, name, stop)
+
+
+def _edit_alone(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _Edited:
     content = read(target)
     if content.beyond:
         raise Refused("is over 64 MiB")
@@ -76,7 +82,7 @@ def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, n
     replace_file(target, data, stop, expected=content.digest)
     small = len(content.data) <= LARGEST and len(data) <= LARGEST
     diff = unified(text.text, after, name) if small else ""
-    return _Edited(digest(data), short_diff(text.text, after) or "only line ends changed", diff)
+    return _Edited(digest(data), short_diff(text.text, after), diff)
 
 
 TOOL = Tool(

@@ -46,7 +46,7 @@ def _shown(content: Content, arguments: Mapping[str, Any]) -> ToolResult:
     shown = text.shown
     notes = []
     if "offset" in arguments or "limit" in arguments:
-        shown, note = _lines(shown, arguments.get("offset", 1), arguments.get("limit"))
+        shown, note = _lines(shown, arguments.get("offset", 1), arguments.get("limit"), bool(content.beyond))
         notes.append(note)
     if text.encoding != "utf-8" or text.errors != "strict":
         notes.append(text.encoding if text.errors == "strict" else "some bytes are no UTF-8")
@@ -60,15 +60,15 @@ def _shown(content: Content, arguments: Mapping[str, Any]) -> ToolResult:
     return ToolResult(head + shown, uncounted=content.beyond)
 
 
-def _lines(text: str, offset: int, limit: int | None) -> tuple[str, str]:
+def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, str]:
     lines = text.split("\n")
     total = len(lines) - (lines[-1] == "")
     if offset > max(1, total):
-        raise Refused(f"has only {total} lines")
+        raise Refused(f"has more than {total} lines, which cannot be read" if more else f"has only {total} lines")
     last = total if limit is None else min(total, offset + limit - 1)
     part = "\n".join(lines[offset - 1 : last])
     ended = last < len(lines)
-    return part + ("\n" if ended and part else ""), f"lines {offset}-{last} of {total}"
+    return part + ("\n" if ended and part else ""), f"lines {offset}-{last} of {'at least ' if more else ''}{total}"
 
 
 def _names(folder: Path) -> str:

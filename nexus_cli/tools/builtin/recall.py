@@ -67,7 +67,7 @@ def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -
 def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -> str:
     """Every place where `query` occurs, case aside, with some text around it, as many as fit."""
     spots: list[tuple[int, int]] = []
-    total = 0
+    total = unlisted = 0
     for match in re.compile(re.escape(query), re.IGNORECASE).finditer(text, start, end):
         total += 1
         low, high = max(start, match.start() - _AROUND), min(end, match.end() + _AROUND)
@@ -75,6 +75,8 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
             spots[-1] = (spots[-1][0], high)
         elif len(spots) < _MOST_HITS:
             spots.append((low, high))
+        else:
+            unlisted += 1
     if not spots:
         return f"[{query!r} does not occur in characters {start}:{end}]"
     parts: list[str] = []
@@ -88,7 +90,9 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
     if not parts:
         found = piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
         parts.append(f"[characters {found.start}:{found.end}]\n{found.text}")
-    rest = f"\n[{len(spots) - len(parts)} more places; narrow `range` or `query`]" if len(parts) < len(spots) else ""
+    more = len(spots) - len(parts)
+    least = "at least " if unlisted else ""
+    rest = f"\n[{least}{more} more places; narrow `range` or `query`]" if more or unlisted else ""
     return f"[{total} hits]\n" + "\n".join(parts) + rest
 
 

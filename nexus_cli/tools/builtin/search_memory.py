@@ -12,16 +12,20 @@ from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.builtin.remember import SLOTS
 from nexus_cli.tools.threads import finish
 
+LIMIT = 20
+
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """A line for each fact, the best first."""
+    """A line for each fact, the best first, at most `LIMIT`; a last line says so where there are more."""
     facts: Facts = context.services[Facts]
     try:
         slots = (MemorySlot(arguments["slot"]),) if "slot" in arguments else ()
-        found = await finish(lambda stop: facts.search(arguments["query"], slots))
+        found = await finish(lambda stop: facts.search(arguments["query"], slots, LIMIT + 1))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
-    lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.text}" for fact in found]
+    lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.text}" for fact in found[:LIMIT]]
+    if len(found) > LIMIT:
+        lines.append(f"[the best {LIMIT}; there are more: narrow the query or name a slot]")
     return ToolResult("\n".join(lines) or "nothing is remembered that fits")
 
 

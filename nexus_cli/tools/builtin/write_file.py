@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.decode import Text
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.atomic import replace_file
+from nexus_cli.tools.atomic import locked_folder, replace_file
 from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
+from nexus_cli.tools.line_ends import describe_line_ends, keep_line_ends, main_line_end, to_lf
+from nexus_cli.tools.omission import new_omission
 from nexus_cli.tools.preview import LARGEST, unified
 from nexus_cli.tools.preview import preview as preview_of
 from nexus_cli.tools.text import decode
@@ -23,6 +27,8 @@ from nexus_cli.tools.threads import Stop, finish
 class _Written:
     digest: str
     how: str
+    line_ends: str
+    """How the line ends changed, "" where they did not."""
     diff: str
 
 
@@ -42,32 +48,27 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except (OSError, Refused) as error:
         return ToolResult(error=problem(path, error, context.cwd))
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
-    told = f"{written.how} {path}, {lines} lines"
+    told = f"{written.how} {path}, {lines} lines{written.line_ends}"
     return ToolResult(told, changed=(in_project(target, context.project),), diff=written.diff)
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
     """What writing would change, as a unified diff; "" where that cannot be told."""
-    return preview_of(arguments["path"], cwd, lambda before: str(arguments["content"]))
-
-
-def _diff(old: bytes | None, data: bytes, content: str, name: str) -> str:
-    """What was written instead of `old` (None: a new file)."""
-    if len(data) > LARGEST or len(old or b"") > LARGEST:
-        return ""
-    before = decode(old) if old is not None else None
-    if old and before is None:
-        return ""
-    return unified(None if before is None else before.text, content, name)
+    return preview_of(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
 
 
 def _write(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _Written:
-    old = None
+    if not os.path.lexists(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with locked_folder(target.parent, stop):
+        return _write_alone(target, content, known, name, stop)
+
+
+def _write_alone(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _Written:
     try:
         old = read(target)
     except FileNotFoundError:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode("utf-8")
+        old = None
     if old is not None:
         if old.beyond:
             raise Refused("is over 64 MiB")
@@ -75,25 +76,47 @@ def _write(target: Path, content: str, known: str | None, name: str, stop: Stop)
             raise Refused("exists and was not read yet: read it first, or use edit_file")
         if old.data and known != old.digest:
             raise Refused("changed on disk since it was read: read it again")
-        data = _like(old.data, content)
+    before = decode(old.data) if old is not None else None
+    after = _new_text(before, content)
+    try:
+        data = before.encoded(after) if before is not None else after.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Refused(f"is {before.encoding if before else 'utf-8'}, which has no {after[error.start]!r}") from None
     if len(data) > HARD_LIMIT:
         raise Refused("would be over 64 MiB")
     replace_file(target, data, stop, expected=None if old is None else old.digest)
-    diff = _diff(None if old is None else old.data, data, content, name)
-    return _Written(digest(data), "created" if old is None else "replaced", diff)
+    undecodable = old is not None and before is None
+    small = len(data) <= LARGEST and (old is None or len(old.data) <= LARGEST)
+    diff = unified(None if before is None else before.text, after, name) if small and not undecodable else ""
+    return _Written(digest(data), "created" if old is None else "replaced", _changed_ends(before, after), diff)
 
 
-def _like(old: bytes, content: str) -> bytes:
-    """`content` in the encoding of the old content, and with its line ends where all of them are CRLF."""
-    text = decode(old) if old else None
-    if text is None or text.errors != "strict":
-        return content.encode("utf-8")
-    if text.crlf:
-        content = re.sub(r"(?<!\r)\n", "\r\n", content)
-    try:
-        return text.encoded(content)
-    except UnicodeEncodeError as error:
-        raise Refused(f"is {text.encoding}, which has no {content[error.start]!r}") from None
+def _new_text(before: Text | None, content: str) -> str:
+    """Return `content` as it replaces `before` (None: no text).
+
+    A byte order mark stays one, and content that is written with `\\n` alone keeps the line ends of the file. Raises
+    `Refused` where `content` leaves text out.
+    """
+    if before is None or not (before.text or before.bom):
+        return content
+    omitted = new_omission(before.text, content)
+    if omitted:
+        raise Refused(f"`content` leaves text out: {omitted[:80]!r} would stand in the file. Write out the whole file")
+    if before.bom:
+        content = content.lstrip("\ufeff")
+    if before.crlf:
+        content = to_lf(content)
+    if "\r" in content or not before.text:
+        return content
+    return keep_line_ends(before.text, content, main_line_end(before.text))
+
+
+def _changed_ends(before: Text | None, after: str) -> str:
+    if before is None or not before.text or not after:
+        return ""
+    old, new = describe_line_ends(before.text), describe_line_ends(after)
+    kinds = [set(re.findall("[A-Z]+", kind)) for kind in (old, new)]
+    return f"; line ends: {new} (before: {old})" if all(kinds) and kinds[0] != kinds[1] else ""
 
 
 TOOL = Tool(

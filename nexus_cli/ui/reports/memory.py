@@ -21,6 +21,8 @@ def memory_text(value: Value, width: int) -> str:
         lines += [*filled(_waits(waiting), width), *_whole(waiting, width), ""]
     if value.get("whole"):
         lines += _whole(kept, width)
+        if value.get("more"):
+            lines += ["", *filled(f"The best {len(facts)}; more fit these words.", width)]
     elif kept:
         rows = [("id", "slot", "since (UTC)", "from", "text")]
         rows += [(f["id"], f["slot"], when(f["at"])[:10], str(f.get("place") or f["source"]), f["text"]) for f in kept]

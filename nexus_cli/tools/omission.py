@@ -1,0 +1,70 @@
+"""Placeholders that stand for text left out, as in `// ... existing code`: found by their wording, in any language
+whose comments are marked by punctuation. What is done about one is the tools' business.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DOTS = r"(?:\.{3,}|\u2026)"
+_OUTER = re.compile(r"(?P<head>[\W_]*)(?P<words>\w(?:.*\w)?)(?P<tail>[\W_]*)", re.DOTALL)
+_COMMENT = re.compile(r"//|#|--|/\*|<!|\(\*|%|;|^\*|\{-")
+_TRAILING = re.compile(r"(?<=\S)\s+(?=(?://|#|--|/\*|<!--|\{/\*)\s*\S)")
+_CODE_SIGN = re.compile(r"[=;{}<>\"`$@\\|&*+#\[\]]")
+_LEAD = r"(?:(?:and|the|all|any|of|your|our|my|this|that|keep|leave) )*"
+_NOUN = (
+    r"(?:\w+ ){0,2}(?:code|file|methods?|functions?|class(?:es)?|implementations?|contents?|imports?|logic|tests?"
+    r"|definitions?|body|component|module|script|document|page|template|markup|configuration)"
+)
+_KEPT = (
+    r"(?:(?:is|are|was|were|remains?|stays?|left|kept) )*"
+    r"(?:unchanged|omitted|elided|snipped|not shown|continues|(?:the )?same|as is|as before|as above)"
+    r"(?: as before| here)?(?: for brevity)?"
+)
+_STATE = rf"(?:here|goes here|{_KEPT})"
+_REST = rf"{_LEAD}(?:rest|remainder) {_LEAD}{_NOUN}"
+_PART = rf"{_LEAD}(?:remaining|existing|unchanged|previous|original|same|other|omitted) {_LEAD}{_NOUN}"
+_PLAIN = re.compile(
+    rf"{_REST}(?: {_STATE})?|{_LEAD}(?:rest|remainder) {_STATE}|{_PART} {_STATE}|{_NOUN} omitted for brevity"
+)
+"""Says by itself that something was left out."""
+_DOTTED = re.compile(rf"(?:{_REST}|{_PART})(?: {_STATE})?|{_NOUN} {_STATE}")
+"""Says so with an ellipsis on one of its sides."""
+_APART = re.compile(
+    rf"{_LEAD}(?:rest|remainder|remaining|existing|unchanged|omitted)(?: \w+){{0,3}}(?: {_STATE})?"
+    rf"|{_LEAD}(?:more|additional|further) {_NOUN}(?: {_STATE})?|(?:\w+ ){{0,3}}{_KEPT}|snip"
+)
+"""Says so in a comment, with an ellipsis that is no end of a sentence: it stands before or apart from the words."""
+_BETWEEN = re.compile(rf"{_LEAD}{_NOUN}")
+"""Says so in a comment between two of them."""
+
+
+def new_omission(old: str, new: str) -> str:
+    """Return the first line of `new` that stands for text left out and that `old` does not have; "" if none does."""
+    known = {line.strip() for line in old.split("\n")}
+    for line in new.split("\n"):
+        bare = line.strip()
+        if bare not in known and any(_is_omission(part) for part in {bare, _TRAILING.split(bare)[-1]}):
+            return bare
+    return ""
+
+
+def _is_omission(text: str) -> bool:
+    found = _OUTER.fullmatch(text) if len(text) <= 200 else None
+    if found is None or re.search("[\"'`]", found["head"] + found["tail"]) or _CODE_SIGN.search(found["words"]):
+        return False
+    head, tail = found["head"], found["tail"]
+    words = " ".join(re.sub(r"[^\w']+", " ", found["words"]).lower().split())
+    comment = bool(_COMMENT.search(head))
+    bracket = head.lstrip(". \u2026")[:1] in ("(", "[", "<") and bool(head.strip(". \u2026"))
+    before, after = bool(re.search(_DOTS, head)), bool(re.search(_DOTS, tail))
+    if comment and not (before or after):
+        return _PLAIN.fullmatch(words) is not None
+    if not (before or (after and (comment or bracket))) or (not comment and " " not in words):
+        return False
+    if _DOTTED.fullmatch(words):
+        return True
+    apart = before or bool(re.match(rf"\W*?\s\W*?{_DOTS}", tail))
+    if not (comment or bracket) or not apart:
+        return False
+    return bool(_APART.fullmatch(words) or (before and after and _BETWEEN.fullmatch(words)))
