@@ -30,8 +30,8 @@ SEEDS: dict[str, tuple[str, int, set[str] | None, bool, bool, set[int]]] = {
     "goal_decompose": ("single_action", 1, set(), False, False, {0, 4000, 6000}),
     "pre_compaction": ("react_loop", 5, {"remember"}, True, False, {0, 5000, 6000}),
 }
-"""Seed D's context types: mode, iterations, tools, several tools, sub-agents, and its components. Its tool results (7000)
-are history here."""
+"""Seed D's context types: mode, iterations, tools, several tools, sub-agents, and its components; its tool results
+(7000) are history here."""
 COMPONENTS: dict[int, tuple[str, set[str]]] = {
     0: ("constraint", {"contract", "instructions", "environment"}),
     1000: ("persona", {"identity", "preferences"}),
