@@ -30,7 +30,10 @@ EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{4}|latest|d
 
 def litellm_folder() -> Path | None:
     """Where litellm is installed, or None when it is not."""
-    spec = importlib.util.find_spec("litellm")
+    try:
+        spec = importlib.util.find_spec("litellm")
+    except (ImportError, ValueError, AttributeError):
+        return None
     return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
 
 
