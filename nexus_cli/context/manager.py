@@ -82,11 +82,14 @@ class ContextManager:
 
     def add_assistant_message(self, content: str, tool_calls: Sequence[ToolCall] | None = None) -> None:
         """Add the model's reply; one with neither text nor calls is not added."""
-        if content or tool_calls:
-            self._add(Kind.ASSISTANT, _own(Message(Role.ASSISTANT, content, tuple(tool_calls or ()))), "agent")
+        message = Message(Role.ASSISTANT, content, tool_calls or ())  # type: ignore[arg-type]
+        if message.content or message.tool_calls:
+            self._add(Kind.ASSISTANT, _own(message), "agent")
 
     def add_tool_result(self, tool_call_id: str, name: str, result: ToolResult | str) -> None:
         """Add the result of a call."""
+        if not isinstance(result, str | ToolResult):
+            raise TypeError(f"a tool result has to be a ToolResult or text, not {type(result).__name__}")
         text = result if isinstance(result, str) else result.text
         self._add(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=tool_call_id), f"tool:{name}")
 
