@@ -240,6 +240,16 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     return replace(info, **fields)
 
 
+def window_setting(name: str) -> str:
+    """The key of the setting that names the window of a model."""
+    return f'models."{name}".window'
+
+
+def set_window(info: ModelInfo, window: int) -> str:
+    """The command that sets the window of a model."""
+    return f"nexus config set '{info.window_key or window_setting(info.name)}' {window}"
+
+
 def check_model(name: str) -> None:
     """`NexusError` of kind `usage` for a name that cannot be asked: no provider is known for it, or nothing is behind
     the provider's."""
