@@ -142,7 +142,7 @@ class TiktokenCounter(_Counting):
     def _piece(self, encode: Callable[[str], list[int]], text: str) -> int:
         try:
             return len(encode(sound(text)))
-        except BaseException as error:
+        except BaseException as error:  # also a panic in the encoder's Rust code
             _raise_interrupt(error)
             return self._simple.count(text)
 
@@ -199,7 +199,7 @@ def compact(value: Any) -> str:
     """`value` as compact JSON, what JSON does not know as its `repr`; `{}` when it cannot be written. Never raises."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-    except Exception:
+    except Exception:  # the `repr` of a value that JSON does not have may raise anything
         return "{}"
 
 
@@ -265,7 +265,7 @@ def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
 
         encode = _encoder(tiktoken.Encoding, encoding_name, path)
         len(encode("nexus"))
-    except BaseException as error:
+    except BaseException as error:  # a package that is broken may raise anything
         _raise_interrupt(error)
         return None
     return encode
