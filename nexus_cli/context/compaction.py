@@ -97,3 +97,9 @@ def create_summary_message(summary_text: str, clock: Clock | None = None, notes:
     """The summary as a user message: prefix with the time, introduction, `notes`, a rule, the text."""
     head = f"{SUMMARY_PREFIX}, generated {spoken((clock or local_now)())}]\n{INTRODUCTION}\n"
     return Message(Role.USER, f"{head}\n{notes}\n\n---\n{summary_text}" if notes else f"{head}\n---\n{summary_text}")
+
+
+def is_blank_summary(message: Message) -> bool:
+    """True if there is no text, or none behind the rule of a message that `create_summary_message` made."""
+    _, rule, text = message.content.partition("\n---\n")
+    return not (text if rule and message.content.startswith(SUMMARY_PREFIX) else message.content).strip()

@@ -11,6 +11,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nexus_cli.context.compaction import is_blank_summary
 from nexus_cli.context.groups import PLACEHOLDER, arrange, flatten, from_user, is_placeholder, is_request
 from nexus_cli.context.lane import Frame, Lane, frame_of, slot_of
 from nexus_cli.context.rewrite import Rewriter
@@ -82,11 +83,14 @@ class ContextManager:
 
     def add_assistant_message(self, content: str, tool_calls: Sequence[ToolCall] | None = None) -> None:
         """Add the model's reply; one with neither text nor calls is not added."""
-        if content or tool_calls:
-            self._add(Kind.ASSISTANT, _own(Message(Role.ASSISTANT, content, tuple(tool_calls or ()))), "agent")
+        message = Message(Role.ASSISTANT, content, tool_calls or ())  # type: ignore[arg-type]
+        if message.content or message.tool_calls:
+            self._add(Kind.ASSISTANT, _own(message), "agent")
 
     def add_tool_result(self, tool_call_id: str, name: str, result: ToolResult | str) -> None:
         """Add the result of a call."""
+        if not isinstance(result, str | ToolResult):
+            raise TypeError(f"a tool result has to be a ToolResult or text, not {type(result).__name__}")
         text = result if isinstance(result, str) else result.text
         self._add(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=tool_call_id), f"tool:{name}")
 
@@ -166,21 +170,45 @@ class ContextManager:
     ) -> None:
         """Replace the window by the summary and the preserved messages.
 
-        Preserved messages are matched to the end of the window; what does not match is appended as new.
+        Preserved messages are matched to the end of the window; what does not match is appended as new. The newest user
+        message is kept between the summary and them where they do not hold it. `ValueError` for a summary that is
+        blank, or that makes the window larger and over the budget: everything is left as it was then.
         """
+        if summary_message.role is not Role.USER or is_blank_summary(summary_message):
+            raise ValueError("the summary has to be a user message with text")
         seen, preserved = self._seen(), [m for m in preserved_messages if m.role is not Role.SYSTEM]
         matched = next(
             (size for size in range(min(len(seen), len(preserved)), 0, -1) if _same(seen[-size:], preserved[:size])),
             0,
         )
-        frame = None if new_system_prompt is None else self._frame_with(new_system_prompt)
-        tokens = self.measure(summary_message, "")
-        summary = Slot(self.lane.timeline.last, Form.SUMMARY, _own(summary_message), tokens=tokens)
-        self._start_over((summary, *seen[len(seen) - matched :]), "compaction", frame)
-        for message in preserved[matched:]:
-            if message.role is not Role.TOOL or message.content != PLACEHOLDER:
-                kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
-                self._add(kind, _own(message), "nexus")
+        added = [m for m in preserved[matched:] if m.role is not Role.TOOL or m.content != PLACEHOLDER]
+        request = next((slot for slot in reversed(seen) if is_request((slot,))), None)
+        held = request is None or any(_same([request], [message]) for message in preserved)
+        summary = Slot(
+            self.lane.timeline.last,
+            Form.SUMMARY,
+            _own(summary_message),
+            tokens=self.measure(summary_message, ""),
+        )
+        head = [summary, *([] if held or request is None else [request]), *seen[len(seen) - matched :]]
+        frame = self.frame() if new_system_prompt is None else self._frame_with(new_system_prompt)
+        self._refuse_if_larger(head, added, frame)
+        self._start_over(head, "compaction", frame)
+        for message in added:
+            kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
+            self._add(kind, _own(message), "nexus")
+
+    def _refuse_if_larger(self, head: Sequence[Slot], added: Sequence[Message], frame: Frame) -> None:
+        """`ValueError` where a window of this head and what is added to it would be larger and over the budget."""
+        new = [Slot(self.lane.timeline.last, Form.FULL, message, "", self.measure(message, "")) for message in added]
+        slots = flatten(from_user(arrange([*head, *new], self.measure)))
+        before, after = self.get_token_usage()["messages"], sum(slot.tokens for slot in slots)
+        total = frame.system_tokens + frame.tools_tokens + after
+        if after > before and total > self.available:
+            raise ValueError(
+                f"the summary makes the window larger: {after} tokens instead of {before}, and with system prompt and "
+                f"tools {total} of {self.available}"
+            )
 
     # -- counting ----------------------------------------------------------------------------------------------
 
@@ -301,7 +329,7 @@ class ContextManager:
 
 def _strategy(name: str) -> Strategy:
     known = strategies()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ValueError(f"unknown truncation_strategy {name!r}: use {' or '.join(sorted(known))}")
     return known[name]
 

@@ -255,6 +255,10 @@ class Meter:
         )  # fmt: skip
         return self.calibration
 
+    def outgrown(self) -> None:
+        """A request was answered that is larger than the window that a refusal once named: it is forgotten."""
+        self._learned.calibration = replace(self.calibration, window=0)
+
     def fork(self) -> Meter:
         """A meter for a lane that begins as this one: it knows what was reported, and both learn from what either is
         told."""

@@ -142,11 +142,9 @@ class TiktokenCounter(_Counting):
     def _piece(self, encode: Callable[[str], list[int]], text: str) -> int:
         try:
             return len(encode(sound(text)))
-        except BaseException as error:
-            # A panic in the encoder's Rust code derives from BaseException alone; its class cannot be imported.
-            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-                return self._simple.count(text)
-            raise
+        except BaseException as error:  # also a panic in the encoder's Rust code
+            _raise_interrupt(error)
+            return self._simple.count(text)
 
 
 class StoredCounter(_Counting):
@@ -201,7 +199,7 @@ def compact(value: Any) -> str:
     """`value` as compact JSON, what JSON does not know as its `repr`; `{}` when it cannot be written. Never raises."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-    except (ValueError, TypeError, RecursionError):
+    except Exception:  # the `repr` of a value that JSON does not have may raise anything
         return "{}"
 
 
@@ -246,21 +244,31 @@ def table(encoding_name: str) -> Path | None:
 def _found(module: str) -> Any:
     try:
         return importlib.util.find_spec(module)
-    except (ImportError, ValueError):
+    except (ImportError, ValueError, AttributeError):
         return None
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Raise `error` again unless a library failed with it. A panic in tiktoken's Rust code derives from BaseException
+    alone; its class cannot be imported."""
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
 
 
 def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
-    """The encoder of a table, or None when tiktoken or the table is missing or broken."""
-    path = table(encoding_name)
-    if path is None:
-        return None
+    """The encoder of a table, or None when tiktoken or the table is missing or broken, in whichever way."""
     try:
+        path = table(encoding_name)
+        if path is None:
+            return None
         import tiktoken  # noqa: PLC0415  (15 ms, and the table 150 to 300 ms: only for a text that needs it)
 
-        return _encoder(tiktoken.Encoding, encoding_name, path)
-    except (ImportError, OSError, ValueError, KeyError, TypeError):
+        encode = _encoder(tiktoken.Encoding, encoding_name, path)
+        len(encode("nexus"))
+    except BaseException as error:  # a package that is broken may raise anything
+        _raise_interrupt(error)
         return None
+    return encode
 
 
 @cache

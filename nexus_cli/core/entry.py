@@ -41,6 +41,10 @@ class Entry:
     tokens: int = 0
     """Message, preamble and overhead, by our counter."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", Kind(self.kind))
+        _check_message(self.message)
+
 
 class Form(StrEnum):
     """How a slot shows its entry."""
@@ -62,6 +66,15 @@ class Slot:
     message: Message
     preamble: str = ""
     tokens: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "form", Form(self.form))
+        _check_message(self.message)
+
+
+def _check_message(message: object) -> None:
+    if not isinstance(message, Message):
+        raise TypeError(f"message has to be a Message, not {type(message).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +136,9 @@ class Drop:
     """How often it was asked for again."""
     after: int = 0
     """The newest entry of its lane when it was recorded; 0 before that."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cause", Cause(self.cause))
 
 
 @dataclass(frozen=True, slots=True)

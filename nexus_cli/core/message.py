@@ -7,7 +7,8 @@ Identity and time are an envelope around them (`nexus_cli.core.entry`); what a p
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -25,14 +26,42 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-def _sound_value(value: Any) -> Any:
+def text_of(value: object, what: str) -> str:
+    """`value` as text that can be stored, None as ""; `TypeError` naming `what` when it is something else."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} has to be text, not {type(value).__name__}")
+    return sound(value)
+
+
+def _json_value(value: object) -> Any:
+    """`value` as storable JSON data, what JSON does not have as its `repr`."""
     if isinstance(value, str):
         return sound(value)
     if isinstance(value, Mapping):
-        return {sound(str(key)): _sound_value(item) for key, item in value.items()}
+        return {sound(str(key)): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_sound_value(item) for item in value]
-    return value
+        return [_json_value(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float) else sound(repr(value))
+
+
+def _arguments(value: object, name: str) -> dict[str, Any]:
+    """The arguments of a call to `name`: a mapping, or the JSON text of an object; none where there is nothing."""
+    what = f"arguments of the tool call {name!r}"
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{what} are no JSON object: {error}") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"{what} are no JSON object: {type(value).__name__}")
+    if value is None or isinstance(value, str):
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} have to be a mapping or JSON text, not {type(value).__name__}")
+    made: dict[str, Any] = _json_value(value)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +76,25 @@ class ToolCall:
     """The argument text as it came, when it was no JSON object (then `arguments` is empty); else ""."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", sound(self.name))
-        object.__setattr__(self, "arguments", _sound_value(self.arguments))
-        object.__setattr__(self, "raw", sound(self.raw))
+        if not isinstance(self.id, str):
+            raise TypeError(f"id of a tool call has to be text, not {type(self.id).__name__}")
+        object.__setattr__(self, "id", sound(self.id))
+        object.__setattr__(self, "name", text_of(self.name, "name of a tool call"))
+        object.__setattr__(self, "arguments", _arguments(self.arguments, self.name))
+        object.__setattr__(self, "raw", text_of(self.raw, "raw arguments of a tool call"))
+
+    @classmethod
+    def of(cls, value: object) -> ToolCall:
+        """`value` if it is a call, else the call that a mapping describes, in our form or that of Chat Completions
+        (`function` with `name` and `arguments`); `TypeError` or `ValueError` when it is none."""
+        if isinstance(value, ToolCall):
+            return value
+        if not isinstance(value, Mapping):
+            raise TypeError(f"a tool call has to be a ToolCall or a mapping, not {type(value).__name__}")
+        inner = value.get("function", value)
+        if not isinstance(inner, Mapping) or "id" not in value or "name" not in inner:
+            raise ValueError("a tool call has to have an id and a name")
+        return cls(value["id"], inner["name"], inner.get("arguments", {}), inner.get("raw", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +119,15 @@ class ToolResult:
     """False when the call could not run (unknown tool, bad arguments, refused)."""
     diff: str = ""
     """What the call changed in files, as a unified diff; for the person, no part of the result's text."""
+
+    def __post_init__(self) -> None:
+        for name in ("output", "error", "cites", "diff"):
+            object.__setattr__(self, name, text_of(getattr(self, name), f"{name} of a tool result"))
+        if self.full is not None:
+            object.__setattr__(self, "full", text_of(self.full, "full output of a tool result"))
+        if isinstance(self.changed, str) or not all(isinstance(one, str) for one in self.changed):
+            raise TypeError("changed files of a tool result have to be a sequence of paths as text")
+        object.__setattr__(self, "changed", tuple(self.changed))
 
     @property
     def success(self) -> bool:
@@ -115,8 +169,24 @@ class Message:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", Role(self.role))
-        object.__setattr__(self, "content", sound(self.content))
-        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        object.__setattr__(self, "content", text_of(self.content, "content of a message"))
+        object.__setattr__(self, "tool_calls", _calls(self.tool_calls))
+        if self.tool_call_id is not None:
+            object.__setattr__(self, "tool_call_id", text_of(self.tool_call_id, "tool_call_id of a message"))
+        object.__setattr__(self, "parts", tuple(self.parts or ()))
+        if not all(isinstance(part, Part) for part in self.parts):
+            raise TypeError("parts of a message have to be Part values")
+        if not isinstance(self.opaque, Opaque | None):
+            raise TypeError(f"opaque of a message has to be Opaque, not {type(self.opaque).__name__}")
+
+
+def _calls(value: object) -> tuple[ToolCall, ...]:
+    """The calls of a message, see `ToolCall.of`; none where there is nothing."""
+    if isinstance(value, tuple) and all(isinstance(one, ToolCall) for one in value):
+        return value
+    if isinstance(value, str | Mapping | ToolCall) or not isinstance(value, Iterable | None):
+        raise TypeError(f"tool_calls of a message have to be a sequence of calls, not {type(value).__name__}")
+    return tuple(ToolCall.of(one) for one in value or ())
 
 
 def to_record(message: Message) -> dict[str, Any]:

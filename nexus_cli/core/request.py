@@ -145,6 +145,10 @@ class ModelInfo:
     """Host and port that the environment sends it to; empty: its provider's own."""
     told: bool = False
     """The window is what a refusal named."""
+    listed: int = 0
+    """The window that it has by the table or the settings, where `told`; else 0."""
+    window_key: str = ""
+    """The setting that names the window, "" where none does."""
 
     @property
     def served(self) -> str:

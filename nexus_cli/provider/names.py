@@ -22,10 +22,18 @@ LOCAL = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vl
 WELL_KNOWN = LOCAL | {"anthropic", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"}
 """What counts where litellm's files are not as they were."""
 
+VENDOR = re.compile(r"^(?:[a-z0-9-]*[a-z]\.)+(?=[a-z])")
+"""What Bedrock puts before a model: region and maker, `us.anthropic.`."""
+EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{4}|latest|default|preview|exp|0)(?:-v\d+)?$")
+"""What tells editions of one model apart: a date, `-latest`, `@default`, Anthropic's `-0`, then Bedrock's `-v1`."""
+
 
 def litellm_folder() -> Path | None:
     """Where litellm is installed, or None when it is not."""
-    spec = importlib.util.find_spec("litellm")
+    try:
+        spec = importlib.util.find_spec("litellm")
+    except (ImportError, ValueError, AttributeError):
+        return None
     return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
 
 
@@ -49,3 +57,15 @@ def split(name: str) -> tuple[str, str]:
     """`name` as (provider prefix or "", rest)."""
     prefix, slash, rest = name.partition("/")
     return (prefix, rest) if slash and prefix in prefixes() else ("", name)
+
+
+def stem(name: str) -> str:
+    """The model that `name` is an edition of: without provider, maker, region, tag, date; `.` is `-`.
+
+    `bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0` and `claude-sonnet-4` have one stem.
+    """
+    model = VENDOR.sub("", name.lower().rpartition("/")[2])
+    model = model.partition(":")[0].replace(".", "-")
+    while (shorter := EDITION.sub("", model)) != model and shorter:
+        model = shorter
+    return model

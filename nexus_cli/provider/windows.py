@@ -14,18 +14,22 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.provider.names import LOCAL, litellm_folder, split
+from nexus_cli.provider.names import LOCAL, litellm_folder, split, stem
 from nexus_cli.provider.prices import FIELDS, prices, tiers
 
 DEFAULT_WINDOW = 128_000
 HOW_TO_NAME = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
 TABLE = "model_prices_and_context_window_backup.json"
-NARROWER = MappingProxyType({"claude-sonnet-4-20250514": 200_000, "claude-4-sonnet-20250514": 200_000})
-"""Windows that the table gives as 1,000,000, which the API grants only for a beta header that is not sent."""
+CLAUDE_TO_4_5 = re.compile(r"(?:^|-)claude-(?:[34]|(?:sonnet|opus|haiku)-4)(?:-[0-5])?(?:-(?:sonnet|opus|haiku))?$")
+CLAUDE_WINDOW = 200_000
+"""The window of Claude up to 4.5. The table has more for some of them: it takes a beta header that is not sent."""
+SAME = 1_000
+"""How near an edition of the same model is, see `_nearness`: more than a name is long."""
+VERSION = re.compile(r"\d")
 DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock_converse", "bedrock"), ("fireworks_ai", "fireworks_ai"))
 """How the table's word for a provider begins, where that is not the provider's name."""
@@ -73,9 +77,9 @@ def _candidates(name: str) -> Iterator[str]:
         upstream = rest.partition("/")[2].partition(":")[0]
         stems += [upstream, upstream.replace(".", "-")]
     yield from stems
-    for stem in stems:
-        if DATE.search(stem):
-            yield DATE.sub("", stem)
+    for one in stems:
+        if DATE.search(one):
+            yield DATE.sub("", one)
 
 
 def _house(listed: str) -> str:
@@ -92,6 +96,11 @@ def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
     return prefix in LOCAL or not tag or f":{tag}" in key or tag in SAME_PRICE_TAGS or tag.isdigit()
 
 
+def _answers(entry: object) -> TypeGuard[dict[str, Any]]:
+    """Whether the entry is that of a model that text can be asked of."""
+    return isinstance(entry, dict) and entry.get("mode") in ("chat", "responses", "completion")
+
+
 @lru_cache(maxsize=64)
 def _entry(name: str) -> Mapping[str, Any] | None:
     """The entry for `name`: one with its prices if there is any, else one of the same model elsewhere, without."""
@@ -100,7 +109,7 @@ def _entry(name: str) -> Mapping[str, Any] | None:
     elsewhere = None
     for key in _candidates(name):
         entry = table.get(key)
-        if not isinstance(entry, dict) or entry.get("mode") not in ("chat", "responses", "completion"):
+        if not _answers(entry):
             continue
         if prefix in LOCAL and not key.startswith("ollama/"):
             continue
@@ -108,6 +117,53 @@ def _entry(name: str) -> Mapping[str, Any] | None:
             return MappingProxyType({**entry, "_key": key})
         elsewhere = elsewhere or MappingProxyType({**entry, "_key": key, "_elsewhere": True})
     return elsewhere
+
+
+@lru_cache(maxsize=64)
+def _relative(name: str) -> Mapping[str, Any] | None:
+    """The entry of the nearest model to one that the table does not list: another edition of it, else the one whose
+    name is the longest beginning of its name, else one that its name, with a version, begins.
+
+    Of several: the provider's own, then the maker's (a bare key); the newest edition, of other models the smallest
+    window. Another edition has its prices where its provider takes the same for all of them; anything else has none.
+    """
+    wanted = stem(name)
+    if split(name)[0] in LOCAL:
+        return None
+    hosted = [(key, entry) for key, entry in _table().items() if _answers(entry) and split(key)[0] not in LOCAL]
+    found = [(_nearness(stem(key), wanted), key, entry) for key, entry in hosted]
+    nearest = max((near for near, _, _ in found), default=0)
+    if not nearest:
+        return None
+    charged = f"{provider_of(name)}/{name.rpartition('/')[2]}"
+    every = [(key, entry) for near, key, entry in found if near == nearest]
+    own = [(key, entry) for key, entry in every if _bills(entry, key, charged)]
+    every = own or every
+    makers = [(key, entry) for key, entry in every if "/" not in key] or every
+    if nearest == SAME:
+        key, entry = max(makers, key=lambda one: ("latest" in one[0], one[0]))
+    else:
+        key, entry = min(makers, key=lambda one: (_window(one[1]), one[0]))
+    priced = bool(own) and nearest == SAME and len({str(prices(one)) for _, one in own}) == 1
+    return MappingProxyType({**entry, "_key": key} | ({} if priced else {"_elsewhere": True}))
+
+
+def _nearness(key: str, wanted: str) -> int:
+    """How near two stems are: `SAME`, a beginning of the wanted one by its length, 1 for a longer one, 0 for none.
+
+    A beginning has to name a version: `gpt` alone is no model.
+    """
+    if key == wanted:
+        return SAME
+    if wanted.startswith(f"{key}-") and VERSION.search(key):
+        return 1 + len(key)
+    return int(key.startswith(f"{wanted}-") and VERSION.search(wanted) is not None)
+
+
+def _window(entry: Mapping[str, Any]) -> int:
+    """The window that an entry gives."""
+    # `max_tokens` is the output cap wherever `max_output_tokens` stands too; alone it is the old word for the window.
+    return _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
 
 
 def provider_of(name: str) -> str:
@@ -129,8 +185,8 @@ def provider_of(name: str) -> str:
 
 def takes_effort(name: str) -> bool:
     """True when the table says that the model reasons, so that an effort means something to it."""
-    entry = _entry(name)
-    return bool(entry and entry.get("supports_reasoning"))
+    entry = _entry(name) or _relative(name)
+    return bool(entry and entry.get("supports_reasoning") and stem(str(entry["_key"])) == stem(name))
 
 
 def encoding_of(name: str) -> str:
@@ -143,17 +199,16 @@ def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
 
 
 def _from_table(name: str) -> ModelInfo:
-    entry = _entry(name)
+    entry = _entry(name) or _relative(name)
     provider = provider_of(name)
     if entry is None:
         return ModelInfo(name, provider, DEFAULT_WINDOW, known=False, encoding=encoding_of(name))
-    # `max_tokens` is the output cap wherever `max_output_tokens` stands too; alone it is the old word for the window.
-    window = _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
+    window = _window(entry)
     output = _number(entry, "max_output_tokens")
     info = ModelInfo(
         name=name,
         provider=provider,
-        window=min(window, NARROWER.get(str(entry["_key"]), window)),
+        window=min(window, CLAUDE_WINDOW) if CLAUDE_TO_4_5.search(stem(name)) else window,
         max_output=output,
         images=bool(entry.get("supports_vision")),
         cache=bool(entry.get("supports_prompt_caching")),
@@ -183,6 +238,16 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     # A price that is given holds for every length.
     fields["tiers"] = tuple(replace(tier, **charged) for tier in info.tiers)
     return replace(info, **fields)
+
+
+def window_setting(name: str) -> str:
+    """The key of the setting that names the window of a model."""
+    return f'models."{name}".window'
+
+
+def set_window(info: ModelInfo, window: int) -> str:
+    """The command that sets the window of a model."""
+    return f"nexus config set '{info.window_key or window_setting(info.name)}' {window}"
 
 
 def check_model(name: str) -> None:

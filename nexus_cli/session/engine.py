@@ -26,6 +26,7 @@ from nexus_cli.core.seen import SeenFile
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.core.settings import Compact
 from nexus_cli.core.usage import Usage
+from nexus_cli.provider.windows import set_window
 from nexus_cli.session.control import Control
 from nexus_cli.session.sent import Sent
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
@@ -104,6 +105,10 @@ class Engine:
     """By what requests begin with, the smallest one: tokens as reported and by our count."""
     uses: dict[int, datetime] = field(default_factory=dict)
     """When each epoch was used last, by this lane or by a fork."""
+    doubted: int = 0
+    """The window that a refusal in an earlier session named, while this one goes beyond it; else 0."""
+    confirmed: bool = False
+    """The window was asked of the provider in this session, and is not doubted any more."""
     files: Callable[[], Sequence[SeenFile]] = tuple
     """The files that the session read or changed, as the ledger has them."""
     before_summary: Callable[[], Awaitable[None]] = _at_once
@@ -188,19 +193,42 @@ class Engine:
             self.emit(Dropped(replace(drop, text=None)))
 
     def overflowed(self, counted: int, error: ProviderError) -> None:
-        """A request of `counted` tokens by our count was refused as too long: learn from the provider's words."""
-        self.meter.overflowed(counted, error.counted, error.limit)
+        """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
+        a refusal beyond the window that an earlier one named that this is the window."""
+        limit = error.limit or self.doubted
+        self.meter.overflowed(counted, error.counted, limit or None)
         if self.calibrations:
             self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
-        if error.limit and error.limit < self.budget.window:
-            self.narrow(error.limit)
-            told = f"the window of {self.model.info.served} is {error.limit} tokens"
-            self.emit(Notice(f"the provider says that {told}: it is kept to from now on"))
+        if limit and limit < self.budget.window:
+            listed = self.model.info.window
+            self.narrow(limit)
+            told = f"{self.model.info.served} reports a context window of {limit:,} tokens"
+            if self.model.info.window_key:
+                line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
+                self.emit(Notice(f"{line}: {set_window(self.model.info, limit)}"))
+            else:
+                self.emit(Notice(f"{told}: using that from now on"))
 
     def narrow(self, window: int) -> None:
         """The provider's window is smaller than we knew."""
-        self.model = replace(self.model, info=replace(self.model.info, window=window, told=True))
-        self.budget = TokenBudget.of(window, self.model.info.max_output)
+        info = self.model.info
+        self.doubted, self.confirmed = 0, True
+        known = replace(info, window=window, told=True, listed=info.listed or info.window)
+        self.model = replace(self.model, info=known)
+        self.budget = TokenBudget.of(window, info.max_output)
+
+    def doubt_window(self) -> bool:
+        """Go beyond the window that a refusal named in an earlier session; False where this session has no reason to
+        doubt it, or has asked already."""
+        info = self.model.info
+        if not info.told or not info.listed or self.confirmed:
+            return False
+        self.doubted, self.confirmed = info.window, True
+        self.model = replace(self.model, info=replace(info, window=info.listed, told=False))
+        self.budget = TokenBudget.of(info.listed, info.max_output)
+        line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served}, which is too small for"
+        self.emit(Notice(f"{line} this request: trying once with {info.listed:,}"))
+        return True
 
     def fixed_parts(self) -> dict[str, int]:
         """What stands in every request, by the name of its section, in tokens."""
@@ -213,6 +241,10 @@ class Engine:
     def learn(self, counted: int, reported: int) -> None:
         """Take over what a provider reported for the newest request; one with images says nothing of our count."""
         images = any(slot.message.parts for slot in self.lane.slots)
+        if 0 < self.meter.calibration.window < reported:
+            self.meter.outgrown()
+            if self.calibrations:
+                self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
         learned = self.meter.report(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
             self.calibrations.calibrate(self.model.info.served, learned)

@@ -16,7 +16,7 @@ from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.lending import lent
 from nexus_cli.provider.endpoint import address_of
 from nexus_cli.provider.names import split
-from nexus_cli.provider.windows import model_info
+from nexus_cli.provider.windows import model_info, window_setting
 from nexus_cli.session.options import Options
 
 if TYPE_CHECKING:
@@ -90,9 +90,11 @@ def known_model(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
     """What is known of a model where the environment sends it; a refusal there that named a smaller window counts
     unless the settings name one."""
     info = replace(model_info(name, settings.models), address=address_of(name, os.environ))
+    key = next((key for key in (name, split(name)[1]) if settings.models.get(key)), name)
+    if "window" in settings.models.get(key, {}):
+        return replace(info, window_key=window_setting(key))
     learned = ledger.calibration(info.served).window
-    set_here = any("window" in settings.models.get(key, {}) for key in (name, split(name)[1]))
-    return replace(info, window=learned, told=True) if 0 < learned < info.window and not set_here else info
+    return replace(info, window=learned, told=True, listed=info.window) if 0 < learned < info.window else info
 
 
 @contextmanager

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 
 from nexus_cli.context.gather import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.groups import size
+from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
 from nexus_cli.context.plan import OWN_WORDS_SHARE, PINS_SHARE
 from nexus_cli.context.rewrite import MARKER_ROOM
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.provider.windows import set_window
 from nexus_cli.session.cache import rewritten
 from nexus_cli.session.compact import compact, drafted
 from nexus_cli.session.engine import Engine
@@ -31,7 +34,20 @@ FEWER = "Send less at once, or use a model with a larger window"
 
 
 async def make_room(engine: Engine) -> None:
-    """Bring the window to where the next request fits; `NexusError("overflow")` where nothing brings it there."""
+    """Bring the window to where the next request fits; `NexusError("overflow")` where nothing brings it there.
+
+    What does not fit a window that only an earlier session was told is tried once beyond it: a wrong number in one
+    refusal must not end every later session.
+    """
+    try:
+        await _make_room(engine)
+    except NexusError as error:
+        if error.kind != "overflow" or not engine.doubt_window():
+            raise
+        await _make_room(engine)
+
+
+async def _make_room(engine: Engine) -> None:
     await refit(engine)
     _refuse_if_hopeless(engine)
     expected = engine.meter.estimate(engine.lane.counted)
@@ -96,13 +112,13 @@ def _refuse_if_hopeless(engine: Engine) -> None:
     most = engine.meter.countable(engine.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
-        if engine.model.info.told:
-            hint += f'. A refusal named this window; [models."{engine.model.info.name}"] window in config.toml wins'
-        raise _too_large(engine, "system text and tools alone exceed the budget", engine.fixed_parts(), hint)
+        what = "system text and tools alone exceed the budget"
+        raise _too_large(engine, what, engine.fixed_parts(), hint, _needed(engine, fixed))
     images = _images(engine)
     if images and fixed + sum(images.values()) > most:
         parts = engine.fixed_parts() | images
-        raise _too_large(engine, "the images of the request do not fit the budget", parts, FEWER)
+        what = "the images of the request do not fit the budget"
+        raise _too_large(engine, what, parts, FEWER, _needed(engine, sum(parts.values())))
 
 
 def _refuse_if_too_large(engine: Engine) -> None:
@@ -110,7 +126,8 @@ def _refuse_if_too_large(engine: Engine) -> None:
 
     Up to there request and pairs go before the budget, whose reserves are for such a case (design section 2).
     """
-    if left_over(engine.model.info, engine.expected()) >= engine.least_output:
+    expected, info = engine.expected(), engine.model.info
+    if left_over(info, expected) >= engine.least_output:
         return
     images, groups = _images(engine), engine.lane.groups()
     requests = run_requests(groups, engine.lane.run)
@@ -118,7 +135,30 @@ def _refuse_if_too_large(engine: Engine) -> None:
     parts = {**engine.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = size(groups[-1])
-    raise _too_large(engine, "the request does not fit the window", parts, FEWER)
+    estimate = engine.meter.estimate(engine.lane.counted)
+    answer = engine.least_output + info.window - left_over(info, 0)
+    sums = {"for the request": estimate, _margin(engine): expected - estimate, "for the answer": answer}
+    raise _too_large(engine, "the request does not fit the window", parts, FEWER, _sum(sums, info.window, "window"))
+
+
+def _needed(engine: Engine, counted: int) -> str:
+    """What `counted` tokens of our count need of the room that a request has, with the margin for what our count may
+    be off: numbers that add up."""
+    tokens = ceil(engine.meter.density().tokens(counted))
+    sums = {"for these": tokens, _margin(engine): ceil(tokens * engine.meter.error) + ROUNDING}
+    return _sum(sums, engine.room, "budget")
+
+
+def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
+    """`900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
+    terms = " + ".join(f"{tokens:,} {what}" for what, tokens in sums.items() if tokens)
+    return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
+
+
+def _margin(engine: Engine) -> str:
+    """What the known error of our count is called."""
+    until = f" until {ENOUGH} replies reported theirs" if engine.meter.calibration.reports < ENOUGH else ""
+    return f"margin ({engine.meter.error:.0%} for the error of our count{until})"
 
 
 def _images(engine: Engine) -> dict[str, int]:
@@ -133,7 +173,10 @@ def _images(engine: Engine) -> dict[str, int]:
     return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
-def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str) -> NexusError:
+def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
     largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
-    named = ", ".join(f"{name} {tokens}" for name, tokens in largest)
-    return NexusError("overflow", what, f"{sum(parts.values())} of {engine.budget.available} tokens ({named})", hint)
+    named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
+    info = engine.model.info
+    if info.told and not info.window_key:
+        hint += f". A refusal named this window; if it is wrong: {set_window(info, info.listed)}"
+    return NexusError("overflow", what, f"{why} (the largest: {named})", hint)

@@ -1,15 +1,18 @@
 """`Session`: one conversation. A trigger goes in, events come out; what happens between is the engine's.
 
 Every front end is `async for event in session.run(trigger)`. The work runs in a task of its own, so that `cancel` and a
-time limit reach it at any moment; what was done by then is settled and kept.
+time limit reach it at any moment; what was done by then is settled and kept. One thing is done to the lane at a time:
+turns and acts that are asked for meanwhile wait in the order in which they came, and change nothing before their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.trigger import Trigger
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import compaction
@@ -44,6 +48,9 @@ from nexus_cli.session.turn import steered, turn
 from nexus_cli.session.unhurried import unhurried
 from nexus_cli.tools.registry import ToolRegistry
 
+ENDS = 16
+"""So many turns may end before the result of the first one is asked for."""
+
 
 class Session:
     """One conversation with its model, tools and log."""
@@ -61,8 +68,10 @@ class Session:
         self._parts = parts or bare_parts(provider, context, logger, registry)
         self._control = Control()
         self._opened = False
-        self._known = frozenset[str]()
-        """Drops of before the turn."""
+        self._work_tasks: list[asyncio.Task[None]] = []
+        """Turns and acts that run or wait, in order."""
+        self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=ENDS)
+        """How the newest turns ended, and what each left out."""
 
     @property
     def id(self) -> str:
@@ -165,40 +174,66 @@ class Session:
         return self._parts.engine.context
 
     async def run(self, trigger: Trigger | str) -> AsyncIterator[Event]:
-        """One turn. Without text it goes on from where the window ends. Always ends with `TurnEnd`."""
+        """One turn, after those that run or wait. Without text it goes on from where the window ends. Always ends with
+        `TurnEnd`."""
         trigger = Trigger(trigger) if isinstance(trigger, str) else trigger
-        self._known = frozenset(drop.id for drop in self._parts.drops())
         ended = False
-        async with aclosing(self._stream(self._work(trigger))) as events:
+        async with aclosing(self._stream(lambda: self._work(trigger))) as events:
             async for event_ in events:
                 ended = ended or isinstance(event_, event.TurnEnd)
                 yield event_
-        if not ended:  # stopped before its first step, or while it settled
-            yield event.TurnEnd(outcome(self._parts, self._stopped()))
+        if not ended:  # stopped before its first step, or while it waited
+            stopped = outcome(self._parts, self._stopped())
+            nothing = replace(stopped, text="", steps=0, usage=Usage(), seconds=0.0, denied=(), changed=())
+            self._ends.append((nothing, ()))
+            yield event.TurnEnd(nothing)
 
-    async def _stream(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[Event, None]:
-        """The events of `work`, which runs in a task that `cancel` and the time limit reach."""
+    async def _stream(self, work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
+        """The events of `work`, which runs in a task that `cancel` and the time limit reach, once what was asked for
+        before has ended."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        engine = self._parts.engine
-        self._control.stopped = ""
-        engine.emit, engine.shown, engine.control = events.put_nowait, events.join, self._control
-        engine.spending = Spending(self._parts.limits)
-        task = asyncio.create_task(work)
+        ahead = [task for task in self._work_tasks if not task.done()]
+        task = asyncio.create_task(self._in_turn(ahead, events, work))
         task.add_done_callback(lambda done: events.put_nowait(None))
-        self._control.task = task
-        limit = self._parts.limits.timeout
-        self._control.deadline = time.monotonic() + limit if limit else None
-        timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
+        self._work_tasks = [*ahead, task]
+        if not ahead:  # so that `cancel` reaches it before its first step
+            self._control.task, self._control.stopped = task, ""
         try:
             while (event_ := await events.get()) is not None:
                 yield event_
                 events.task_done()
         finally:
+            self._stop(task)
+            await asyncio.wait([task])
+
+    async def _in_turn(
+        self,
+        ahead: Sequence[asyncio.Task[None]],
+        events: asyncio.Queue[Event | None],
+        work: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Do `work` when all that is `ahead` has ended; its events go to `events`."""
+        if ahead:
+            await asyncio.wait(ahead)
+            self._control.task, self._control.stopped = asyncio.current_task(), ""
+        engine = self._parts.engine
+        engine.emit, engine.shown, engine.control = events.put_nowait, events.join, self._control
+        engine.spending = Spending(self._parts.limits)
+        limit = self._parts.limits.timeout
+        self._control.deadline = time.monotonic() + limit if limit else None
+        timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
+        try:
+            await work()
+        finally:
             if timer:
                 timer.cancel()
-            if not task.done():
-                self._control.stop("cancel")
-            await asyncio.wait([task])
+
+    def _stop(self, task: asyncio.Task[None]) -> None:
+        """Stop a turn or an act that runs or waits."""
+        if task is self._control.task:
+            self._control.stop("cancel")
+        else:
+            task.cancel()
 
     def steer(self, text: str) -> None:
         """Say something to the running turn: delivered after the current batch of tool calls."""
@@ -234,7 +269,7 @@ class Session:
             prepare()
 
     def cancel(self) -> None:
-        """Stop the running turn; finished work is kept and open calls are settled."""
+        """Stop the running turn or act; finished work is kept, open calls are settled, and what waits comes next."""
         self._control.stop("cancel")
 
     def passed_limit(self) -> NexusError | None:
@@ -248,7 +283,8 @@ class Session:
         self._control.break_in(why)
 
     async def act(self, act: Act) -> AsyncIterator[Event]:
-        """Do something to the session that is no turn (`nexus_cli.session.acts`); the events say how it goes.
+        """Do something to the session that is no turn (`nexus_cli.session.acts`), after what runs or waits; the events
+        say how it goes.
 
         Like a turn it is stopped by `cancel` and bounded by the limits. Ends in `NexusError` where it failed; kind
         `aborted` when it was stopped, with the window as it was.
@@ -266,7 +302,7 @@ class Session:
             except Exception as bug:  # the last seam, as in `_work`
                 problem.append(internal(bug))
 
-        async with aclosing(self._stream(work())) as events:
+        async with aclosing(self._stream(work)) as events:
             async for event_ in events:
                 yield event_
         if problem:
@@ -286,10 +322,17 @@ class Session:
 
     def result(self, outcome: Outcome) -> dict[str, Any]:
         """The object of interface.md section 6."""
-        return result(self._parts, outcome, [drop for drop in self._parts.drops() if drop.id not in self._known])
+        newest = self._ends[-1][1] if self._ends else ()
+        drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
+        return result(self._parts, outcome, drops)
 
     async def aclose(self) -> None:
-        """Release what the session holds. Safe to call twice."""
+        """Stop what runs or waits, and release what the session holds. Safe to call twice."""
+        tasks = [task for task in self._work_tasks if not task.done()]
+        for task in tasks:
+            self._stop(task)
+        if tasks:
+            await asyncio.wait(tasks)
         await self._parts.close()
 
     async def _open(self, engine: Any) -> None:
@@ -299,6 +342,7 @@ class Session:
 
     async def _work(self, trigger: Trigger) -> None:
         parts = self._parts
+        known = frozenset(drop.id for drop in parts.drops())
         parts.dispatcher.denied.clear()
         parts.dispatcher.changed.clear()
         engine = parts.engine
@@ -319,7 +363,9 @@ class Session:
             await steered(engine)
         except NexusError as problem:
             error = error or problem
-        emit(event.TurnEnd(outcome(self._parts, error)))
+        ended = outcome(self._parts, error)
+        self._ends.append((ended, [drop for drop in parts.drops() if drop.id not in known]))
+        emit(event.TurnEnd(ended))
 
     async def _begin(self, engine: Engine, trigger: Trigger) -> None:
         """Everything up to the person's words in the window."""

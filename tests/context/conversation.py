@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +89,8 @@ def act(context: ContextManager, what: Act) -> None:
             context.set_system_prompt("s" * what.value)
         case "compact":
             kept = context.messages[-what.value :] if what.value else []
-            context.apply_compaction(Message(Role.USER, "[CONTEXT SUMMARY] so far"), kept)
+            with suppress(ValueError):  # larger, and over the budget
+                context.apply_compaction(Message(Role.USER, "[CONTEXT SUMMARY] so far"), kept)
         case "clear":
             context.clear_messages()
 

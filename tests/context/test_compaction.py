@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from datetime import datetime
+from typing import Any
 
 import pytest
 from context.conversation import Letters, assert_pairs, manager, texts
@@ -220,8 +221,8 @@ def test_a_result_holds_what_the_seed_names() -> None:
 # -- applying it ---------------------------------------------------------------------------------------------------
 
 
-def talk(*messages: Message) -> ContextManager:
-    context = manager(10_000)
+def talk(*messages: Message, budget: int = 10_000) -> ContextManager:
+    context = manager(budget)
     for message in messages:
         if message.role is U:
             context.add_user_message(message.content)
@@ -236,32 +237,33 @@ ONE, TWO, OK, YES = Message(U, "one"), Message(U, "two"), Message(U, "ok"), Mess
 
 
 @pytest.mark.parametrize(
-    ("said", "kept", "fresh"),
+    ("said", "kept", "fresh", "request_"),
     [
-        ([ONE, YES, TWO], [], 0),
-        ([ONE, YES, TWO], [TWO], 0),
-        ([ONE, YES, TWO], [YES, TWO], 0),
-        ([ONE, YES, TWO], [ONE, YES, TWO], 0),
-        ([OK, YES, OK, YES], [OK, YES], 0),
-        ([OK, YES, OK, YES], [OK, YES, OK, YES], 0),
-        ([OK, OK, OK], [OK, OK], 0),
-        ([ONE, YES, TWO], [ONE], 1),
-        ([ONE, YES, TWO], [TWO, Message(A, "new")], 1),
-        ([ONE, YES, TWO], [Message(U, "edited"), TWO], 2),
-        ([ONE, call("a"), result("a")], [call("a"), result("a")], 0),
-        ([ONE, call("a", "b"), result("b"), result("a")], [call("a", "b"), result("a"), result("b")], 0),
-        ([], [ONE], 1),
+        ([ONE, YES, TWO], [], 0, TWO),
+        ([ONE, YES, TWO], [TWO], 0, None),
+        ([ONE, YES, TWO], [YES, TWO], 0, None),
+        ([ONE, YES, TWO], [ONE, YES, TWO], 0, None),
+        ([OK, YES, OK, YES], [OK, YES], 0, None),
+        ([OK, YES, OK, YES], [OK, YES, OK, YES], 0, None),
+        ([OK, OK, OK], [OK, OK], 0, None),
+        ([ONE, YES, TWO], [ONE], 1, TWO),
+        ([ONE, YES, TWO], [TWO, Message(A, "new")], 1, None),
+        ([ONE, YES, TWO], [Message(U, "edited"), TWO], 2, None),
+        ([ONE, call("a"), result("a")], [call("a"), result("a")], 0, ONE),
+        ([ONE, call("a", "b"), result("b"), result("a")], [call("a", "b"), result("a"), result("b")], 0, ONE),
+        ([], [ONE], 1, None),
     ],
 )
-def test_preserved_messages_are_matched_to_the_end_of_the_window(
-    said: list[Message], kept: list[Message], fresh: int
+def test_preserved_messages_are_matched_to_the_end_of_the_window_and_the_newest_request_stays(
+    said: list[Message], kept: list[Message], fresh: int, request_: Message | None
 ) -> None:
     context = talk(*said)
     context.build_messages()
     before = len(context.history)
     context.apply_compaction(SUMMARY, kept)
-    assert context.messages == [SUMMARY, *kept]
-    assert context.build_messages() == [SUMMARY, *kept]
+    shown = [SUMMARY, *([request_] if request_ else []), *kept]
+    assert context.messages == shown
+    assert context.build_messages() == shown
     assert len(context.history) == before + fresh
 
 
@@ -274,9 +276,10 @@ def test_what_was_selected_from_the_window_is_taken_without_anything_new(
         context.build_messages()
     before = context.history
     _, recent = selected(context.messages, budget, ratio)
+    newest = next((m for m in reversed(context.messages) if m.role is U), None)
     context.apply_compaction(summary_message=SUMMARY, preserved_messages=recent)
     assert context.history == before
-    assert context.messages == [SUMMARY, *recent]
+    assert context.messages == [SUMMARY, *([newest] if newest and newest not in recent else []), *recent]
     made = context.build_messages()
     assert made[0] == SUMMARY
     assert_pairs(made)
@@ -297,7 +300,7 @@ def test_an_open_call_that_was_preserved_still_gets_its_real_result() -> None:
     context.build_messages()
     context.apply_compaction(SUMMARY, context.messages[1:])
     context.add_tool_result("a", "f", "at last")
-    assert context.messages == [SUMMARY, call("a"), result("a", "at last")]
+    assert context.messages == [SUMMARY, ONE, call("a"), result("a", "at last")]
     assert context.build_messages() == context.messages
 
 
@@ -307,7 +310,7 @@ def test_a_placeholder_that_is_handed_back_is_not_taken_for_a_result() -> None:
     context.apply_compaction(SUMMARY, [TWO, *context.messages[1:]])
     assert texts(context.history) == ["one", "", "two", ""]
     context.add_tool_result("a", "f", "at last")
-    assert context.build_messages() == [SUMMARY, TWO, call("a"), result("a", "at last")]
+    assert context.build_messages() == [SUMMARY, ONE, TWO, call("a"), result("a", "at last")]
 
 
 def test_a_result_without_its_call_is_not_shown_after_compaction() -> None:
@@ -320,11 +323,68 @@ def test_a_new_system_prompt_comes_with_the_compaction_and_only_then() -> None:
     context = talk(ONE, YES)
     context.set_system_prompt("old")
     context.apply_compaction(SUMMARY, [YES], new_system_prompt="new")
-    assert texts(context.build_messages()) == ["new", SUMMARY.content, "yes"]
+    assert texts(context.build_messages()) == ["new", SUMMARY.content, "one", "yes"]
     context.apply_compaction(SUMMARY, [])
     assert context.system_prompt == "new"
     context.apply_compaction(SUMMARY, [], new_system_prompt="")
-    assert context.build_messages() == [SUMMARY]
+    assert context.build_messages() == [SUMMARY, ONE]
+
+
+def state(context: ContextManager) -> tuple[Any, ...]:
+    """Everything that can be seen of a manager without building."""
+    usage, over = context.get_token_usage(), context.is_over_budget()
+    return context.messages, context.history, context.system_prompt, usage, over, context.lane.epoch, context.lane.slots
+
+
+@pytest.mark.parametrize("text", ["", " \n", create_summary_message("").content, create_summary_message("\n ").content])
+@pytest.mark.parametrize("built", [True, False])
+def test_a_blank_summary_is_refused_and_leaves_everything_as_it_was(text: str, built: bool) -> None:
+    context = talk(ONE, YES, TWO)
+    if built:
+        context.build_messages()
+    before = state(context)
+    with pytest.raises(ValueError, match="summary"):
+        context.apply_compaction(Message(U, text), [TWO, Message(A, "new")], new_system_prompt="another")
+    assert state(context) == before
+
+
+@pytest.mark.parametrize("role", [A, Role.SYSTEM, Role.TOOL])
+def test_a_summary_that_would_be_left_out_of_what_is_built_is_refused(role: Role) -> None:
+    context = talk(ONE)
+    with pytest.raises(ValueError, match="user message"):
+        context.apply_compaction(Message(role, "summary"), [])
+
+
+@given(
+    TALK, st.integers(0, 600), st.integers(0, 6), st.lists(st.sampled_from([ONE, TWO, YES]), max_size=2),
+    st.none() | st.integers(0, 300), st.booleans(),
+)  # fmt: skip
+def test_a_compaction_is_refused_where_the_window_becomes_larger_and_over_the_budget_and_only_there(
+    messages: list[Message], length: int, keep: int, fresh: list[Message], system: int | None, built: bool
+) -> None:
+    context = talk(*messages, budget=400)
+    if built:
+        context.build_messages()
+    before, seen = state(context), context.messages
+    tokens = context.get_token_usage()["messages"]
+    kept = [*(seen[-keep:] if keep else []), *fresh]
+    newest = next((m for m in reversed(seen) if m.role is U), None)
+    summary = Message(U, "s" * length)
+    prompt = None if system is None else "p" * system
+    try:
+        context.apply_compaction(summary, kept, new_system_prompt=prompt)
+    except ValueError:
+        assert state(context) == before
+        twin = talk(summary, *([newest] if newest and newest not in kept else []), *kept)
+        twin.set_system_prompt(prompt or "")
+        usage = twin.get_token_usage()
+        assert not length or (usage["messages"] > tokens and usage["total"] > 400)
+        return
+    usage = context.get_token_usage()
+    assert length and (usage["messages"] <= tokens or usage["total"] <= 400)
+    assert context.messages[0] == summary
+    assert newest is None or newest in context.messages
+    assert context.history[: len(before[1])] == before[1]
 
 
 def test_compaction_again_and_again_keeps_one_summary() -> None:

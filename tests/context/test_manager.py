@@ -72,8 +72,8 @@ def test_the_constructor_has_the_seeds_names_and_defaults() -> None:
     assert usage == {"system": 0, "tools": 0, "messages": 0, "total": 0, "budget": 8000, "available": 6000}
 
 
-@pytest.mark.parametrize("name", ["", "newest_first", "OLDEST_FIRST", "oldest_first "])
-def test_an_unknown_strategy_is_refused_at_construction(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "newest_first", "OLDEST_FIRST", "oldest_first ", None, [], {}])
+def test_an_unknown_strategy_is_refused_at_construction(name: Any) -> None:
     with pytest.raises(ValueError, match=r"oldest_first"):
         ContextManager(ContextConfig(truncation_strategy=name))
 

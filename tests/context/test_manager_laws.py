@@ -31,7 +31,7 @@ def test_whatever_was_done_a_built_list_keeps_the_laws(acts: list[Act], strategy
     said = ""
     for what in acts:
         act(context, what)
-        said = {"user": what.value, "big": "u", "clear": "", "compact": ""}.get(what.name, said)
+        said = {"user": what.value, "big": "u", "clear": ""}.get(what.name, said)
         if what.name not in ("build", "compact", "big_result"):
             continue
         built = context.build_messages()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.context.contributors import names
 from nexus_cli.context.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
@@ -20,24 +21,35 @@ def made(folder: Path, text: str, name: str = "mine") -> Recipe:
     return load_recipe(name, [folder])
 
 
-SEEDS: dict[str, tuple[str, int, set[str] | None, bool, bool, set[str]]] = {
-    "tick_event": ("react_loop", 5, None, True, True, set()),
-    "tick_autonomous": ("react_loop", 5, None, True, True, set()),
-    "reflection": ("react_loop", 3, JOURNAL, True, False, {"persona", "task", "memory", "history"}),
-    "reflection_cont": ("react_loop", 2, JOURNAL, True, False, {"persona", "task", "memory", "history", "event"}),
-    "sleep_consolidate": (
-        "react_loop", 10, {*JOURNAL, "forget", "merge_facts"}, True, False,
-        {"persona", "task", "history", "event", "user_memory", "session_files", "workspace"},
-    ),
-    "goal_decompose": ("single_action", 1, set(), False, False, {"persona", "memory", "tools", "history"}),
-    "pre_compaction": ("react_loop", 5, {"remember"}, True, False, {"persona", "task", "memory"}),
-}  # fmt: skip
-"""Seed D's context types: mode, iterations, tools, several tools, sub-agents, and what is left out."""
+SEEDS: dict[str, tuple[str, int, set[str] | None, bool, bool, set[int]]] = {
+    "tick_event": ("react_loop", 5, None, True, True, {0, 1000, 1500, 2000, 3000, 4000, 5000, 6000}),
+    "tick_autonomous": ("react_loop", 5, None, True, True, {0, 1000, 1500, 2000, 3000, 4000, 5000, 6000}),
+    "reflection": ("react_loop", 3, JOURNAL, True, False, {0, 6000}),
+    "reflection_cont": ("react_loop", 2, JOURNAL, True, False, {0}),
+    "sleep_consolidate": ("react_loop", 10, {*JOURNAL, "forget", "merge_facts"}, True, False, {0, 2000}),
+    "goal_decompose": ("single_action", 1, set(), False, False, {0, 4000, 6000}),
+    "pre_compaction": ("react_loop", 5, {"remember"}, True, False, {0, 5000, 6000}),
+}
+"""Seed D's context types: mode, iterations, tools, several tools, sub-agents, and its components; its tool results
+(7000) are history here."""
+COMPONENTS: dict[int, tuple[str, set[str]]] = {
+    0: ("constraint", {"contract", "instructions", "environment"}),
+    1000: ("persona", {"identity", "preferences"}),
+    1500: ("constraint", {"user_memory"}),
+    2000: ("memory", {"project_memory", "agent_memory", "memory", "episodic"}),
+    3000: ("memory", {"workspace", "session_files"}),
+    4000: ("task", {"task"}),
+    5000: ("history", {"footprint"}),
+    6000: ("event", {"session_start", "clock", "trigger", "notices"}),
+}
+"""Seed D's components: the phase and the contributors that they are here."""
+TOOLS = {"tool_guide", "capabilities"}
+"""Ours: they follow the tools."""
 
 
 @pytest.mark.parametrize("name", SEEDS)
 def test_the_context_types_of_seed_d_are_data(name: str) -> None:
-    mode, iterations, tools, several, agents, without = SEEDS[name]
+    mode, iterations, tools, several, agents, components = SEEDS[name]
     recipe = load_recipe(name, [PACKAGED])
     limits = recipe.limits
     assert (limits.mode, limits.max_iterations, limits.multi_tool, limits.sub_agents) == (
@@ -45,7 +57,10 @@ def test_the_context_types_of_seed_d_are_data(name: str) -> None:
     )  # fmt: skip
     assert limits.tools == (None if tools is None else frozenset(tools))
     assert recipe.signals and limits.terminal_ends and recipe.description
-    assert {key for key, factor in recipe.multipliers.items() if factor == 0} == without == set(recipe.multipliers)
+    assert set(names()) == TOOLS.union(*(ours for _, ours in COMPONENTS.values()))
+    for component, (phase, ours) in COMPONENTS.items():
+        for contributor in ours:
+            assert bool(recipe.multiplier(phase, contributor)) == (component in components), contributor
     assert bool(recipe.instruction) == (not name.startswith("tick_"))
     assert recipe.multiplier("constraint", "contract") == 1
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from nexus_cli.context.tokens import (
     tables,
 )
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
+from nexus_cli.provider.names import litellm_folder
 
 COUNTERS = {"cl100k": TiktokenCounter(), "o200k": TiktokenCounter("o200k_base"), "simple": SimpleTokenCounter()}
 counters = pytest.mark.parametrize("counter", COUNTERS.values(), ids=COUNTERS)
@@ -187,6 +189,60 @@ def test_a_table_with_holes_falls_back_instead_of_panicking(tmp_path: Path, monk
 def test_without_tiktoken_the_simple_rule_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     assert isinstance(get_token_counter(), SimpleTokenCounter)
+    assert TiktokenCounter().count("12345678") == 2
+
+
+ENCODING = "class Encoding:\n    def __init__(self, *given, **named): {}\n    def encode_ordinary(self, text): {}\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "Encoding = None",
+        "class Encoding: pass",
+        "from tiktoken import _tiktoken",
+        "import a_package_that_is_not_here",
+        "raise ImportError('libgcc_s.so.1: cannot open shared object file')",
+        "raise RuntimeError('broken')",
+        "raise OSError('no such file')",
+        "this is no Python",
+        "def __getattr__(name): raise RuntimeError(name)",
+        ENCODING.format("raise RecursionError", "return []"),
+        ENCODING.format("pass", "raise AssertionError"),
+        ENCODING.format("pass", "return None"),
+    ],
+)
+def test_with_a_tiktoken_that_is_broken_the_simple_rule_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    package = tmp_path / "tiktoken"
+    package.mkdir()
+    (package / "__init__.py").write_text(body)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tiktoken"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for counter in (get_token_counter(), TiktokenCounter("o200k_base")):
+        assert counter.count("12345678" * 3000) == 6000
+        assert counter.count_messages([Message(Role.USER, "12345678")]) == 6
+        assert counter.estimated  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("module", ["tiktoken", "litellm"])
+@pytest.mark.parametrize("found", [None, object(), types.ModuleType("fake")])
+def test_a_module_that_cannot_say_where_it_is_counts_as_missing(
+    monkeypatch: pytest.MonkeyPatch, module: str, found: object
+) -> None:
+    monkeypatch.setitem(sys.modules, module, found)
+    assert get_token_counter().count("12345678") == 2
+    assert litellm_folder() is not None or module == "litellm"
+
+
+def test_a_table_that_may_not_be_looked_at_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(name: str) -> Path:
+        raise PermissionError(name)
+
+    monkeypatch.setattr(tokens, "table", closed)
     assert TiktokenCounter().count("12345678") == 2
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context import ContextManager, SimpleTokenCounter, TiktokenCounter
 from nexus_cli.core import Message, Role, ToolCall
-from nexus_cli.core.entry import Drop, Form
+from nexus_cli.core.entry import Drop, Form, Slot
 
 STRATEGIES = ["oldest_first", "middle_out"]
 both = pytest.mark.parametrize("strategy", STRATEGIES)
@@ -463,7 +463,8 @@ def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> 
 
 def test_a_summary_that_had_to_be_cut_is_still_a_summary() -> None:
     context = in_session(3000)
-    context.apply_compaction(Message(Role.USER, "[CONTEXT SUMMARY] " + "s" * 5000), [])
+    summary = Message(Role.USER, "[CONTEXT SUMMARY] " + "s" * 5000)
+    context.lane.rewrite([Slot(0, Form.SUMMARY, summary, tokens=context.measure(summary, ""))], "compaction", ())
     truncate(context)
     slot = context.lane.slots[0]
     assert (slot.form, slot.tokens <= 3000) == (Form.SUMMARY, True)

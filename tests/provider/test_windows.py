@@ -61,8 +61,52 @@ def test_prefixes_dates_and_tags_do_not_hide_a_model(name: str, like: str) -> No
     assert (one.window, one.max_output, one.input_price) == (other.window, other.max_output, other.input_price)
 
 
-def test_a_window_that_needs_a_beta_header_is_not_promised() -> None:
-    assert model_info("claude-sonnet-4-20250514").window == 200_000
+@pytest.mark.parametrize("model", ["claude-sonnet-4", "claude-opus-4"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{}", "{}-20250514", "{}-0", "anthropic/{}", "anthropic/{}-latest", "openrouter/anthropic/{}", "vertex_ai/{}",
+        "openrouter/anthropic/{}:beta", "vertex_ai/{}@20250514", "bedrock/{}", "bedrock/anthropic.{}-20250514-v1:0",
+        "bedrock/eu.anthropic.{}-20250514-v1:0", "bedrock/us-east-1/anthropic.{}-20250514-v1:0", "azure_ai/{}",
+    ],
+)  # fmt: skip
+def test_a_window_that_needs_a_beta_header_is_not_promised_under_any_name_of_the_model(form: str, model: str) -> None:
+    info = model_info(form.format(model))
+    assert (info.window, info.known) == (200_000, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("claude-3-5-haiku", "bedrock/anthropic.claude-3-5-haiku-20241022-v1:0"),
+        ("claude-3.7-sonnet", "claude-3-7-sonnet-20250219"),
+        ("anthropic/claude-haiku-4.5", "claude-haiku-4-5"),
+        ("claude-4-opus", "claude-4-opus-20250514"),
+        ("gpt-5-latest", "gpt-5"),
+        ("gpt-5-ultra", "gpt-5"),
+        ("gemini/gemini-3-pro", "gemini/gemini-3-pro-preview"),
+        ("mistral/mistral-large", "mistral/mistral-large-latest"),
+        ("moonshot/kimi-k2", "moonshot/kimi-k2-0905-preview"),
+    ],
+)
+def test_a_short_name_has_the_window_of_the_edition_that_the_table_lists(name: str, like: str) -> None:
+    one, other = model_info(name), model_info(like)
+    assert one.known and other.known
+    assert (one.window, one.max_output) == (other.window, other.max_output)
+
+
+def test_a_short_name_has_the_price_that_its_provider_takes_for_every_edition_and_no_other() -> None:
+    assert (
+        model_info("anthropic/claude-sonnet-4").input_price == model_info("claude-sonnet-4-20250514").input_price == 3
+    )
+    for name in ("gpt-5-ultra", "azure_ai/claude-sonnet-4", "moonshot/kimi-k2-x", "mistral/mistral-large"):
+        assert model_info(name).input_price is None
+    assert takes_effort("claude-sonnet-4") and not takes_effort("gpt-5-ultra")
+
+
+@pytest.mark.parametrize("name", ["claude", "openai/gpt", "claude-opus-99", "gpt-99", "mistral/mistral", "novita/new"])
+def test_a_name_without_a_version_that_the_table_knows_is_unknown(name: str) -> None:
+    assert not model_info(name).known
 
 
 def test_an_unknown_model_has_the_default_window_and_no_price() -> None:

@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, the_ledger
+from session.played import MODEL, Played, opened, the_ledger
 
 from nexus_cli.core import event
-from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.settings import Settings
+from nexus_cli.core.usage import Usage
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports import models
 from nexus_cli.session.reports.context import report
+from nexus_cli.session.room import _refuse_if_too_large
 from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.reports import model_text
 
@@ -35,13 +40,15 @@ class Narrow(Played):
     """A provider whose window is `window` tokens, by its own count of characters, and that names it."""
 
     window = 10**9
+    names = True
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply, or the refusal."""
         tokens = len(json.dumps([list(request.messages), list(request.tools)])) // 5
         if tokens > self.window:
             self.seen.append([])
-            raise ProviderError("overflow", f"the window is {self.window}", limit=self.window)
+            limit = self.window if self.names else None
+            raise ProviderError("overflow", "the request is too long", limit=limit)
         async for delta in super().stream(request):
             yield delta
 
@@ -147,7 +154,7 @@ def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
     provider.window = 8_192
     _, events, ends = lived(provider, tmp_path, 0, "one")
     assert ends[0].ok
-    (told,) = [one.text for one in events if isinstance(one, event.Notice) and "kept to from now on" in one.text]
+    (told,) = [one.text for one in events if isinstance(one, event.Notice) and "using that from now on" in one.text]
     assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
     there = models.shown(MODEL, wide, os.environ)
     assert (there["window"], there["window_told"]) == (8_192, True)
@@ -160,11 +167,74 @@ def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
         assert lived(Played(lambda request: "done"), tmp_path, 0, WORDS)[2][0].ok
 
 
-def test_sections_that_a_window_named_by_a_refusal_cannot_hold_say_how_to_name_another(tmp_path: Path) -> None:
+def notices(events: list[Event], words: str) -> list[str]:
+    return [one.text for one in events if isinstance(one, event.Notice) and words in one.text]
+
+
+def test_a_window_that_a_refusal_named_is_tried_once_more_in_each_later_session(tmp_path: Path) -> None:
     provider = Narrow(lambda request: "done")
     provider.window = 900
-    _, _, ends = lived(provider, tmp_path, 0, "one")
-    _, _, again = lived(provider, tmp_path, 0, "one")
-    for end in (*ends, *again):
-        assert end.error is not None and end.error["kind"] == "overflow"
-        assert f'[models."{MODEL}"] window in config.toml' in str(end.error)
+    for _ in range(2):
+        provider.seen.clear()
+        _, events, ends = lived(provider, tmp_path, 0, "one", "two")
+        for end in ends:
+            assert end.error is not None and end.error["kind"] == "overflow"
+            assert f"nexus config set 'models.\"{MODEL}\".window' 128000" in end.error["hint"]
+        assert provider.seen == [[]], "asked once, and then no more"
+    assert len(notices(events, "trying once with 128,000")) == 1
+    provider.window = 10**9
+    provider.usage = Usage(2500, 10)
+    for tried in (1, 0):
+        _, events, ends = lived(provider, tmp_path, 0, "one", "two")
+        assert [end.ok for end in ends] == [True, True], "one wrong word of a provider does not end later sessions"
+        assert len(notices(events, "trying once")) == tried, "what was answered beyond it ends the doubt"
+
+
+def test_a_refusal_without_a_number_confirms_the_window_that_an_earlier_one_named(tmp_path: Path) -> None:
+    provider = Narrow(lambda request: "done")
+    provider.window = 900
+    lived(provider, tmp_path, 0, "one")
+    provider.names, provider.seen = False, []
+    _, _, ends = lived(provider, tmp_path, 0, "one", "two")
+    assert [end.finish for end in ends] == ["overflow", "overflow"] and provider.seen == [[]]
+
+
+def test_a_window_that_was_set_too_large_says_once_which_setting_to_correct(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text(RULES)
+    provider = Narrow(lambda request: "done")
+    provider.window = 8_192
+    for _ in range(2):
+        provider.seen.clear()
+        _, events, ends = lived(provider, tmp_path, 64_000, "one", "two", "three")
+        assert all(end.ok for end in ends) and provider.seen.count([]) == 1
+        (told,) = notices(events, "reports a context window of 8,192 tokens")
+        assert f"nexus config set 'models.\"{MODEL}\".window' 8192" in told and "64,000" in told
+        assert "from now on" not in told
+
+
+def assert_adds_up(message: str) -> None:
+    """What a refused request needs, the margin and the room stand in the message, and are more than the room."""
+    text = message.replace(",", "")
+    assert "margin (10% for the error of our count until 5 replies reported theirs)" in text
+    found = re.search(r": ([^=:]*) = (\d+) tokens the (?:window|budget) is (\d+)", text)
+    assert found is not None
+    terms, total, room = found.groups()
+    assert sum(int(one) for one in re.findall(r"(?:^|\+ )(\d+)", terms)) == int(total) > int(room)
+
+
+@pytest.mark.parametrize("window", [900, 2_400, 2_600])
+def test_a_window_just_too_small_is_refused_with_numbers_that_add_up(window: int, tmp_path: Path) -> None:
+    provider = Played(lambda request: "done")
+    _, _, ends = lived(provider, tmp_path, window, "word " * 3000)
+    assert ends[0].error is not None and ends[0].finish == "overflow" and not provider.seen
+    assert_adds_up(str(ends[0].error["message"]))
+
+
+def test_a_request_that_leaves_no_room_for_its_answer_is_refused_with_numbers_that_add_up(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "done"), tmp_path)
+    engine = session._parts.engine
+    engine.lane.append(Kind.USER, Message(Role.USER, "word " * 14_000), "person")
+    with pytest.raises(NexusError, match="the request does not fit the window") as refused:
+        _refuse_if_too_large(engine)
+    asyncio.run(session.aclose())
+    assert_adds_up(refused.value.message)
