@@ -90,7 +90,7 @@ def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
         verdict = judge(_life(engine), facts)
     if not verdict.missed:
         return replace(made, cost_usd=0.0)
-    dollars = miss_cost(engine.model.info.priced(usage.input), verdict.missed)
+    dollars = miss_cost(engine.model.info.priced(usage.input), verdict.missed, usage)
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 

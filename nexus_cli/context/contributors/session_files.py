@@ -5,7 +5,6 @@ that one file is told without the others, and one for all the others of its kind
 from __future__ import annotations
 
 import asyncio
-
 from collections.abc import Sequence
 from dataclasses import replace
 

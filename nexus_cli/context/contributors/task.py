@@ -1,5 +1,5 @@
-"""The goals of the session and their open steps (seed E's task, seed D's goals): a section for each of the newest goals,
-and one for all the others."""
+"""The goals of the session and their open steps (seed E's task, seed D's goals): a section for each of the
+newest goals, and one for all the others."""
 
 from __future__ import annotations
 

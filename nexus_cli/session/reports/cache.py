@@ -62,7 +62,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     facts, life = trail.facts(asked), trail.life(row)
     verdict = _verdict(trail, asked)
     missed = verdict.missed
-    dollars = miss_cost(trail.info(row).priced(usage.input), missed) if usage and missed else 0.0
+    dollars = miss_cost(trail.info(row).priced(usage.input), missed, usage) if usage and missed else 0.0
     foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
     return {
         "lane": trail.agent,
