@@ -70,7 +70,7 @@ def _candidates(engine: Engine) -> Iterator[Sent]:
 
 def ahead(engine: Engine) -> dict[str, int]:
     """Tokens of the next request as the window stands now, and how many of them a cache should hold."""
-    tokens = engine.meter.estimate(engine.lane.counted)
+    tokens = engine.coming()
     return {"tokens": tokens, "cached": min(tokens, outlook(engine).tokens)}
 
 

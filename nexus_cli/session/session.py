@@ -7,7 +7,7 @@ time limit reach it at any moment; what was done by then is settled and kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -211,7 +211,8 @@ class Session:
 
     def reload(self) -> None:
         """Read instructions and everything else that an epoch freezes anew, with the next request."""
-        self._parts.engine.pending = self._parts.engine.pending or "reload"
+        engine = self._parts.engine
+        engine.pending, engine.ahead = engine.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
         """`text` as it may stand in the next message: at most as long as one tool result; the rest becomes a drop."""
@@ -223,6 +224,10 @@ class Session:
             at = engine.lane.timeline.now()
             await kept(engine.lane.timeline.log, Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text))
         return clipped.text
+
+    def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
+        """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
+        self._parts.engine.along = texts
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
@@ -262,14 +267,14 @@ class Session:
 
     async def compact(self, instructions: str = "") -> list[Event]:
         """Compact on command; the events say how it went. `cancel` stops it and leaves the window as it was."""
-        counted = self._parts.engine.lane.counted
         events: list[Event] = []
         try:
             async for event_ in self.act(compaction(instructions)):
                 events.append(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message
-            events.append(event.CompactionDone(False, counted, counted, why))
+            tokens = self._parts.engine.coming()
+            events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 
     def result(self, outcome: Outcome) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class ReplDesk:
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
+        self._repl.goes_along()
         for notice in made.take_notices():
             self._repl.note(f"nexus: {notice}", "warn")
         state = made.status()

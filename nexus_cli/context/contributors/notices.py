@@ -31,7 +31,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     if rest > 0:
         short.append(f'[nexus: and {rest} more {"notice" if rest == 1 else "notices"}: recall("{DROP}")]')
     elif short != lines:
-        short.append(f'[nexus: whole: recall("{DROP}")]')
+        short[-1] = f'{short[-1][:-1]} recall("{DROP}")]'
     made = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
     many = f"{len(value)} notices" if len(value) > 1 else "1 notice"
     forms = shrinking((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)

@@ -77,7 +77,7 @@ def _drops(drops: Sequence[Mapping[str, Any]]) -> list[str]:
     if not drops:
         return ["left out: nothing"]
     again = sum(1 for one in drops if one["recalls"])
-    lines = [f"left out, {again} of {len(drops)} asked for again; recall(id) reads one:"]
+    lines = [f"left out, {again} of {len(drops)} asked for again, in tokens by our own count; recall(id) reads one:"]
     lines += [f"  {one['id']}: {one['what']}, {one['tokens']:,} tokens" for one in drops[-_DROPS:]]
     if len(drops) > _DROPS:
         lines.append(f"  and {len(drops) - _DROPS} older ones")
