@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import Ledger, nth
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.between import between
@@ -53,9 +53,11 @@ def difference_in(
 ) -> dict[str, Any]:
     """The same from a ledger that is open."""
     found = ledger.find_session(session)
-    number = step or SessionLogger(ledger=ledger, session=found.id).step()
-    if not number:
+    rows = SessionLogger(ledger=ledger, session=found.id).request_rows()
+    number = len(rows) if step is None else step
+    if step is None and not rows:
         raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
+    nth(rows, number)
     before = shown(ledger, found, options, settings, number - 1) if number > 1 else None
     return between(before, shown(ledger, found, options, settings, number))
 

@@ -22,7 +22,7 @@ from nexus_cli.core.limits import Limits, compose
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger, RequestRow, SessionInfo
+from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.session.anchors import anchor_on, take_anchor
 from nexus_cli.session.in_force import LIMITS, limits_of
@@ -133,7 +133,7 @@ def shown(
     if step is None:
         return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), running)
     rows = log.request_rows()
-    row = _row(rows, step)
+    row = nth(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
@@ -254,12 +254,6 @@ def fresh(ledger: Ledger, options: Options, settings: Settings, along: Sequence[
 def _runs(options: Options, limits: Limits) -> bool:
     """Whether a command may run, or somebody can be asked, in a session with these."""
     return options.interactive or limits.allow == "all"
-
-
-def _row(rows: Sequence[RequestRow], step: int) -> RequestRow:
-    if step > len(rows):
-        raise NexusError("usage", f"--step {step}", f"this session has sent {len(rows)} requests", "Name one of them")
-    return rows[step - 1]
 
 
 def _meter(log: SessionLogger, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:
