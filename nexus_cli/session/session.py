@@ -181,7 +181,7 @@ class Session:
         engine = self._parts.engine
         self._control.stopped = ""
         engine.emit, engine.shown, engine.control = events.put_nowait, events.join, self._control
-        engine.spending = Spending(self._parts.limits)
+        engine.spending = Spending(self._parts.limits, engine.spending.recipes)
         task = asyncio.create_task(work)
         task.add_done_callback(lambda done: events.put_nowait(None))
         self._control.task = task
@@ -347,6 +347,6 @@ class Session:
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
             seconds = self._parts.limits.timeout
-            why = f"{seconds} s have passed"
-            return NexusError("limit", "limit timeout reached", why, "Go on with a higher --timeout")
+            hint = self._parts.engine.spending.raised_by("timeout", "Go on with a higher --timeout")
+            return NexusError("limit", "limit timeout reached", f"{seconds} s have passed", hint)
         return NexusError("aborted", "stopped", "the turn was interrupted; what was done is kept")

@@ -220,7 +220,7 @@ class _Wiring:
         )  # fmt: skip
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.served)), self.settings.compact, self.clock, ignore,
-            Spending(limits), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
+            Spending(limits, (self.recipe,)), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.logger.step(),
             files=lambda: self.ledger.seen_files(self.made.id), limits=lambda: dispatcher.in_force(engine, bounds)[0],
