@@ -24,7 +24,7 @@ from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import compose
+from nexus_cli.core.limits import Bound, compose
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo, Provider
@@ -45,7 +45,7 @@ from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
-from nexus_cli.session.in_force import InForce
+from nexus_cli.session.in_force import LIMITS, InForce, changed_limits
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.offered import names_of, offered, strangers
@@ -236,7 +236,7 @@ class _Wiring:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
-            lambda current: self._begin(current, frames, log), log.drops, self._close,
+            lambda current: self._begin(current, frames, log, bounds), log.drops, self._close,
             lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine),
             lambda: self._report(
                 log, Running(dispatcher.powers(engine).now, engine.pending, engine.meter, tuple(engine.along()))
@@ -292,7 +292,7 @@ class _Wiring:
             **SessionSources(engine, lambda: self.ledger.seen_files(self.made.id)).seams(),
         )
 
-    async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog) -> None:
+    async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog, bounds: tuple[Bound, ...]) -> None:
         """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
         lane = engine.lane
         if log.logger.current_epoch() is None:
@@ -315,6 +315,8 @@ class _Wiring:
         await refit(engine)
         if self.made.folder != str(self.options.cwd):
             engine.notices.append(f"the working folder is now {self.options.cwd}, no longer {self.made.folder}")
+        if changed := changed_limits(lane.timeline.memos(LIMITS), bounds):
+            engine.notices.append(changed)
 
     def _summarizer(self, model: Model) -> Model:
         """Who sums up a plain transcript: `compact.model`, else the session's own."""

@@ -214,3 +214,31 @@ def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(t
         mine: Any = {option: int(value)}
         mine = outcome(limits=Limits(**mine))
         assert mine == f"Go on with a higher --{option.replace('_', '-')}"
+
+
+@pytest.mark.parametrize(
+    ("lower", "says"),
+    [
+        ({"limits": Limits(max_steps=3)}, "max_steps 3 (was 9)"),
+        ({"no_tools": True, "limits": Limits(max_steps=9)}, "tools none (was without limit)"),
+        ({"allow": "read", "limits": Limits(max_steps=9)}, "allow read (was all)"),
+        ({"limits": Limits(max_steps=9, timeout=60)}, "timeout 60 (was without limit)"),
+        ({"limits": Limits(max_steps=9)}, ""),
+    ],
+)
+def test_limits_that_changed_on_a_resumed_session_are_told_with_its_next_request_once(
+    tmp_path: Path, lower: dict[str, Any], says: str
+) -> None:
+    provider = Played(lambda request: "ok")
+
+    def asked(**options: Any) -> str:
+        made = Options(tmp_path, MODEL, **{"allow": "all", **options})
+        session = open_session(made, SETTINGS, approver=None, provider=provider)
+        assert say(session, "go")[1].ok
+        told = str(provider.seen[-1][-1]["content"])
+        return f"{session.id} {told.partition('are others from here on: ')[2].partition(']')[0]}"
+
+    name, _, first = asked(limits=Limits(max_steps=9)).partition(" ")
+    assert not first
+    assert asked(resume=name, **lower).partition(" ")[2].partition("\n")[0] == says
+    assert asked(resume=name, **lower).endswith(" "), "once"
