@@ -66,7 +66,7 @@ def changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
     before, now = _set_by_layers(memos[-1].value["limits"]), Limits(**{one.name: one.value for one in bounds})
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
     told = (f"{name} {_spoken(getattr(now, name))} (was {_spoken(getattr(before, name))})" for name in names)
-    return f"the limits of this session are others from here on: {'; '.join(told)}" if names else ""
+    return f"the limits have changed: {'; '.join(told)}" if names else ""
 
 
 def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:

@@ -155,7 +155,7 @@ class ReplDesk:
     def attach(self, block: str, what: str) -> None:
         """See `Desk`."""
         self._repl.waiting.attached.append(Attached(block, what))
-        self._repl.face.changed()
+        self._repl.refresh()
 
     async def edit(self, text: str) -> str:
         """See `Desk`."""

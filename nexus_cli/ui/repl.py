@@ -161,7 +161,7 @@ class Repl:
             text = self.waiting.back(waiting[-1])
         elif self.waiting.attached:
             self.note(f"taken back: {self.waiting.attached.pop().what}")
-        self.face.changed()
+        self.refresh()
         return text
 
     def interrupt(self) -> None:

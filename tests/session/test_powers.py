@@ -236,7 +236,7 @@ def test_limits_that_changed_on_a_resumed_session_are_told_with_its_next_request
         session = open_session(made, SETTINGS, approver=None, provider=provider)
         assert say(session, "go")[1].ok
         told = str(provider.seen[-1][-1]["content"])
-        return f"{session.id} {told.partition('are others from here on: ')[2].partition(']')[0]}"
+        return f"{session.id} {told.partition('limits have changed: ')[2].partition(']')[0]}"
 
     name, _, first = asked(limits=Limits(max_steps=9)).partition(" ")
     assert not first

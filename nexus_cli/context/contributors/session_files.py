@@ -18,7 +18,7 @@ CHANGED, HIDDEN = 6, 10
 """Files of each kind with a section of their own, the newest first."""
 LONGEST = 80
 """Characters of a path."""
-MOST = 4_000_000
+MOST = 8_000_000
 """Characters for some ten thousand files."""
 
 

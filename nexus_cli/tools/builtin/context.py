@@ -30,8 +30,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     form = arguments.get("form", "full")
     found = await service.section(name, form)
     if found is None:
-        known = ", ".join(str(one["id"]) for one in service.held()["sections"][:_SECTIONS])
-        return ToolResult(error=f"there is no section {name!r}; there are: {known or 'none'}")
+        ids = [str(one["id"]) for one in service.held()["sections"]]
+        more = [f"and {len(ids) - _SECTIONS} more"] if len(ids) > _SECTIONS else []
+        known = ", ".join([*ids[:_SECTIONS], *more]) or "none"
+        return ToolResult(error=f"there is no section {name!r}; there are: {known}")
     text, drop = found
     if not drop:
         return ToolResult(f"[{name} stands whole in this conversation already]")
