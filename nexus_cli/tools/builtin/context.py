@@ -31,8 +31,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     found = await service.section(name, form)
     if found is None:
         ids = [str(one["id"]) for one in service.held()["sections"]]
-        more = [f"and {len(ids) - _SECTIONS} more"] if len(ids) > _SECTIONS else []
-        known = ", ".join([*ids[:_SECTIONS], *more]) or "none"
+        rest = [f"and {len(ids) - _SECTIONS} more"] if len(ids) > _SECTIONS else []
+        known = ", ".join([*ids[:_SECTIONS], *rest]) or "none"
         return ToolResult(error=f"there is no section {name!r}; there are: {known}")
     text, drop = found
     if not drop:
