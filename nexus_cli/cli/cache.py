@@ -38,7 +38,7 @@ def cache(context: typer.Context, session: SessionKey = "", json: Json = False) 
 def why(
     context: typer.Context,
     step: Annotated[
-        int | None, typer.Argument(min=1, max=MOST, metavar="STEP", help="Default: the newest that missed.")
+        int | None, typer.Argument(max=MOST, metavar="STEP", help="Default: the newest that missed.")
     ] = None,
     session: SessionKey = "",
     json: Json = False,

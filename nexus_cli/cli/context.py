@@ -24,7 +24,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def show_context(
     session: SessionKey = "",
     step: Annotated[
-        int | None, typer.Option(min=1, max=MOST, metavar="N", help="Request N of the main lane, from 1.")
+        int | None, typer.Option(max=MOST, metavar="N", help="Request N of the main lane, from 1.")
     ] = None,
     model: Model = "",
     recipe: RecipeName = "",

@@ -79,7 +79,10 @@ def accept(
 
 @app.command("forget")
 def forget(key: Id, json: Json = False) -> int:
-    """Remove a fact, and its text from the ledger. This cannot be undone."""
+    """Remove a fact and its text from memory. This cannot be undone.
+
+    Sessions that were told it, or in which it was said, keep it until you delete them: they are named.
+    """
     ledger = open_ledger(writes=True)
     return _done(ledger, [memory.forget(ledger, key, _now())], "forgotten", json)
 

@@ -23,7 +23,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("replay")
 def replay(
     session: SessionKey = "",
-    step: Annotated[int | None, typer.Option(min=1, max=MOST, metavar="N", help="Only request N, from 1.")] = None,
+    step: Annotated[int | None, typer.Option(max=MOST, metavar="N", help="Only request N, from 1.")] = None,
     wire: Annotated[
         bool, typer.Option("--wire", help="Also make the bodies again with litellm, and compare them. Sends nothing.")
     ] = False,

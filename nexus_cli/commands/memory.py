@@ -35,7 +35,8 @@ async def run(desk: Desk, rest: str) -> None:
 
     Alone it lists the facts of this project, of you and of the agent; proposals of the model come first and count once
     you accept them. add [user|project|agent] TEXT keeps a fact (in project), accept ID... or all keeps proposals,
-    forget ID... removes facts for good, search WORDS shows the kept ones that fit.
+    forget ID... removes facts and their texts from memory (sessions that were told them, or in which they were said,
+    keep them until you delete them: they are named), search WORDS shows the kept ones that fit.
     """
     ledger, root, here = ledger_of(desk), str(project(desk.session.folder)), desk.session.id
     first, _, text = rest.partition(" ")

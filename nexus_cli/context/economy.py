@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.usage import rounded
+from nexus_cli.core.usage import Usage, rounded
 
 READ_RATIO = 0.1
 """Price of a token read from the cache, in prices of input, where the model's own is unknown."""
@@ -80,11 +80,16 @@ def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -
     return dollars / MILLION
 
 
-def miss_cost(info: ModelInfo, missed: int) -> float | None:
-    """Dollars that `missed` tokens cost more than reading them from the cache would; None when a price is unknown."""
+def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
+    """Dollars that `missed` tokens of a request of this `usage` cost more than reading them from the cache would; None
+    when a price is unknown. Only what was reported as written is billed as such; never more than the request cost."""
     if info.input_price is None or info.cache_read_price is None:
         return None
-    return rounded(max(0, missed) * max(0.0, _fresh(info) - _read(info)) / MILLION)
+    missed = max(0, missed)
+    written = min(missed, usage.cache_write)
+    billed = written * _fresh(info) + (missed - written) * info.input_price
+    dollars = max(0.0, billed - missed * info.cache_read_price) / MILLION
+    return rounded(dollars if usage.cost_usd is None else min(dollars, usage.cost_usd))
 
 
 def _fresh(info: ModelInfo) -> float:

@@ -39,6 +39,8 @@ class Recipe:
     section_budget: int | None = None
     """Tokens of all static sections; None: the design's 16,384 and 25 % of the budget. Only ever lowers that."""
     limits: Limits = NONE
+    source: str = field(default="", compare=False)
+    """The file that it stands in."""
     signals: bool = False
     """Pressure and errors bind the limits of the run (seed D), instead of only being reported."""
 
@@ -84,12 +86,13 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
             path = folder / f"{name}.toml"
             found = read_text(path)
             if found is not None:
-                return Recipe(name, **recipe_file.read(found.text, one_line(str(path)), _beside(folder)))
+                where = one_line(str(path))
+                return Recipe(name, source=where, **recipe_file.read(found.text, where, _beside(folder)))
             odd = odd or (one_line(str(path)) if os.path.lexists(path) else "")
         if project is not None and name in project.names():
             where = one_line(str(project.folder / f"{name}.toml"))
             text = decode(project.files[f"{name}.toml"], where).text
-            return Recipe(name, **recipe_file.read_project(text, where))
+            return Recipe(name, source=where, **recipe_file.read_project(text, where))
     if odd:
         raise NexusError("config", odd, "is no regular file", "Put the recipe in its place")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})

@@ -62,7 +62,7 @@ def contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sti
                 Section(f"{name}.{fact['id']}", order, forms, Layer.EVENT, priority, sticky=sticky, source=source)
             )
         if rest:
-            forms = ("\n".join(_forms(fact)[0] for fact in rest), _pointer(slot, len(rest)))
+            forms = ("\n".join(_forms(fact)[0] for fact in rest), _pointer(slot, len(rest), len(value) >= LOOKED_AT))
             more = Section(f"{name}.more", order, forms, Layer.EVENT, priority, sticky=sticky, source=_names(rest))
             told.append(replace(more, least=1))
         return tuple(told)
@@ -78,8 +78,10 @@ def _forms(fact: Mapping[str, Any]) -> tuple[str, ...]:
     return (full, f'- {text[:LONG].rstrip()} [...] ({told}; whole: recall("{DROP}"))')
 
 
-def _pointer(slot: MemorySlot, count: int) -> str:
-    return f'[{count} more {"fact" if count == 1 else "facts"} {ABOUT[slot]}: recall("{DROP}")]'
+def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
+    """`capped`: only so many facts were looked for, there may be others."""
+    many = f"at least {count}" if capped else str(count)
+    return f'[{many} more {"fact" if count == 1 else "facts"} {ABOUT[slot]}: recall("{DROP}")]'
 
 
 def _names(facts: Sequence[Value]) -> str:

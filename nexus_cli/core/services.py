@@ -109,6 +109,14 @@ class Recall(Protocol):
         """The whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
         ...
 
+    def original(self, drop_id: str) -> str | None:
+        """As `recall`, without counting."""
+        ...
+
+    def recalled(self, drop_id: str) -> None:
+        """Count that something of a drop was read back."""
+        ...
+
 
 @runtime_checkable
 class Assembly(Protocol):

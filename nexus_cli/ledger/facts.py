@@ -103,7 +103,8 @@ class FactTable:
         return self.find(fact_id)
 
     def forget(self, fact_id: str, at: str) -> Fact | None:
-        """Remove the text of a fact from the file, and return it as it was; None when there is none of this id."""
+        """Remove the text and the quote of a fact, and return it as it was; None when there is none of this id. What
+        sessions hold of it stays, see `told_in`."""
         fact = self.find(fact_id)
         if fact is not None:
             with self._db.write():

@@ -321,7 +321,7 @@ class Ledger:
         """Path and use (`read`, `changed`, `created`) of every file that the session saw."""
         return traces.files(self._db, sessions.key_of(self._db, session))
 
-    def seen_files(self, session: str, most: int = 300) -> list[SeenFile]:
+    def seen_files(self, session: str, most: int = 10_000) -> list[SeenFile]:
         """The files that the session saw last, the newest first."""
         return traces.seen_files(self._db, sessions.key_of(self._db, session), most)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from nexus_cli.core.entry import Manifest
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Fixed
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import blobs, entries, epochs, lanes, sessions
 from nexus_cli.ledger.database import Database
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +167,13 @@ def inherited(db: Database, lane: int, which: str = "all") -> Inherited:
         beside = [row for row in shared if row.manifest.last > sent]
         found = Inherited((*before, *found.before), (*beside, *found.beside))
     return found
+
+
+def nth(requests: Sequence[T], step: int, named: str = "", hint: str = "Name one of them") -> T:
+    """Request `step`, from 1; `NexusError("usage", ...)` that names the step, or what it was `named`, and how many
+    there are, where there is none of this number."""
+    if 1 <= step <= len(requests):
+        return requests[step - 1]
+    there = f"{len(requests)} {'request' if len(requests) == 1 else 'requests'}"
+    why = f"this session has sent {there}, counted from 1" if requests else "this session has sent no request yet"
+    raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Ask something first")

@@ -70,7 +70,7 @@ def _candidates(engine: Engine) -> Iterator[Sent]:
 
 def ahead(engine: Engine) -> dict[str, int]:
     """Tokens of the next request as the window stands now, and how many of them a cache should hold."""
-    tokens = engine.meter.estimate(engine.lane.counted)
+    tokens = engine.coming()
     return {"tokens": tokens, "cached": min(tokens, outlook(engine).tokens)}
 
 
@@ -90,7 +90,7 @@ def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
         verdict = judge(_life(engine), facts)
     if not verdict.missed:
         return replace(made, cost_usd=0.0)
-    dollars = miss_cost(engine.model.info.priced(usage.input), verdict.missed)
+    dollars = miss_cost(engine.model.info.priced(usage.input), verdict.missed, usage)
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 

@@ -75,7 +75,7 @@ def pins_room(engine: Engine) -> int:
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
-    before, spent = engine.meter.estimate(engine.lane.counted), engine.spending.usage.cost_usd
+    before, spent = engine.coming(), engine.spending.usage.cost_usd
     engine.emit(event.CompactionStart(cause, before))
     plan = drafted(engine, cause, share)
     try:
@@ -99,8 +99,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             engine.overflowed(reason.counted, reason.error)
             return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
         return False
-    after = engine.meter.estimate(engine.lane.counted)
-    engine.emit(event.CompactionDone(True, before, after, fidelity=fidelity, cost_usd=_since(spent, engine)))
+    engine.emit(event.CompactionDone(True, before, engine.coming(), fidelity=fidelity, cost_usd=_since(spent, engine)))
     return True
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -145,10 +145,14 @@ class Dispatcher:
             text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
             self._not_run(engine, call, text)
 
-    def refused_before(self, call: ToolCall) -> bool:
-        """Whether this same call was refused in this turn."""
-        subject = self._subject(self.registry.get(call.name), call)
-        return any((one["tool"], one["subject"]) == (call.name, subject) for one in self.denied)
+    def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
+        """How many of these calls ran, and how many were refused in this turn; others could not run."""
+        refused = {row["id"] for row in self.denied}
+        return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
+
+    def refuses(self, engine: Engine, calls: Sequence[ToolCall], call: ToolCall) -> bool:
+        """Whether the limits refuse `call`, which is one of `calls`, the newest of the run."""
+        return call.id in self.powers(engine).refusals(calls)
 
     def stop_repeating(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that are not run because one of them came too often."""

@@ -86,9 +86,11 @@ class Engine:
     """Number of the lane's newest request."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
-    ahead: tuple[int, int] | None = None
-    """Where the next request begins with another system text and somebody has looked: the tokens that it takes, and our
-    count of the lane then."""
+    ahead: tuple[Meter, int] | None = None
+    """Where the next request begins a new epoch and somebody has looked: the meter for that, and our count of its
+    system text and schemas."""
+    along: Callable[[], Sequence[str]] = tuple
+    """Texts that wait to be sent with the person's next message."""
     last_usage: Usage | None = None
     """What the lane's newest answered request used."""
     said: str = ""
@@ -154,11 +156,20 @@ class Engine:
         return self.expected() <= self.room
 
     def coming(self) -> int:
-        """Tokens that the next request takes, as far as it is known what that begins with."""
-        if self.ahead is None:
-            return self.meter.estimate(self.lane.counted)
-        tokens, counted = self.ahead
-        return tokens + round((self.lane.counted - counted) * self.meter.density().ratio)
+        """Tokens that the next request takes, as far as it is known what that begins with, and with what waits for it:
+        the one figure of status line, result and reports."""
+        epoch = self.lane.epoch
+        meter, fixed = self.ahead or (self.meter, epoch.system_tokens + epoch.tools_tokens)
+        return meter.estimate(fixed + self.lane.messages_tokens + self.waiting())
+
+    @property
+    def basis(self) -> str:
+        """What `coming` is made from: `estimate` or `reported+estimate`."""
+        return (self.ahead[0] if self.ahead else self.meter).basis
+
+    def waiting(self) -> int:
+        """Our count of what waits to be sent with the person's next message."""
+        return sum(map(self.context.counter.count, self.along()))
 
     def used(self) -> Used:
         """What the window holds now, by layer, scaled to the estimate."""

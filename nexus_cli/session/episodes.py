@@ -12,11 +12,9 @@ from nexus_cli.core.memory import Episode
 from nexus_cli.core.words import Topic, own_words
 from nexus_cli.ledger import Ledger
 
-MOST = 2
-
 
 def relevant_episodes(ledger: Ledger, project: str, session: str, about: str) -> Sequence[Episode]:
-    """The past sessions whose name or first words fit `about`, the best first, of equal ones the newest; at most two.
+    """The past sessions whose name or first words fit `about`, the best first, of equal ones the newest.
 
     Never `session` itself or what it was forked from. Raises nothing.
     """
@@ -32,4 +30,4 @@ def relevant_episodes(ledger: Ledger, project: str, session: str, about: str) ->
     scored = [(topic.score(episode.title), episode) for episode in known if first[episode.title.casefold()] is episode]
     fitting = [(score, episode) for score, episode in scored if score]
     fitting.sort(key=lambda one: -one[0])
-    return [episode for _, episode in fitting[:MOST]]
+    return [episode for _, episode in fitting]

@@ -7,15 +7,16 @@ A report on an old request reads them here: what settings and recipes say by the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.entry import Manifest, Memo
-from nexus_cli.core.limits import Bound
+from nexus_cli.core.limits import SETS, Bound, Limits
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.session.refused import SIGNALS
 
 T = TypeVar("T")
 LIMITS = "limits"
@@ -55,6 +56,36 @@ class InForce:
         if last != [now]:
             timeline.memo(LIMITS, now)
         self._noted = now
+
+
+def changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
+    """One line for the model: which limits, now those of `bounds`, are others than the last request was sent under; ""
+    where none is, or nothing was noted. What the state of a run bound is passed over."""
+    if not memos:
+        return ""
+    before, now = _set_by_layers(memos[-1].value["limits"]), Limits(**{one.name: one.value for one in bounds})
+    names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
+    told = (f"{name} {_spoken(getattr(now, name))} (was {_spoken(getattr(before, name))})" for name in names)
+    return f"the limits have changed: {'; '.join(told)}" if names else ""
+
+
+def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
+    """The limits that were noted, without what the state of the run added."""
+    made = Limits()
+    for one in noted:
+        name, said = str(one["name"]), one.get("said") or {"": one["value"]}
+        for value in (its for layer, its in said.items() if layer != SIGNALS):
+            limit: dict[str, Any] = {name: frozenset(value) if name in SETS else value}
+            made &= Limits(**limit)
+    return made
+
+
+def _spoken(value: Any) -> str:
+    if value is None:
+        return "without limit"
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:

@@ -27,7 +27,11 @@ class Kept(Protocol):
         """Everything left out so far."""
         ...
 
-    def recall(self, drop_id: str) -> str | None:
+    def original(self, drop_id: str) -> str | None:
+        """See `Recall`."""
+        ...
+
+    def recalled(self, drop_id: str) -> None:
         """See `Recall`."""
         ...
 
@@ -59,9 +63,10 @@ class OwnContext:
         drop = str(row.get("drop") or "")
         if not drop:
             return "", ""
-        whole = self.kept.recall(drop)
-        if whole is None:
+        whole = self.kept.original(drop)
+        if not whole:
             return None
+        self.kept.recalled(drop)
         if form == "full":
             return whole, drop
         layer = Layer(row["layer"])

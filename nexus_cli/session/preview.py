@@ -22,6 +22,7 @@ from nexus_cli.session.cache import warm
 from nexus_cli.session.compact import chosen, countable, drafted
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.pins import pins
+from nexus_cli.session.reports.drops import UNIT
 from nexus_cli.session.summary_source import Choice
 from nexus_cli.session.way_back import can_recall
 
@@ -33,15 +34,15 @@ WORDS = 120
 
 def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     """The plan as JSON data: `possible` says whether there is one, `why` why not."""
-    lane = engine.lane
     plan = drafted(engine, "command", engine.compact.to)
-    estimate = engine.meter.estimate
+    before, waiting = engine.coming(), engine.waiting()
     value: dict[str, Any] = {
         "version": 1,
         "model": engine.model.info.name,
         "instructions": instructions,
         "budget": engine.budget.available,
-        "before": estimate(lane.counted),
+        "unit": UNIT,
+        "before": before,
         "possible": plan is not None,
         "why": "" if plan else "too little can be summed up",
         "pins": _pins(engine, plan),
@@ -51,15 +52,15 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     choice = chosen(engine, plan, "command")
     after = _after(engine, plan)
     value |= {
-        "after": min(_afterwards(engine, plan, after), estimate(lane.counted)),
+        "after": min(_afterwards(engine, plan, after + waiting, most=True), before),
         "goes": {
-            **_part(engine, flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1],
+            **_part(flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1],
             "without": list(plan.staying), "recall": can_recall(engine),
         },
-        "stays": _part(engine, plan.kept),
+        "stays": _part(plan.kept),
         "words": _words(plan),
         "own_words": [_line(words) for words in plan.own_words],
-        "summary": {"most": _scaled(engine, plan.summary_cap), "source": choice.source, "why": choice.why,
+        "summary": {"most": plan.summary_cap, "source": choice.source, "why": choice.why,
                     "model": choice.model.info.name},
         "cost": _cost(engine, plan, choice, after),
     }  # fmt: skip
@@ -75,32 +76,27 @@ def _after(engine: Engine, plan: planning.Plan) -> int:
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside + most
 
 
-def _scaled(engine: Engine, counted: int) -> int:
-    """So many of our tokens of messages as the status line shows them."""
-    return round(counted * engine.meter.density().ratio)
-
-
-def _afterwards(engine: Engine, plan: planning.Plan, counted: int) -> int:
-    """What the status line would show for a window of which we count so much and nothing was reported yet."""
+def _afterwards(engine: Engine, plan: planning.Plan, counted: int, *, most: bool = False) -> int:
+    """What the status line would show for a window of which we count so much and nothing was reported yet; or `most`
+    what it may show: the request for the summary is reported in between, and teaches the estimate."""
     meter, epoch = engine.meter.fork(), engine.lane.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(slot.tokens for slot in plan.kept)
     told = Slot(0, Form.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
     meter.contents = Contents(lambda: (epoch, (*plan.kept, told)))
     meter.forget()
-    return meter.estimate(counted)
+    return meter.upper(counted) if most else meter.estimate(counted)
 
 
-def _part(engine: Engine, slots: Sequence[Slot]) -> dict[str, Any]:
-    """Figures of some messages: how many, turns, tokens by kind."""
+def _part(slots: Sequence[Slot]) -> dict[str, Any]:
+    """Figures of some messages: how many, turns, and tokens by kind in the unit of drops and pins."""
     kinds: Counter[str] = Counter()
     for slot in slots:
         kinds[_kind(slot)] += slot.tokens
-    scaled = {kind: _scaled(engine, tokens) for kind, tokens in kinds.items()}
     return {
         "messages": len(slots),
         "turns": sum(1 for slot in slots if is_request((slot,))),
-        "tokens": sum(scaled.values()),
-        "by_kind": dict(sorted(scaled.items(), key=lambda one: -one[1])),
+        "tokens": sum(kinds.values()),
+        "by_kind": dict(sorted(kinds.items(), key=lambda one: -one[1])),
         "newest": _newest(slots),
     }
 
@@ -129,7 +125,7 @@ def _pins(engine: Engine, plan: planning.Plan | None) -> list[dict[str, Any]]:
     """Every pin with where it would stand."""
     count = engine.context.counter.count
     return [
-        {"id": pin.id, "entry": pin.entry, "tokens": _scaled(engine, planning.cost(pin, count)),
+        {"id": pin.id, "entry": pin.entry, "tokens": planning.cost(pin, count),
          "where": _where(pin, plan), "text": _line(pin.text)}
         for pin in pins(engine.lane.timeline)
     ]  # fmt: skip

@@ -15,22 +15,20 @@ NOTICE_AT = 3
 END_AT = 5
 
 
-def times_in_a_row(slots: Sequence[Slot], call: ToolCall) -> int:
-    """How often `call` came in a row up to itself, in this turn; 0 if it is not in the window."""
+def in_a_row(slots: Sequence[Slot], call: ToolCall) -> list[ToolCall]:
+    """`call` and the same ones before it in a row, in this turn, the newest first; none if it is not in the window."""
     wanted = _key(call)
-    found = False
-    count = 0
+    found: list[ToolCall] = []
     for slot in reversed(slots):
         if slot.message.role is Role.USER:
             break
         for other in reversed(slot.message.tool_calls):
-            found = found or other.id == call.id
-            if not found:
+            if not found and other.id != call.id:
                 continue
             if _key(other) != wanted:
-                return count
-            count += 1
-    return count
+                return found
+            found.append(other)
+    return found
 
 
 def notice(call: ToolCall, times: int) -> str:

@@ -10,7 +10,7 @@ from nexus_cli.context.lane import slot_of
 from nexus_cli.context.render import Wire
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.ledger import Ledger, RequestRow, nth
 
 Answer = dict[str, Any]
 AT_ONCE = 500
@@ -29,9 +29,7 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
     for lane in lanes:
         rows = ledger.manifests(lane)
         if step is not None:
-            if step > len(rows):
-                raise NexusError("usage", f"--step {step}", f"{len(rows)} requests were sent", "Name one of them")
-            rows = [rows[step - 1]]
+            rows = [nth(rows, step)]
         difference, count = _lane(ledger, lane, rows)
         checked += count
         if difference:

@@ -14,10 +14,9 @@ from nexus_cli.context.aside import Aside, within
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import slot_of
 from nexus_cli.context.render import Wire
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.ledger import Ledger, RequestRow, nth
 from nexus_cli.provider.library import library
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.windows import model_info
@@ -105,8 +104,8 @@ def _not_comparable(row: RequestRow, made_by: str) -> str:
 def _requests(ledger: Ledger, lane: int, step: int | None) -> Iterator[tuple[RequestRow, Request]]:
     """Every request of the lane as the provider was handed it, rebuilt from the ledger."""
     rows = ledger.manifests(lane)
-    if step is not None and step > len(rows):
-        raise NexusError("usage", f"--step {step}", f"{len(rows)} requests were sent", "Name one of them")
+    if step is not None:
+        nth(rows, step)
     number, reached = -1, 0
     wire: Wire | None = None
     for row in rows:

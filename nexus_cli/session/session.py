@@ -218,7 +218,7 @@ class Session:
             self._control.task, self._control.stopped = asyncio.current_task(), ""
         engine = self._parts.engine
         engine.emit, engine.shown, engine.control = events.put_nowait, events.join, self._control
-        engine.spending = Spending(self._parts.limits)
+        engine.spending = Spending(self._parts.limits, engine.spending.recipes)
         limit = self._parts.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
@@ -248,7 +248,8 @@ class Session:
 
     def reload(self) -> None:
         """Read instructions and everything else that an epoch freezes anew, with the next request."""
-        self._parts.engine.pending = self._parts.engine.pending or "reload"
+        engine = self._parts.engine
+        engine.pending, engine.ahead = engine.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
         """`text` as it may stand in the next message: at most as long as one tool result; the rest becomes a drop."""
@@ -260,6 +261,10 @@ class Session:
             at = engine.lane.timeline.now()
             await kept(engine.lane.timeline.log, Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text))
         return clipped.text
+
+    def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
+        """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
+        self._parts.engine.along = texts
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
@@ -310,14 +315,14 @@ class Session:
 
     async def compact(self, instructions: str = "") -> list[Event]:
         """Compact on command; the events say how it went. `cancel` stops it and leaves the window as it was."""
-        counted = self._parts.engine.lane.counted
         events: list[Event] = []
         try:
             async for event_ in self.act(compaction(instructions)):
                 events.append(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message
-            events.append(event.CompactionDone(False, counted, counted, why))
+            tokens = self._parts.engine.coming()
+            events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 
     def result(self, outcome: Outcome) -> dict[str, Any]:
@@ -404,4 +409,5 @@ class Session:
 
     def _timed_out(self) -> NexusError:
         why = f"{self._parts.limits.timeout} s have passed"
-        return NexusError("limit", "limit timeout reached", why, "Go on with a higher --timeout")
+        hint = self._parts.engine.spending.raised_by("timeout", "Go on with a higher --timeout")
+        return NexusError("limit", "limit timeout reached", why, hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from nexus_cli.context.recipe import Recipe
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo
@@ -23,6 +24,8 @@ class Spending:
     """What a turn has used of its limits."""
 
     limits: Limits
+    recipes: tuple[Recipe, ...] = ()
+    """Those whose limits are among them."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
@@ -40,7 +43,7 @@ class Spending:
         """`NexusError` of kind `limit` when no step is left."""
         limit = self.limits.max_steps
         if limit is not None and self.steps >= limit:
-            raise _reached("max_steps", f"{self.steps} steps were made", "--max-steps")
+            raise self._reached("max_steps", f"{self.steps} steps were made", "--max-steps")
 
     def output_cap(self, model: ModelInfo, expected: int) -> int:
         """Tokens that the next request to `model` may answer with, for `expected` tokens of input.
@@ -55,7 +58,7 @@ class Spending:
             if left < LEAST_OUTPUT:
                 used = self.usage.input + self.usage.output
                 why = f"{used} tokens were used and the next request needs about {expected + LEAST_OUTPUT}"
-                raise _reached("max_total_tokens", why, "--max-total-tokens")
+                raise self._reached("max_total_tokens", why, "--max-total-tokens")
             caps.append(left)
         if limits.max_cost is not None:
             caps.append(self._affordable(model, limits.max_cost, expected))
@@ -70,8 +73,22 @@ class Spending:
         tokens = int(left * 1e6 / prices.output_price) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
             why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request would go beyond"
-            raise _reached("max_cost", why, "--max-cost")
+            raise self._reached("max_cost", why, "--max-cost")
         return tokens
+
+    def raised_by(self, name: str, option: str) -> str:
+        """What the person can do for a higher limit `name`: `option`, unless a recipe sets it, which no option raises.
+        """
+        own = (one for one in self.recipes if getattr(one.limits, name) == getattr(self.limits, name))
+        recipe = next(own, None)
+        if recipe is None:
+            return option
+        there = f" in {recipe.source}" if recipe.source else ""
+        return f"The recipe {recipe.name} sets it: change limits.{name}{there}, or choose another with --recipe NAME"
+
+    def _reached(self, name: str, why: str, option: str) -> NexusError:
+        hint = self.raised_by(name, f"Go on with a higher {option}")
+        return NexusError("limit", f"limit {name} reached", why, hint)
 
 
 def left_over(model: ModelInfo, expected: int) -> int:
@@ -83,7 +100,3 @@ def unknown_price(model: str) -> NexusError:
     """What `--max-cost` meets where no price is known."""
     hint = f"Set it: nexus config set 'models.\"{model}\".input_price' DOLLARS_PER_MILLION, and output_price likewise"
     return NexusError("usage", "--max-cost cannot be kept", f"the price of {model} is unknown", hint)
-
-
-def _reached(name: str, why: str, option: str) -> NexusError:
-    return NexusError("limit", f"limit {name} reached", why, f"Go on with a higher {option}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.session.reports.drops import back
 
 if TYPE_CHECKING:
+    from nexus_cli.session.engine import Engine
     from nexus_cli.session.parts import Parts
 
 
@@ -23,7 +24,7 @@ class Status:
     recipe: str
     folder: str
     used: int
-    """Tokens of the window as it is now, see `basis`."""
+    """Tokens of the next request as far as it is known, see `basis`; 0 before the first one."""
     budget: int
     """Tokens that a request may take."""
     basis: str
@@ -38,6 +39,10 @@ class Status:
     """Dollars of the whole session; None when a price is unknown."""
     saved: bool
     """Whether another process can go on with the session."""
+    waiting: int = 0
+    """Tokens by our count that wait to be sent with the next message; they are among those that are used."""
+    settled: bool = True
+    """False where nobody has looked yet at the system text that the next request begins with."""
 
 
 def status(parts: Parts) -> Status:
@@ -55,12 +60,20 @@ def status(parts: Parts) -> Status:
         allow=parts.limits.allow or "read",
         recipe=parts.recipe,
         folder=str(parts.dispatcher.cwd),
-        used=engine.coming(),
+        used=engine.coming() if lane.begun or lane.slots else 0,
         budget=engine.budget.available,
-        basis=engine.meter.basis,
+        basis=engine.basis,
         drops=len(drops),
         recalled=sum(1 for drop in drops if drop.recalls),
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=parts.cost(),
         saved=parts.saved(),
+        waiting=engine.waiting(),
+        settled=lane.begun and (engine.ahead is not None or not _begins_anew(engine)),
     )
+
+
+def _begins_anew(engine: Engine) -> bool:
+    """True if the next request begins a new epoch: another model or effort, or a reload."""
+    epoch, model = engine.lane.epoch, engine.model
+    return bool(engine.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)

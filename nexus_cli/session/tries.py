@@ -6,15 +6,17 @@ drops an undo brought back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.meter import Anchor
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.entry import Memo
 
 if TYPE_CHECKING:
     from nexus_cli.session.engine import Engine
 
+Memos = Callable[[str], Sequence[Memo]]
+"""The memos of a lane of one kind, oldest first."""
 Note = tuple[str, dict[str, Any]]
 """A memo that is about to be recorded: kind and value."""
 TRIED = "compaction"
@@ -42,7 +44,7 @@ def note_failed(engine: Engine, why: str, *, paid: bool, over: bool = False) -> 
 
 def note_undone(engine: Engine, epoch: int, undone: int) -> list[Note]:
     """Epoch `epoch` takes back the compaction that had begun epoch `undone`. To be recorded with it."""
-    drops = made(engine.lane.timeline, undone).get("drops", [])
+    drops = made(engine.lane.timeline.memos, undone).get("drops", [])
     tried = _tried(engine, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
 
@@ -51,14 +53,14 @@ def _tried(engine: Engine, value: Mapping[str, Any]) -> Note:
     return TRIED, {"step": engine.step, **value}
 
 
-def made(timeline: Timeline, epoch: int) -> Mapping[str, Any]:
+def made(memos: Memos, epoch: int) -> Mapping[str, Any]:
     """What was noted of the compaction that began `epoch`; empty where nothing was."""
-    return next((memo.value for memo in reversed(timeline.memos(TRIED)) if memo.value["epoch"] == epoch), {})
+    return next((memo.value for memo in reversed(memos(TRIED)) if memo.value["epoch"] == epoch), {})
 
 
-def anchor_before(timeline: Timeline, epoch: int) -> Anchor | None:
+def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
     """What had been reported of the window that the compaction of `epoch` replaced."""
-    told = made(timeline, epoch).get("anchor")
+    told = made(memos, epoch).get("anchor")
     if not told:
         return None
     last, reported, counted = map(int, told)

@@ -20,7 +20,7 @@ from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
 from nexus_cli.session.powers import SPARE, Run
 from nexus_cli.session.prune import prune
-from nexus_cli.session.repeats import END_AT, NOTICE_AT, notice, times_in_a_row
+from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
 from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import after_overflow, make_room
 from nexus_cli.session.unhurried import unhurried
@@ -126,19 +126,24 @@ def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
         most = min(most, next(acted, most))
     if len(batches) >= most + SPARE:
         why = "the model goes on asking for calls that this run may not make any more"
-        hint = "Ask in parts, or raise limits.max_iterations"
-        raise NexusError("limit", "the turn was stopped", why, "Ask in parts" if limits.one_call else hint)
+        hint = "Ask in parts"
+        if not limits.one_call:
+            hint = engine.spending.raised_by("max_iterations", f"{hint}, or raise limits.max_iterations")
+        raise NexusError("limit", "the turn was stopped", why, hint)
 
 
 def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
     slots = engine.lane.slots
     for call in calls:
-        times = times_in_a_row(slots, call)
+        row = in_a_row(slots, call)
+        times = len(row)
         if times >= END_AT:
-            denied = dispatcher.refused_before(call)
+            (ran, refused), last = dispatcher.fates(row[1:]), dispatcher.refuses(engine, calls, call)
+            denied, refused = last or dispatcher.fates(row[1:2])[1] > 0, refused + last
             dispatcher.stop_repeating(engine, calls)
             why = f"{call.name} was called {times} times in a row with the same arguments"
-            why += ", and refused each time" if denied else ""
+            some = f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
+            why += ", and refused each time" if refused >= times - 1 else some
             raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Ask in other words")
         if times >= NOTICE_AT:
             engine.notices.append(notice(call, times))

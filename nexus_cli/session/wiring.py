@@ -7,6 +7,7 @@ context, tools with their services, contributors. Nothing is sent and no model l
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -23,7 +24,7 @@ from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import compose
+from nexus_cli.core.limits import Bound, compose
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo, Provider
@@ -37,13 +38,14 @@ from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.acts.extract import extract
+from nexus_cli.session.anchors import take_anchor
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
-from nexus_cli.session.in_force import InForce
+from nexus_cli.session.in_force import LIMITS, InForce, changed_limits
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.offered import names_of, offered, strangers
@@ -63,8 +65,8 @@ from nexus_cli.session.past import resume
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.refit import refit
 from nexus_cli.session.reports.context import of_session as report_of
+from nexus_cli.session.reports.shown import Running
 from nexus_cli.session.session import Session
-from nexus_cli.session.signals import Signals
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.steady import SteadyLog
@@ -219,7 +221,7 @@ class _Wiring:
         )  # fmt: skip
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.served)), self.settings.compact, self.clock, ignore,
-            Spending(limits), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
+            Spending(limits, (self.recipe,)), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.logger.step(),
             files=lambda: self.ledger.seen_files(self.made.id), limits=lambda: dispatcher.in_force(engine, bounds)[0],
@@ -228,14 +230,18 @@ class _Wiring:
             registry, log, limits, options.cwd, project(options.cwd), approver, services,
             (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
+        if context.lane.begun and context.lane.epoch.model == info.name:
+            with suppress(NexusError):  # a damaged record: the estimate does without
+                take_anchor(engine.meter, log.logger, context.lane.epoch, context.lane.slots)
         if self.settings.compact.extract and facts.saves:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
-            lambda current: self._begin(current, frames, log), log.drops, self._close,
+            lambda current: self._begin(current, frames, log, bounds), log.drops, self._close,
             lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine),
-            lambda: self._report(log, dispatcher.powers(engine).now, engine.pending), log, self.ledger, options,
-            self.settings,
+            lambda: self._report(
+                log, Running(dispatcher.powers(engine).now, engine.pending, engine.meter, tuple(engine.along()))
+            ), log, self.ledger, options, self.settings,
         )  # fmt: skip
 
     def _cost(self, engine: Engine) -> float | None:
@@ -244,9 +250,9 @@ class _Wiring:
         except NexusError:
             return engine.spending.usage.cost_usd
 
-    def _report(self, log: SteadyLog, now: Signals, pending: str) -> dict[str, Any]:
+    def _report(self, log: SteadyLog, running: Running) -> dict[str, Any]:
         options = replace(self.options, model=self.info.name, recipe="")
-        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe, now, pending)
+        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe, running)
         if not log.saving:
             value["notices"].append("the ledger has failed: this is what it held until then")
         return value
@@ -287,7 +293,7 @@ class _Wiring:
             **SessionSources(engine, lambda: self.ledger.seen_files(self.made.id)).seams(),
         )
 
-    async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog) -> None:
+    async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog, bounds: tuple[Bound, ...]) -> None:
         """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
         lane = engine.lane
         if log.logger.current_epoch() is None:
@@ -302,11 +308,6 @@ class _Wiring:
         last = log.logger.last_request()
         engine.last_usage = last.usage if last else None
         resume(engine, log.logger, self.settings)
-        asked = lane.epoch.model == engine.model.info.name
-        if asked and last and last.usage and last.reported and last.manifest.epoch == lane.epoch.id:
-            sent = sum(slot.tokens for slot in lane.slots if slot.entry <= last.manifest.last)
-            fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
-            engine.meter.anchored(last.manifest.last, fixed + sent, last.usage.input)
         if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort):
             engine.pending = "model"
         elif not lane.renders_as(*_sent_lines(log, lane)):
@@ -315,6 +316,8 @@ class _Wiring:
         await refit(engine)
         if self.made.folder != str(self.options.cwd):
             engine.notices.append(f"the working folder is now {self.options.cwd}, no longer {self.made.folder}")
+        if changed := changed_limits(lane.timeline.memos(LIMITS), bounds):
+            engine.notices.append(changed)
 
     def _summarizer(self, model: Model) -> Model:
         """Who sums up a plain transcript: `compact.model`, else the session's own."""

@@ -119,6 +119,7 @@ class ReplDesk:
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
+        self._repl.goes_along()
         for notice in made.take_notices():
             self._repl.note(f"nexus: {notice}", "warn")
         state = made.status()
@@ -154,7 +155,7 @@ class ReplDesk:
     def attach(self, block: str, what: str) -> None:
         """See `Desk`."""
         self._repl.waiting.attached.append(Attached(block, what))
-        self._repl.face.changed()
+        self._repl.refresh()
 
     async def edit(self, text: str) -> str:
         """See `Desk`."""

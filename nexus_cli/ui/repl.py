@@ -56,6 +56,7 @@ class Repl:
         self.outcome: e.Outcome | None = None
         """How the newest turn ended."""
         self.worker = Worker(lambda text, role: self.note(text, role), self._ended, self._cancelled)
+        self.goes_along()
         self._first = FirstLook(self.worker.beside, self.refresh)
         self._steering = asyncio.Lock()
         self._next: str | None = None
@@ -64,6 +65,10 @@ class Repl:
         self._leaving = False
         self._begun = False
         """The words of the newest turn are in the session."""
+
+    def goes_along(self) -> None:
+        """Let the session count what the next message takes along."""
+        self.session.goes_along(lambda: [one.text for one in self.waiting.attached])
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -156,7 +161,7 @@ class Repl:
             text = self.waiting.back(waiting[-1])
         elif self.waiting.attached:
             self.note(f"taken back: {self.waiting.attached.pop().what}")
-        self.face.changed()
+        self.refresh()
         return text
 
     def interrupt(self) -> None:

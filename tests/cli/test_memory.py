@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.commands.memory import run as memory_command
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import places
 from nexus_cli.ledger import Ledger
@@ -32,6 +33,16 @@ def test_facts_are_added_listed_found_and_forgotten(nexus: Run, tmp_path: Path) 
     assert nexus("memory", "forget", "m1").stdout == b"Forgotten for good: m1 (project) use pnpm, never npm\n"
     assert [one["id"] for one in json.loads(nexus("memory", "list", "--json").stdout)["facts"]] == ["m2"]
     assert b"pnpm" not in b"".join(path.read_bytes() for path in places().data.glob("ledger.db*"))
+
+
+def test_what_forgetting_leaves_is_said_alike_wherever_it_is_explained(nexus: Run) -> None:
+    shell = nexus("memory", "forget", "--help").stdout.decode()
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    [paragraph] = [part for part in readme.split("\n\n") if part.startswith("**Memory.**")]
+    for told in (shell, paragraph, memory_command.__doc__ or ""):
+        words = " ".join(told.split())
+        assert "from memory" in words and "until you delete them" in words, words
+        assert "ledger" not in words and "for good" not in words, words
 
 
 def test_in_a_pipe_no_fact_is_cut_and_in_so_many_columns_it_is(nexus: Run) -> None:

@@ -403,7 +403,7 @@ def test_many_or_long_notices_have_a_short_form_that_says_how_many_more(tmp_path
         f"[nexus: {'x' * 200}...]",
         "[nexus: n0]",
         "[nexus: n1]",
-        "[nexus: and 7 more notices]",
+        f'[nexus: and 7 more notices: recall("{DROP}")]',
     ]
 
 
@@ -415,14 +415,14 @@ def test_a_goal_with_its_open_steps_is_a_section_of_its_own(tmp_path: Path) -> N
         Goal("g1", "make it\nwork"),
         Goal("g2", "first", done=True, parent="g1"),
         Goal("g3", "second", parent="g1"),
-        Goal("g4", "third", parent="g1"),
+        Goal("g4", "third with words enough to leave them out for the pointer to all", parent="g1"),
         Goal("g5", "reached", done=True),
         Goal("g6", "no steps"),
     ]
     found = made("task", bare_sources(tmp_path, goals=lambda: goals))
     assert [(section.id, section.forms) for section in found] == [
-        ("task.g1", ("Goal g1: make it work; open: second; third (2 of 3 steps)",
-                     "Goal g1: make it work; open: second (2 of 3 steps)")),
+        ("task.g1", (f"Goal g1: make it work; open: second; {goals[3].text} (2 of 3 steps)",
+                     f'Goal g1: make it work; open: second (2 of 3 steps) [whole: recall("{DROP}")]')),
         ("task.g5", ("Goal g5: done",)),
         ("task.g6", ("Goal g6: no steps",)),
     ]  # fmt: skip
@@ -439,10 +439,15 @@ def test_a_goal_changes_alone(tmp_path: Path) -> None:
 def test_the_footprint_is_one_short_line(tmp_path: Path) -> None:
     calls = {f"tool_{n}": 10 - n for n in range(8)}
     [section] = made("footprint", bare_sources(tmp_path, footprint=lambda: Footprint(1, calls)))
-    named = "10 tool_0, 9 tool_1, 8 tool_2, 7 tool_3, 6 tool_4, 12 others"
-    told = f"Earlier in this session: 1 turn, 52 tool calls ({named})"
-    assert section.forms == (told, f'[earlier in this session: recall("{DROP}")]')
-    assert COUNTER.count(section.full) <= 60 and COUNTER.count(section.forms[1]) <= 12
+    named = "10 tool_0, 9 tool_1, 8 tool_2, 7 tool_3, 6 tool_4"
+    told = "Earlier in this session: 1 turn, 52 tool calls"
+    assert section.forms == (
+        f"{told} ({named}, 5 tool_5, 4 tool_6, 3 tool_7)",
+        f'{told} ({named}, 12 others); all of them: recall("{DROP}")',
+        f'[earlier in this session: recall("{DROP}")]',
+    )
+    assert section.least == 1
+    assert COUNTER.count(section.forms[1]) <= 70 and COUNTER.count(section.forms[2]) <= 12
     assert len(made("footprint", bare_sources(tmp_path, footprint=lambda: Footprint(1, {})))[0].forms) == 1
     assert made("footprint", bare_sources(tmp_path)) == ()
 
@@ -467,12 +472,32 @@ def test_a_file_is_told_where_the_window_cannot_tell_it(tmp_path: Path) -> None:
     }
 
 
-def test_of_very_many_files_the_newest_are_told(tmp_path: Path) -> None:
+def test_of_very_many_files_the_newest_are_told_and_the_others_are_named_or_counted(tmp_path: Path) -> None:
     found = [seen(f"{tmp_path}/{'p' * 300}{n}.py", "changed" if n % 2 else "same", hidden=True) for n in range(400)]
     sections = made("session_files", bare_sources(tmp_path, files=lambda: found))
-    assert len(sections) == 16
-    assert sum(COUNTER.count(section.full) for section in sections) < 16 * 60
-    assert all(section.full.partition(":")[0].endswith(".py") for section in sections)
+    *alone, changed, hidden = sections
+    assert len(alone) == 16
+    assert sum(COUNTER.count(section.full) for section in alone) < 16 * 60
+    assert all(section.full.partition(":")[0].endswith(".py") for section in alone)
+    assert (changed.least, hidden.least) == (1, 1), "their lists are never sent whole"
+    assert len(changed.full.splitlines()) == 194 and len(hidden.full.splitlines()) == 190
+    assert all(f"p{n}.py" in changed.forms[1] for n in range(13, 400, 2))
+    assert "194 more files changed on disk" in changed.forms[2] and DROP in changed.forms[2]
+    assert "190 more files" in hidden.forms[1] and DROP in hidden.forms[1] and len(hidden.forms) == 2
+
+
+def test_what_goals_have_beyond_their_caps_is_counted_and_can_be_recalled(tmp_path: Path) -> None:
+    goals = [Goal(f"g{n}", f"goal {n}", done=n % 3 == 0) for n in range(1, 16)]
+    steps = [Goal(f"s{n}", f"step {n}", parent="long") for n in range(9)]
+    goals += [Goal("long", "y" * 500), *steps]
+    found = {one.id: one for one in made("task", bare_sources(tmp_path, goals=lambda: goals))}
+    more = found["task.more"]
+    assert more.forms[1] == f'[6 older goals, 3 of them open: recall("{DROP}")]' and more.least == 1
+    assert [line.partition(":")[0] for line in more.full.splitlines()] == [f"Goal g{n}" for n in (1, 2, 3, 4, 6, 9)]
+    long = found["task.long"]
+    assert long.least == 1 and "y" * 500 in long.full and "step 8" in long.full
+    for form in long.forms[1:]:
+        assert "y" * 161 not in form and "(9 of 9 steps)" in form and form.endswith(f'[whole: recall("{DROP}")]')
 
 
 # --- capabilities, workspace

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.economy import MOST_STEPS, miss_cost, price_rewrite, request_cost
 from nexus_cli.core.request import ModelInfo, PriceTier
+from nexus_cli.core.usage import Usage
+from nexus_cli.provider.usage import cost
 
 CLAUDE = ModelInfo("anthropic/claude", "anthropic", 200_000, 8000, 3.0, 15.0, 0.3, 3.75)
 GPT = ModelInfo("openai/gpt", "openai", 400_000, 8000, 2.0, 8.0, 0.5, None)
@@ -79,5 +83,17 @@ def test_a_long_request_is_billed_at_the_prices_of_its_length() -> None:
 
 
 def test_a_miss_costs_the_difference_between_sending_and_reading() -> None:
-    assert miss_cost(CLAUDE, 10_000) == pytest.approx(0.0345)
-    assert miss_cost(UNKNOWN, 10_000) is None and miss_cost(GPT, 0) == 0.0
+    written = Usage(12_000, 0, cache_write=10_000, cost_usd=None)
+    assert miss_cost(CLAUDE, 10_000, written) == pytest.approx(0.0345)
+    assert miss_cost(UNKNOWN, 10_000, written) is None and miss_cost(GPT, 0, written) == 0.0
+
+
+@pytest.mark.parametrize("info", [CLAUDE, GPT])
+@pytest.mark.parametrize("written", [0, 4_000, 10_000])
+def test_a_miss_never_costs_more_than_its_request(info: ModelInfo, written: int) -> None:
+    usage = Usage(10_000, 0, cache_write=written, cost_usd=None)
+    bill = cost(usage, info)
+    missed = miss_cost(info, 10_000, replace(usage, cost_usd=bill))
+    assert bill is not None and missed is not None and info.cache_read_price is not None
+    assert missed == pytest.approx(bill - 10_000 * info.cache_read_price / 1e6)
+    assert miss_cost(info, 10_000, replace(usage, cost_usd=0.0)) == 0.0, "not above the bill, at whatever prices"

@@ -218,8 +218,11 @@ def test_a_past_session_is_one_line(tmp_path: Path) -> None:
         return [Episode(f"01J{n}", f"2026-01-0{n}T00:00:00.000Z", title) for n in (3, 2, 1)]
 
     found = made("episodic", tmp_path, episodes=past, about=lambda: "login")
-    assert asked == ["login"] and [section.id for section in found] == ["episodic.01J3", "episodic.01J2"]
-    for section in found:
+    assert asked == ["login"]
+    assert [section.id for section in found] == ["episodic.01J3", "episodic.01J2", "episodic.more"]
+    assert found[2].forms[1] == f'- [1 more earlier session that fits: recall("{DROP}")]' and "01J1" in found[2].full
+    assert found[2].least == 1
+    for section in found[:2]:
         (form,) = section.forms
         assert form.startswith("- Earlier session 2026-01-0") and "\n" not in form and "\x1b" not in form
         assert len(form) < 180 and (section.priority, section.sticky, section.phase) == (40, False, Phase.MEMORY)

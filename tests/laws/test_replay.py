@@ -164,7 +164,7 @@ def test_one_request_of_the_main_lane_can_be_replayed_alone(place: Path) -> None
         session = asyncio.run(live())
         with the_ledger() as ledger:
             assert check(ledger, session, 2) == {"version": 1, "ok": True, "requests": 1, "first_difference": None}
-            with pytest.raises(NexusError, match="2 requests were sent"):
+            with pytest.raises(NexusError, match="has sent 2 requests"):
                 check(ledger, session, 3)
 
 

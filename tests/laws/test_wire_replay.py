@@ -55,7 +55,7 @@ def test_the_bodies_made_again_are_what_the_server_received(place: Path, form: s
         assert found["equal"] == len(rows)
         assert checked(session, 1)["equal"] == 1
         assert len(around.server.requests) == len(received), "nothing was sent to the provider again"
-        with pytest.raises(NexusError, match="were sent"):
+        with pytest.raises(NexusError, match="has sent"):
             checked(session, 99)
 
 

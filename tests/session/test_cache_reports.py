@@ -186,3 +186,19 @@ def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
     assert value["requests"] == [] and value["total"]["hit"] is None and value["total"]["cost_usd"] == 0
     assert "no request yet" in cache_text(value, 80)
     asyncio.run(session.aclose())
+
+
+ASKED = [
+    *(("context", "--step={}"), ("context", "--diff", "--step={}")),
+    *(("replay", "--step={}"), ("replay", "--wire", "--step={}"), ("cache", "why", "--", "{}")),
+]
+
+
+@pytest.mark.parametrize("step", ["0", "-1", "6", "99"])
+def test_a_request_that_is_not_there_is_named_with_how_many_there_are(
+    missed: str, step: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for words in ASKED:
+        assert run([word.format(step) for word in words]) == 2
+        told = capfd.readouterr().err
+        assert (f"--step {step}:" in told or f"request {step}:" in told) and "has sent 5 requests" in told, told

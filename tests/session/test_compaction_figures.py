@@ -15,6 +15,7 @@ from session.summed import SUMMARY, asks_for_summary, done, ended, noted
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.request import Request
+from nexus_cli.core.services import Assembly
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
@@ -65,9 +66,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             value = await looked(session)
             assert value["before"] == full
             parts = value["goes"]["tokens"] + value["stays"]["tokens"]
-            used = engine.used()
-            whole = used.history + used.event
-            assert abs(parts - whole) < 10
+            assert parts == engine.lane.messages_tokens, "in the unit of drops and pins"
             events = await session.compact()
             start = next(event for event in events if isinstance(event, CompactionStart))
             small = session.status().used
@@ -75,6 +74,9 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             assert ended(events).cost_usd == 0.25 and compacted(ended(events)).split(";")[0].endswith(" for $0.2500")
             assert [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)] == [full - small]
             assert value["after"] >= small
+            drop = session._parts.drops()[-1]
+            listed = session.look(lambda parts: parts.dispatcher.services[Assembly].held())["drops"]
+            assert value["goes"]["tokens"] == drop.tokens == listed[-1]["tokens"]
             told = noted(await done(session, uncompaction()))
             assert figures(told) == [small, session.status().used] and abs(session.status().used - full) < full // 100
         finally:

@@ -12,6 +12,7 @@ from session.played import MODEL, Answer, Played, say
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.event import Event, Resulted
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
@@ -162,3 +163,82 @@ def test_a_model_that_never_answers_is_stopped_soon_after_its_last_call(tmp_path
     for one in (Limits(multi_tool=False), Limits(mode="single_action")):
         events, end = say(limited(tmp_path, provider, one), "go")
         assert end.error is not None and end.error["kind"] == "limit" and ran(events) == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("yes", "iterations", "kind", "says"),
+    [
+        (0, None, "denied", "and refused each time"),
+        (3, None, "denied", "3 ran, 1 was refused"),
+        (9, None, "limit", "4 ran, 0 were refused"),
+        (9, 4, "denied", "4 ran, 1 was refused"),
+        (9, 2, "denied", "2 ran, 3 were refused"),
+    ],
+)
+def test_the_fifth_equal_call_tells_how_many_ran_and_how_many_were_refused(
+    tmp_path: Path, yes: int, iterations: int | None, kind: str, says: str
+) -> None:
+    class Tired(Person):
+        async def ask(self, question: Question) -> Any:
+            self.asked.append(question)
+            return Allow() if len(self.asked) <= yes else Deny("enough")
+
+    limits = Limits(max_iterations=iterations)
+    session = limited(tmp_path, steps(*[[RUN]] * 6), limits, Tired(None), allow="read")
+    error = say(session, "go")[1].error
+    assert error is not None
+    if iterations == 2:  # a run that goes on asking ends before
+        assert error["kind"] == "limit" and "may not make any more" in error["message"]
+        return
+    assert error["kind"] == kind and says in error["message"] and "5 times in a row" in error["message"]
+
+
+@pytest.mark.parametrize("option", ["max_steps", "max_total_tokens", "timeout", "max_iterations"])
+def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(tmp_path: Path, option: str) -> None:
+    value = {"max_steps": "1", "max_total_tokens": "1100", "timeout": "0.2", "max_iterations": "1"}[option]
+    recipes = places().config / "recipes"
+    recipes.mkdir(parents=True)
+    (recipes / "small.toml").write_text(f"[limits]\n{option} = {value}\n")
+    slow = ("bash", {"command": "sleep 5"} if option == "timeout" else {"command": "true"})
+
+    def outcome(**options: Any) -> str:
+        provider = Played(lambda request: [slow])
+        asked = Options(tmp_path, MODEL, allow="all", **options)
+        error = say(open_session(asked, SETTINGS, approver=None, provider=provider), "go")[1].error
+        assert error is not None and error["kind"] == "limit"
+        return str(error["hint"])
+
+    hint = outcome(recipe="small", limits=Limits(max_steps=9))
+    assert f"recipe small sets it: change limits.{option} in " in hint and "small.toml" in hint and "--max" not in hint
+    if option not in ("max_iterations", "timeout"):
+        mine: Any = {option: int(value)}
+        mine = outcome(limits=Limits(**mine))
+        assert mine == f"Go on with a higher --{option.replace('_', '-')}"
+
+
+@pytest.mark.parametrize(
+    ("lower", "says"),
+    [
+        ({"limits": Limits(max_steps=3)}, "max_steps 3 (was 9)"),
+        ({"no_tools": True, "limits": Limits(max_steps=9)}, "tools none (was without limit)"),
+        ({"allow": "read", "limits": Limits(max_steps=9)}, "allow read (was all)"),
+        ({"limits": Limits(max_steps=9, timeout=60)}, "timeout 60 (was without limit)"),
+        ({"limits": Limits(max_steps=9)}, ""),
+    ],
+)
+def test_limits_that_changed_on_a_resumed_session_are_told_with_its_next_request_once(
+    tmp_path: Path, lower: dict[str, Any], says: str
+) -> None:
+    provider = Played(lambda request: "ok")
+
+    def asked(**options: Any) -> str:
+        made = Options(tmp_path, MODEL, **{"allow": "all", **options})
+        session = open_session(made, SETTINGS, approver=None, provider=provider)
+        assert say(session, "go")[1].ok
+        told = str(provider.seen[-1][-1]["content"])
+        return f"{session.id} {told.partition('limits have changed: ')[2].partition(']')[0]}"
+
+    name, _, first = asked(limits=Limits(max_steps=9)).partition(" ")
+    assert not first
+    assert asked(resume=name, **lower).partition(" ")[2].partition("\n")[0] == says
+    assert asked(resume=name, **lower).endswith(" "), "once"

@@ -203,6 +203,33 @@ def test_a_file_that_another_program_changed_is_told_once_and_again_after_the_ne
     assert told == [False, True, False, False, True]
 
 
+def test_a_branch_switch_that_changes_many_files_names_every_one_of_them(tmp_path: Path) -> None:
+    paths = [tmp_path / f"f{n}.py" for n in range(25)]
+    for path in paths:
+        path.write_text("x = 1\n")
+
+    def script(request: Any) -> Any:
+        last = request.messages[-1]
+        looks = last["role"] == "user" and "look" in last["content"]
+        return [("read_file", {"path": path.name}) for path in paths] if looks else "ok"
+
+    provider = Played(script)
+    session = opened(provider, tmp_path)
+    say(session, "look")
+    for path in paths:
+        path.write_text("x = 2\n")
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    say(opened(provider, tmp_path, session=session.id), "go on")
+    told = last_preamble(session.id)
+    assert [path.name for path in paths if path.name not in told] == []
+    with the_ledger() as ledger:
+        [drop] = [drop for drop in ledger.drops(session.id) if "session_files" in drop.what]
+        whole = SessionLogger(ledger=ledger, session=session.id).recall(drop.id) or ""
+    assert whole.count("changed on disk at") == 19 and f'recall("{drop.id}")' in told
+    say(opened(provider, tmp_path, session=session.id), "go on")
+    assert "changed on disk" not in last_preamble(session.id)
+
+
 def test_the_outline_is_that_of_git_where_there_is_a_repository_and_else_that_of_the_folder(tmp_path: Path) -> None:
     for name in ("src/a.py", "src/made.log", "README.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -22,6 +22,7 @@ class Memory:
 
     files: dict[str, str] = field(default_factory=dict)
     drops: dict[str, str] = field(default_factory=dict)
+    recalls: list[str] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
 
     def digest(self, path: str) -> str | None:
@@ -32,7 +33,14 @@ class Memory:
         self.notes.append((path, how))
 
     def recall(self, drop_id: str) -> str | None:
+        self.recalled(drop_id)
+        return self.original(drop_id)
+
+    def original(self, drop_id: str) -> str | None:
         return self.drops.get(drop_id)
+
+    def recalled(self, drop_id: str) -> None:
+        self.recalls.append(drop_id)
 
 
 @dataclass

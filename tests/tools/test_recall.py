@@ -54,6 +54,17 @@ def test_an_empty_range_is_told_the_length(desk: Any) -> None:
     assert desk.run("recall", id="d1", range="5:9").output == "[nothing in this range; d1 has 3 characters]"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{"range": "9:"}, {"range": "2:2"}, {"range": "a:b"}, {"range": ""}, {"query": "nope"}, {"id": "d9"}, {"id": "d2"}],
+)
+def test_a_recall_that_gives_nothing_is_none(desk: Any, arguments: dict[str, str]) -> None:
+    desk.memory.drops |= {"d1": "abc", "d2": ""}
+    result = desk.run("recall", **({"id": "d1"} | arguments))
+    assert not result.cites and not desk.memory.recalls
+    assert desk.run("recall", id="d1", query="B").cites == "d1" and desk.memory.recalls == ["d1"]
+
+
 def test_a_query_shows_every_place_with_its_offsets(desk: Any) -> None:
     text = "x" * 1000 + "Needle" + "y" * 1000 + "needle" + "z" * 1000
     desk.memory.drops["d1"] = text

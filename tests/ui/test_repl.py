@@ -311,6 +311,27 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
     assert re.search(r"look\n\n<shell command=.echo shared", said)
 
 
+def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("hello")
+        await stage.idle()
+        repl = stage.repl
+        before, line = repl.session.status().used, repl.status(80)
+        stage.type("!seq 1000 2000")
+        await stage.idle()
+        used = repl.session.status().used
+        assert used > before + 500 and repl.status(80) != line and f"{short(used)}/" in repl.status(80)
+        stage.type("/context")
+        await stage.idle()
+        assert f"{used:,} of" in stage.text and "1 text of " in stage.text and "with your next message" in stage.text
+        repl.take_back()
+        assert repl.session.status().used == before and f"{short(before)}/" in repl.status(80)
+
+    stage.play(scene())
+
+
 def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 

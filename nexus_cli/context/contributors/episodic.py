@@ -5,33 +5,38 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.section import DROP, Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
 
 MOST = 2
+"""Sessions with a section of their own."""
 LONGEST = 100
-"""Characters of a title."""
+"""Characters of a title; the whole session is found by its id."""
 
 
 async def read(sources: Sources) -> Value:
     """One record per session, the best first: `session`, `title`, `date`."""
     found = await asyncio.to_thread(sources.episodes, sources.about())
-    return [{"session": one.session, "title": _short(one.title), "date": one.at[:10]} for one in found[:MOST]]
+    return [{"session": one.session, "title": _short(one.title), "date": one.at[:10]} for one in found]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`- Earlier session 2026-11-03: fix the login test (01J...)`."""
-    return tuple(
-        Section(
-            f"episodic.{one['session']}",
-            Phase.MEMORY + 60,
-            (f"- Earlier session {one['date']}: {one['title']} ({one['session']})",),
-            Layer.EVENT,
-            priority=40,
-            source=f"session {one['session']}",
-        )
-        for one in value
-    )
+    """`- Earlier session 2026-11-03: fix the login test (01J...)`, and how many more there are."""
+    made = [_section(one["session"], (_line(one),), f"session {one['session']}") for one in value[:MOST]]
+    if rest := value[MOST:]:
+        many = "session that fits" if len(rest) == 1 else "sessions that fit"
+        pointer = f'- [{len(rest)} more earlier {many}: recall("{DROP}")]'
+        made.append(_section("more", ("\n".join(map(_line, rest)), pointer), "earlier sessions"))
+    return tuple(made)
+
+
+def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
+    order, least = Phase.MEMORY + 60, len(forms) - 1
+    return Section(f"episodic.{name}", order, forms, Layer.EVENT, priority=40, source=source, least=least)
+
+
+def _line(one: Value) -> str:
+    return f"- Earlier session {one['date']}: {one['title']} ({one['session']})"
 
 
 def _short(title: str) -> str:

@@ -25,16 +25,25 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     turns, calls = value["turns"], value["calls"]
     if not turns and not calls:
         return ()
+    full, pointer = _text(turns, calls, len(calls)), f'[earlier in this session: recall("{DROP}")]'
+    capped = len(calls) > NAMED
+    short = (f'{_text(turns, calls, NAMED)}; all of them: recall("{DROP}")', pointer) if capped else (pointer,)
+    forms = (full, *shrinking(short, view.count)) if capped else shrinking((full, *short), view.count)
+    order, least = Phase.HISTORY, int(capped)
+    return (
+        Section("footprint", order, forms, Layer.EVENT, priority=85, sticky=True, source="the session", least=least),
+    )
+
+
+def _text(turns: int, calls: Value, most: int) -> str:
+    """The line, with `most` of the tools named."""
     parts = [_some(turns, "turn")] if turns else []
     if calls:
-        named = [f"{count} {name}" for name, count in calls[:NAMED]]
-        rest = sum(count for _, count in calls[NAMED:])
+        named = [f"{count} {name}" for name, count in calls[:most]]
+        rest = sum(count for _, count in calls[most:])
         inside = ", ".join([*named, f"{rest} others"] if rest else named)
         parts.append(f"{_some(sum(count for _, count in calls), 'tool call')} ({inside})")
-    text = f"Earlier in this session: {', '.join(parts)}"
-    forms = shrinking((text, f'[earlier in this session: recall("{DROP}")]'), view.count)
-    order = Phase.HISTORY
-    return (Section("footprint", order, forms, Layer.EVENT, priority=85, sticky=True, source="the session"),)
+    return f"Earlier in this session: {', '.join(parts)}"
 
 
 def _some(count: int, noun: str) -> str:

@@ -27,8 +27,11 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         return ()
     lines = [f"[nexus: {line}]" for line in value]
     short = [f"[nexus: {_shortened(line)}]" for line in value[:FEW]]
-    if len(value) > FEW:
-        short.append(f"[nexus: and {len(value) - FEW} more notices]")
+    rest = len(value) - FEW
+    if rest > 0:
+        short.append(f'[nexus: and {rest} more {"notice" if rest == 1 else "notices"}: recall("{DROP}")]')
+    elif short != lines:
+        short[-1] = f'{short[-1][:-1]} recall("{DROP}")]'
     made = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
     many = f"{len(value)} notices" if len(value) > 1 else "1 notice"
     forms = shrinking((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
@@ -50,10 +51,15 @@ def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str
         inside.append(f"{len(there) - folders} more folders {sum(count for _, count in there[folders:])}")
     lines = [f"{_size(value)}: {', '.join(inside)}" if inside else _size(value)]
     if value["languages"]:
-        lines.append(", ".join(f"{name} {count}" for name, count in value["languages"][:languages]))
+        lines.append(_some([f"{name} {count}" for name, count in value["languages"]], languages))
     if notable and value["notable"]:
-        lines.append(f"At the top: {', '.join(value['notable'][:notable])}")
+        lines.append(f"At the top: {_some(value['notable'], notable)}")
     return lines
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    """The first of `names`, and how many more there are."""
+    return ", ".join([*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])])
 
 
 def _size(value: Value) -> str:

@@ -65,7 +65,7 @@ def _instruction(recipe: Recipe) -> str:
 async def _work(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
     """The steps of the side lane; what it uses counts for the turn, within the limits of both."""
     spending = side.spending
-    side.spending = replace(spending, limits=spending.limits & recipe.limits)
+    side.spending = replace(spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe))
     try:
         return await _steps(side, dispatcher, recipe)
     except Deferred:

@@ -34,11 +34,11 @@ def uncompaction() -> Act:
         if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact sums up older history")
-        old, before = log.epoch(made.parent), engine.meter.estimate(lane.counted)
+        old, before, shown = log.epoch(made.parent), engine.meter.estimate(lane.counted), engine.coming()
         head = restored(old, lane.slots, lane.timeline.read(old.base + 1, lane.timeline.last))
         messages = sum(slot.tokens for slot in head)
         same = old.model == engine.model.info.name
-        meter = _meter(engine, anchor_before(lane.timeline, made.id) if same else None)
+        meter = _meter(engine, anchor_before(lane.timeline.memos, made.id) if same else None)
         _refuse_if_too_large(engine, meter, messages + lane.epoch.system_tokens + lane.epoch.tools_tokens)
         planned = await engine.frame()
         _refuse_if_too_large(engine, meter, messages + planned.fixed)
@@ -50,8 +50,7 @@ def uncompaction() -> Act:
         if meter.anchor is not None:
             engine.meter.anchored(meter.anchor.last, meter.anchor.counted, meter.anchor.reported, exact=False)
         engine.pending = ""
-        after = engine.meter.estimate(lane.counted)
-        engine.emit(Notice(f"the compaction is undone: {before:,} tokens became {after:,}"))
+        engine.emit(Notice(f"the compaction is undone: {shown:,} tokens became {engine.coming():,}"))
 
     return act
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.groups import arrange, flatten
+from nexus_cli.context.meter import Meter
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.cache import known_life
@@ -35,10 +36,9 @@ def anew(parts: Parts) -> dict[str, int]:
     if engine.sent is None:
         return {"tokens": 0, "cached": 0}
     epoch, slots = _next(parts, engine, log, settings)
-    tokens = engine.meter.estimate(engine.lane.counted)
     if epoch is not engine.lane.epoch:
-        tokens = _estimated(engine, epoch, slots)
-        parts.engine.ahead = tokens, engine.lane.counted
+        parts.engine.ahead = _meter(engine, epoch), epoch.system_tokens + epoch.tools_tokens
+    tokens = parts.engine.coming()
     if engine.sent.shares(epoch, slots)[0] >= engine.sent.tokens:
         return {"tokens": tokens, "cached": tokens}
     return {"tokens": tokens, "cached": min(tokens, _cached(engine, epoch, slots))}
@@ -61,12 +61,12 @@ def _next(parts: Parts, engine: Engine, log: SessionLogger, settings: Settings) 
     return epoch, head
 
 
-def _estimated(engine: Engine, epoch: Epoch, slots: Sequence[Slot]) -> int:
-    """Tokens of a request that begins with `epoch`, of which nothing was reported yet."""
+def _meter(engine: Engine, epoch: Epoch) -> Meter:
+    """The meter of a request that begins with `epoch`, of which nothing was reported yet."""
     meter = engine.meter.fork()
     meter.forget()
-    meter.contents = Contents(lambda: (epoch, slots))
-    return meter.estimate(epoch.system_tokens + epoch.tools_tokens + sum(slot.tokens for slot in slots))
+    meter.contents = Contents(lambda: (epoch, engine.lane.slots))
+    return meter
 
 
 def _cached(engine: Engine, epoch: Epoch, slots: Sequence[Slot]) -> int:

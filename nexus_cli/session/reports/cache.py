@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.context.economy import miss_cost
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import Ledger, nth
 from nexus_cli.provider.cache_life import CacheLife
 from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge
 from nexus_cli.session.past import answered
@@ -46,14 +46,11 @@ def why(ledger: Ledger, session: str, settings: Settings, step: int | None = Non
     requests = main.requests
     if not requests:
         raise NexusError("usage", f"session {session}", "it has sent nothing yet", "Ask something first")
-    if step is not None and step > len(requests):
-        why = f"only {len(requests)} {'was' if len(requests) == 1 else 'were'} sent"
-        raise NexusError("usage", f"request {step}", why, "`nexus cache` lists them")
     if step is None:
         missed = (asked for asked in reversed(requests) if main.facts(asked) and _verdict(main, asked).missed)
         asked = next(missed, requests[-1])
     else:
-        asked = requests[step - 1]
+        asked = nth(requests, step, f"request {step}", "`nexus cache` lists them")
     return {"version": 1, "session": ledger.session(session).id, **_row(main, asked), **_details(main, asked)}
 
 
@@ -62,7 +59,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     facts, life = trail.facts(asked), trail.life(row)
     verdict = _verdict(trail, asked)
     missed = verdict.missed
-    dollars = miss_cost(trail.info(row).priced(usage.input), missed) if usage and missed else 0.0
+    dollars = miss_cost(trail.info(row).priced(usage.input), missed, usage) if usage and missed else 0.0
     foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
     return {
         "lane": trail.agent,

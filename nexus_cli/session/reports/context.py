@@ -19,15 +19,14 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import Ledger, nth
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.between import between
 from nexus_cli.session.reports.budget import budget_value
 from nexus_cli.session.reports.drops import UNIT, of_window
 from nexus_cli.session.reports.largest import largest
-from nexus_cli.session.reports.shown import Shown, fresh, shown
-from nexus_cli.session.signals import Signals
+from nexus_cli.session.reports.shown import Running, Shown, fresh, shown
 
 
 def report(options: Options, settings: Settings, session: str | None, step: int | None = None) -> dict[str, Any]:
@@ -54,9 +53,11 @@ def difference_in(
 ) -> dict[str, Any]:
     """The same from a ledger that is open."""
     found = ledger.find_session(session)
-    number = step or SessionLogger(ledger=ledger, session=found.id).step()
-    if not number:
+    rows = SessionLogger(ledger=ledger, session=found.id).request_rows()
+    number = len(rows) if step is None else step
+    if step is None and not rows:
         raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
+    nth(rows, number)
     before = shown(ledger, found, options, settings, number - 1) if number > 1 else None
     return between(before, shown(ledger, found, options, settings, number))
 
@@ -67,20 +68,21 @@ def of_request(ledger: Ledger, session: str, options: Options, settings: Setting
 
 
 def of_session(
-    ledger: Ledger, session: str, options: Options, settings: Settings, recipe: Recipe, now: Signals, pending: str
+    ledger: Ledger, session: str, options: Options, settings: Settings, recipe: Recipe, running: Running
 ) -> dict[str, Any]:
-    """The report of what the next request of a session would hold that goes on in `recipe`, its run being as it is
-    `now`, and begins a new epoch where something is `pending`; from a ledger that is open."""
+    """The report of what the next request of a session would hold that goes on in `recipe` and is as `running` says;
+    from a ledger that is open."""
     found = ledger.session(session)
     begun = SessionLogger(ledger=ledger, session=session).current_epoch() is not None
     if begun:
-        return value(shown(ledger, found, options, settings, None, recipe, now, pending))
-    return value(fresh(Ledger.open(None), replace(options, recipe=recipe.name), settings))
+        return value(shown(ledger, found, options, settings, None, recipe, running))
+    return value(fresh(Ledger.open(None), replace(options, recipe=recipe.name), settings, running.along))
 
 
 def value(view: Shown) -> dict[str, Any]:
     """What is shown, as JSON."""
     made, slots = view.assembled, view.arranged
+    waiting = sum(slot.tokens for slot in view.along)
     used, counted, scale = made.budget.used, made.report.counted, made.report.messages
     tools = _tools(view, used.tools)
     sections = list(made.report.sections)
@@ -102,7 +104,8 @@ def value(view: Shown) -> dict[str, Any]:
         "told": scaled(view.told, round(sum(one["tokens"] for one in view.told) * scale), scale),
         "history": _history(view),
         "tools": tools,
-        "largest": largest(sections, tools, slots, scale),
+        "largest": largest(sections, tools, [*slots, *view.along], scale),
+        "waiting": {"texts": len(view.along), "tokens": round(waiting * scale), "counted": waiting},
         "cached": {"tokens": _cached(view)},
         **_left_out(view),
         "limits": [dict(bound) for bound in view.bounds],
@@ -149,7 +152,7 @@ def _history(view: Shown) -> dict[str, Any]:
     """The entries that stand in the window, whole or in part, and the groups that hold one of them: a summary, a note
     and the stub of a result stand for entries that are hidden, and are in neither."""
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
-    for slot in view.arranged:
+    for slot in (*view.arranged, *view.along):
         by_kind[str(slot.message.role)] += slot.tokens
     seen = [{slot.entry for slot in group if slot.form in (Form.FULL, Form.ELIDED)} for group in view.groups]
     entries = set().union(*seen)

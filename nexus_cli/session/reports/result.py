@@ -33,8 +33,8 @@ def result(parts: Parts, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, A
         "context": {
             "window": budget.window,
             "budget": budget.available,
-            "used": engine.meter.estimate(engine.lane.counted),
-            "basis": engine.meter.basis,
+            "used": engine.coming(),
+            "basis": engine.basis,
             "epoch": engine.lane.epoch.id,
         },
         "drops": [drop_value(drop) for drop in drops],

@@ -16,13 +16,15 @@ from nexus_cli.context.meter import Meter
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.entry import Drop, Epoch, Memo, Slot
+from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits, compose
+from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger, RequestRow, SessionInfo
+from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
 from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.session.anchors import anchor_on, take_anchor
 from nexus_cli.session.in_force import LIMITS, limits_of
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memo_kinds import PLAN
@@ -35,6 +37,22 @@ from nexus_cli.session.signals import Signals
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
 Sections = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a session that runs here knows, beside what is on record."""
+
+    now: Signals | None = None
+    """The state of its run."""
+    pending: str = ""
+    """Why its next request begins a new epoch, or ""."""
+    meter: Meter | None = None
+    along: tuple[str, ...] = ()
+    """Texts that wait to be sent with the person's next message."""
+
+
+IDLE = Running()
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,8 @@ class Shown:
     notices: tuple[str, ...] = ()
     memos: Callable[[str], Sequence[Memo]] = lambda kind: ()
     """Those of its lane of one kind, by then."""
+    along: Sequence[Slot] = ()
+    """What waits to be sent with the person's next message."""
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -84,7 +104,7 @@ class Shown:
         reported = row.usage.input if row and row.usage and row.reported else None
         return AssembledContext.of(
             self.epoch,
-            self.arranged,
+            [*self.arranged, *self.along],
             self.sent,
             fixed=json.loads(self.epoch.sections),
             told=self.event,
@@ -102,19 +122,18 @@ def shown(
     settings: Settings,
     step: int | None,
     recipe: Recipe | None = None,
-    now: Signals | None = None,
-    pending: str = "",
+    running: Running = IDLE,
 ) -> Shown:
-    """Request `step` of a session, or with None what it would send next, in `recipe` where that is at hand, and with
-    the state of its run `now` and what is `pending` for its next epoch where it runs.
+    """Request `step` of a session, or with None what it would send next, in `recipe` where that is at hand, and as
+    `running` says where it runs.
 
     `NexusError("usage", ...)` when there is no such request, or nothing was sent yet.
     """
     log = SessionLogger(ledger=ledger, session=found.id)
     if step is None:
-        return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), now, pending)
+        return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), running)
     rows = log.request_rows()
-    row = _row(rows, step)
+    row = nth(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
@@ -146,7 +165,7 @@ def _beside(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _next(
     ledger: Ledger, log: SessionLogger, found: SessionInfo, options: Options, settings: Settings, holds: Held,
-    now: Signals | None, pending: str,
+    running: Running,
 ) -> Shown:
     """What a session would send next; under a new epoch where one is `pending`, or the model or the effort is another
     one by then, and its recipe says what that begins with."""
@@ -160,7 +179,12 @@ def _next(
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = ledger.drops(found.id), [holds.lost] if holds.lost else []
     effort = "" if effort_notice(info.name, options.effort) else options.effort
-    if pending or (epoch.model, epoch.effort) != (info.name, effort or epoch.effort):
+    counter = StoredCounter(TiktokenCounter(info.encoding), log)
+    meter, began = _running_meter(running, log, info), epoch
+    if running.meter is None and epoch.model == info.name:
+        meter.contents = Contents(lambda: (began, slots))
+        take_anchor(meter, log, epoch, slots)
+    if running.pending or (epoch.model, epoch.effort) != (info.name, effort or epoch.effort):
         from nexus_cli.session.switched import switched  # noqa: PLC0415  (contributors, for few reports)
 
         notices.append(_change(epoch, info.name, effort or epoch.effort))
@@ -169,13 +193,24 @@ def _next(
             effort=effort or epoch.effort, failed=notices.append, runs=_runs(options, holds.limits),
         )  # fmt: skip
         slots, sent, drops = list(epoch.head), -1, [*drops, *left]
+        meter.forget()
+    meter.contents = Contents(lambda: (epoch, slots))
     view = Shown(
         found, info, holds.recipe, epoch, slots, log.cursor(), log.last_id(), None, sent,
-        _meter(log, info, epoch, slots, row), drops, holds.limits, (),
-        StoredCounter(TiktokenCounter(info.encoding), log), (), _told(log, [], row) if row else (), tuple(notices),
-        log.memos,
+        meter, drops, holds.limits, (), counter, (), _told(log, [], row) if row else (), tuple(notices), log.memos,
+        _along(running.along, log.last_id() + 1, counter),
     )  # fmt: skip
-    return _limited(view, holds, now)
+    return _limited(view, holds, running.now)
+
+
+def _running_meter(running: Running, log: SessionLogger, info: ModelInfo) -> Meter:
+    """That of the session where it runs here, else what is on record of the model's counting."""
+    return running.meter.fork() if running.meter else Meter(log.calibration(info.served))
+
+
+def _along(texts: Sequence[str], number: int, counter: StoredCounter) -> list[Slot]:
+    """What waits for the next message, which will be entry `number`, as it would stand in the window."""
+    return [Slot(number, Form.FULL, Message(Role.USER, text), tokens=counter.count(text)) for text in texts]
 
 
 def _limited(view: Shown, holds: Held, now: Signals | None = None) -> Shown:
@@ -193,8 +228,8 @@ def _change(epoch: Epoch, model: str, effort: str) -> str:
     return f"a switch of effort begins a new epoch; this shows what would be sent with {effort!r}"
 
 
-def fresh(ledger: Ledger, options: Options, settings: Settings) -> Shown:
-    """The first request of a new session."""
+def fresh(ledger: Ledger, options: Options, settings: Settings, along: Sequence[str] = ()) -> Shown:
+    """The first request of a new session; `along` are texts that wait for it."""
     from nexus_cli.session.fresh import fresh_epoch  # noqa: PLC0415  (contributors; not for a session that is there)
 
     info = MODELLESS
@@ -211,6 +246,7 @@ def fresh(ledger: Ledger, options: Options, settings: Settings) -> Shown:
     view = Shown(
         None, info, recipe, epoch, (), 0, 0, None, -1, _meter(log, info, epoch, (), None),
         ledger.drops(log.session.id), limits, (), counter, event, (), tuple(notices),
+        along=_along(along, 1, counter),
     )  # fmt: skip
     return _limited(view, Held(recipe, limits, bounds))
 
@@ -220,18 +256,11 @@ def _runs(options: Options, limits: Limits) -> bool:
     return options.interactive or limits.allow == "all"
 
 
-def _row(rows: Sequence[RequestRow], step: int) -> RequestRow:
-    if step > len(rows):
-        raise NexusError("usage", f"--step {step}", f"this session has sent {len(rows)} requests", "Name one of them")
-    return rows[step - 1]
-
-
 def _meter(log: SessionLogger, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:
     """What is known of the model's counting, anchored on `row` where that was reported under this epoch."""
     meter = Meter(log.calibration(info.served), Contents(lambda: (epoch, slots)))
-    if row and row.usage and row.reported and row.manifest.epoch == epoch.id:
-        sent = sum(slot.tokens for slot in slots if slot.entry <= row.manifest.last)
-        meter.anchored(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)
+    if row:
+        anchor_on(meter, row, epoch, slots)
     return meter
 
 

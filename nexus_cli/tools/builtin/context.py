@@ -30,8 +30,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     form = arguments.get("form", "full")
     found = await service.section(name, form)
     if found is None:
-        known = ", ".join(str(one["id"]) for one in service.held()["sections"][:_SECTIONS])
-        return ToolResult(error=f"there is no section {name!r}; there are: {known or 'none'}")
+        ids = [str(one["id"]) for one in service.held()["sections"]]
+        rest = [f"and {len(ids) - _SECTIONS} more"] if len(ids) > _SECTIONS else []
+        known = ", ".join([*ids[:_SECTIONS], *rest]) or "none"
+        return ToolResult(error=f"there is no section {name!r}; there are: {known}")
     text, drop = found
     if not drop:
         return ToolResult(f"[{name} stands whole in this conversation already]")
@@ -77,7 +79,7 @@ def _drops(drops: Sequence[Mapping[str, Any]]) -> list[str]:
     if not drops:
         return ["left out: nothing"]
     again = sum(1 for one in drops if one["recalls"])
-    lines = [f"left out, {again} of {len(drops)} asked for again; recall(id) reads one:"]
+    lines = [f"left out, {again} of {len(drops)} asked for again, in tokens by our own count; recall(id) reads one:"]
     lines += [f"  {one['id']}: {one['what']}, {one['tokens']:,} tokens" for one in drops[-_DROPS:]]
     if len(drops) > _DROPS:
         lines.append(f"  and {len(drops) - _DROPS} older ones")

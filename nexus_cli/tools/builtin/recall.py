@@ -20,10 +20,11 @@ _MOST_HITS = 10_000
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """A piece of the original with its range and the way on, or the places where `query` occurs."""
+    """A piece of the original with its range and the way on, or the places where `query` occurs. It is counted as a
+    recall where it gives anything."""
     drop = arguments["id"]
     service: Recall = context.services[Recall]
-    text = service.recall(drop)
+    text = service.original(drop)
     if text is None:
         why = f"there is no drop {drop!r} here; ids stand in the lines `[... left out: recall(\"d1\", ...) ...]`"
         return ToolResult(error=why)
@@ -34,10 +35,15 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     counter = context.services.get(TokenCounter)
     count: Count = _bound if counter is None else counter.count
     cap = max(16, context.output_cap - _HEADER)
-    query = arguments.get("query", "")
-    shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count) if query.strip() else None
+    query = arguments.get("query", "").strip() and arguments["query"]
+    if start == end:
+        return ToolResult(f"[nothing in this range; {drop} has {len(text)} characters]")
+    if query and not re.compile(re.escape(query), re.IGNORECASE).search(text, start, end):
+        return ToolResult(f"[{query!r} does not occur in characters {start}:{end}]")
+    shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count) if query else None
     if shown is None:
         shown = await asyncio.to_thread(_piece, drop, text, start, end, cap, count)
+    service.recalled(drop)
     return ToolResult(shown, cites=drop)
 
 
@@ -58,8 +64,6 @@ def _bounds(text: str, length: int) -> tuple[int, int]:
 
 def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -> str:
     found = piece(text, start, end, cap, count)
-    if found.start == found.end:
-        return f"[nothing in this range; {drop} has {found.total} characters]"
     more = f'; next: recall("{drop}", "{found.end}:{end}")' if found.end < end else ""
     return f"[{drop}, characters {found.start}:{found.end} of {found.total}{more}]\n{found.text}"
 
@@ -77,8 +81,6 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
             spots.append((low, high))
         else:
             unlisted += 1
-    if not spots:
-        return f"[{query!r} does not occur in characters {start}:{end}]"
     parts: list[str] = []
     left = cap
     for low, high in spots:

@@ -66,7 +66,7 @@ def compaction_text(value: Value, width: int) -> str:
     rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "of which")]
     rows += [_row("goes", goes), _row("stays", value["stays"])]
     rows.append(("summary", number(summary["most"]), "1", "0", "at most so much"))
-    lines += block("what goes and stays", rows, width)
+    lines += [*block("what goes and stays", rows, width), *filled("tokens by our own count", width, "  ")]
     where = _goes(goes)
     how = f"{summary['model']} would sum up {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
     for text in (where, how):

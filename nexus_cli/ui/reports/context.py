@@ -25,6 +25,11 @@ def context_text(value: Value, width: int) -> str:
         f"{number(used)} of {number(available)} tokens used ({share(used, max(1, available))}), "
         f"pressure {budget.get('pressure')}, counted by {value.get('basis')}",
     ]
+    waiting = value.get("waiting") or {}
+    if waiting.get("texts"):
+        texts = plural(int(waiting["texts"]), "text")
+        goes = "goes" if waiting["texts"] == 1 else "go"
+        head.append(f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message")
     lines = [*paragraphs(head, width), "", *_window(budget, width), "", *_bars(budget, width), *_cached(value, width)]
     largest = value.get("largest", [])
     rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]

@@ -25,7 +25,7 @@ def drops_text(value: Value, width: int, session: str | None = None) -> str:
     lines = table(rows, width, right=(1,))
     again = sum(1 for d in out if d.get("recalls"))
     asked = asked_again(again, len(out), len(drops))
-    lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}.", width)]
+    lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are by our own count.", width)]
     beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
