@@ -40,8 +40,8 @@ async def reattached(engine: Engine, plan: Plan, room: int, goals: Sequence[Goal
     reading = Aside[None](lambda _: _describe(newest, base, lines))
     await within({reading: SECONDS})  # what was described by then stays
     parts = [
-        _block("Goals:", _goal_lines(goals), room // 2, count),
-        _block(f"Files of that part as they are now, below {_safe(base)}:", list(lines), room, count),
+        _block("Goals:", wanted := _goal_lines(goals), len(wanted), room // 2, count),
+        _block(f"Files of that part as they are now, below {_safe(base)}:", list(lines), len(there), room, count),
     ]
     text = "\n\n".join(part for part in parts if part)
     return text if count(text) <= room else parts[0]
@@ -55,16 +55,23 @@ def _files(engine: Engine) -> Sequence[SeenFile]:
         return ()
 
 
-def _block(title: str, lines: Sequence[str], room: int, count: Callable[[str], int]) -> str:
-    """`title` and as many of `lines` as fit; "" where none does."""
+def _block(title: str, lines: Sequence[str], total: int, room: int, count: Callable[[str], int]) -> str:
+    """Return `title` and as many of `lines` as fit, then how many of `total` are not among them; "" where none fits."""
     room -= count(title) + 2
+    more = count(_more(total)) + 1
     shown: list[str] = []
     for line in lines:
         room -= count(line) + 1
-        if room < 0:
+        if room < (more if len(shown) + 1 < total else 0):
             break
         shown.append(line)
+    if len(shown) < total:
+        return "\n".join([title, *shown, _more(total - len(shown))]) if shown else ""
     return "\n".join([title, *shown]) if shown else ""
+
+
+def _more(number: int) -> str:
+    return f"- {number} more, not listed here"
 
 
 def _goal_lines(goals: Sequence[Goal]) -> list[str]:

@@ -66,6 +66,33 @@ def told(folder: Path) -> str:
     return asyncio.run(live())
 
 
+@pytest.mark.parametrize("files", [reattach.MOST_FILES, reattach.MOST_FILES + 5])
+def test_files_that_are_not_listed_are_counted(tmp_path: Path, files: int) -> None:
+    names = [f"module_{number}.py" for number in range(files)]
+    for name in names:
+        (tmp_path / name).write_text("x = 1\n")
+    calls = [("read_file", {"path": name}) for name in names]
+    session = opened(Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls), tmp_path)
+
+    async def reread(room: int) -> list[str]:
+        engine = session._parts.engine
+        plan = cast(Plan, SimpleNamespace(entries=(1, engine.lane.timeline.last)))
+        return (await reattach.reattached(engine, plan, room)).splitlines()[1:]
+
+    async def live() -> tuple[list[str], list[str]]:
+        try:
+            _ = [event async for event in session.run("look")]
+            return await reread(2000), await reread(120)
+        finally:
+            await session.aclose()
+
+    for lines in asyncio.run(live()):
+        shown = [line for line in lines if "module_" in line]
+        hidden = files - len(shown)
+        assert lines[len(shown) :] == ([f"- {hidden} more, not listed here"] if hidden else [])
+        assert shown
+
+
 def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
     tmp_path: Path, stuck: Stuck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
