@@ -16,7 +16,7 @@ while True:
 """,
 }
 BUG = '''
-import ctypes, time
+import ctypes, os, time
 from nexus_cli.cli import loop_watchdog
 from nexus_cli.provider.line import Line
 loop_watchdog.TICK = 0.1
@@ -36,6 +36,7 @@ async def after_two(chunks):
             block()
 
 def block():
+    os.mkdir("blocked")
     {block}
 
 Line.open = open
