@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import termios
 import threading
@@ -25,6 +26,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.stall import Stalled, overdue_wait, waits_here
 from nexus_cli.session.session import Session
 from nexus_cli.tools.process import end_all
+from nexus_cli.ui.stream import writing
 
 TICK = 0.5
 """Seconds between two looks at the loop. Looks are counted, not the clock: a stopped process is not a blocked one."""
@@ -39,8 +41,9 @@ WAKE = signal.SIGURG
 def end_blocked(error: NexusError, resume: str = "") -> NoReturn:
     """End the process at once, with its children: the error and the command that resumes on stderr."""
     end_all()
-    for line in filter(None, (error.line, resume)):
-        tell(line)
+    if select.select([], [2], [], 0)[1]:
+        for line in filter(None, (error.line, resume)):
+            tell(line)
     os._exit(error.exit_status)
 
 
@@ -57,6 +60,7 @@ class LoopWatchdog:
         self._alive = True
         self._signal = 0
         self._signals: _SignalPipe
+        self._terminal = _Terminal()
 
     def arrived(self, number: int) -> None:
         """A signal asks for the end of what runs; called by its handler."""
@@ -79,30 +83,32 @@ class LoopWatchdog:
         if not self._entered:
             self._signals.release()
             self._over.set()
+            self._terminal.restore()
 
     def _watch(self, over: threading.Event) -> None:
         silent, signals = 0, self._signals
-        terminal = _Terminal()
         self._ping()
         while not over.wait(TICK):
             if self._alive:
                 silent = 0
-                terminal.restore()
                 self._ping()
                 continue
             silent += 1
             if silent < PATIENCE:
                 continue
-            terminal.let_keys_signal()
+            self._terminal.let_keys_signal()
             problem = self._problem()
             if problem is None:
                 silent = PATIENCE
             elif silent < LAST:
                 signal.pthread_kill(threading.main_thread().ident or 0, WAKE)
             elif not over.is_set():
-                terminal.restore()
-                self._end(problem)
-        terminal.restore()
+                self._terminal.restore()
+                try:
+                    self._end(problem)
+                finally:  # whatever cannot be written any more, the process ends
+                    os._exit(problem.exit_status)
+        self._terminal.restore()
         signals.close()
 
     def _ping(self) -> None:
@@ -113,6 +119,7 @@ class LoopWatchdog:
 
     def _answer(self) -> None:
         self._alive = True
+        self._terminal.restore()
 
     def _problem(self) -> NexusError | None:
         """Return why what runs has to end; None while it may go on, however long the loop is blocked."""
@@ -121,9 +128,12 @@ class LoopWatchdog:
             name = signal.Signals(self._signal).name
             status = 128 + self._signal
             return NexusError("aborted", "stopped", f"{name} arrived", exit_status=status)
+        if writing():  # a reader that takes its time is nobody's fault
+            return None
         if (limit := self._session().passed_limit()) is not None:
             return limit
-        seconds = overdue_wait()
+        assert self._loop is not None, "set when the watchdog is entered"
+        seconds = overdue_wait(asyncio.current_task(self._loop))
         if seconds is not None:
             return NexusError("network", "the model request failed", f"no data for {seconds:g} seconds", "Try again")
         return None
@@ -134,7 +144,7 @@ class LoopWatchdog:
             return
         if self._signal or self._session().passed_limit() is not None:
             self._session().break_in("cancel" if self._signal else "timeout")
-        elif overdue_wait() is not None:
+        elif overdue_wait(asyncio.current_task()) is not None:
             raise Stalled
 
 
@@ -170,24 +180,28 @@ class _Terminal:
     """Lets Ctrl+C be a signal while nobody reads keys: a screen turns that off and reads it as a key."""
 
     def __init__(self) -> None:
-        self._before: list[object] | None = None
+        self._set: list[object] | None = None
+        """What was set; None while nothing is changed."""
 
     def let_keys_signal(self) -> None:
-        """Turn it on; nothing where stdin is no terminal."""
-        if self._before is not None:
+        """Turn it on; nothing where stdin is no terminal, or one in front of which another job stands."""
+        if self._set is not None:
             return
         with suppress(termios.error, OSError, ValueError):
-            before = termios.tcgetattr(0)
-            if os.tcgetpgrp(0) != os.getpgrp():
+            changed = termios.tcgetattr(0)
+            if changed[3] & termios.ISIG or os.tcgetpgrp(0) != os.getpgrp():
                 return
-            changed = list(before)
             changed[3] |= termios.ISIG
             termios.tcsetattr(0, termios.TCSANOW, changed)
-            self._before = before
+            self._set = termios.tcgetattr(0)
 
     def restore(self) -> None:
-        """Put things as they were."""
-        if self._before is not None:
-            with suppress(termios.error, OSError, ValueError):
-                termios.tcsetattr(0, termios.TCSANOW, self._before)  # type: ignore[arg-type]
-            self._before = None
+        """Turn it off again, unless somebody has changed the terminal meanwhile."""
+        before, self._set = self._set, None
+        if before is None:
+            return
+        with suppress(termios.error, OSError, ValueError):
+            now = termios.tcgetattr(0)
+            if now == before and os.tcgetpgrp(0) == os.getpgrp():
+                now[3] &= ~termios.ISIG
+                termios.tcsetattr(0, termios.TCSANOW, now)

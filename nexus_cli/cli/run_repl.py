@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -237,8 +238,9 @@ class _Start:
     def _end_blocked(self, error: NexusError) -> NoReturn:
         """End the process from the watchdog's thread, with the terminal as it was and the command that resumes."""
         if self._terminal is not None:
-            termios.tcsetattr(0, termios.TCSANOW, self._terminal)
-            os.write(1, b"" if self._dumb else AS_BEFORE)
+            with suppress(termios.error, OSError):  # the window may be closed
+                termios.tcsetattr(0, termios.TCSANOW, self._terminal)
+                os.write(1, b"" if self._dumb else AS_BEFORE)
         assert self._repl is not None, "something runs, so it is there"
         session = self._repl.session
         resume = resume_line(session, "nexus", self._shared.directory) if session.ledger is not None else ""

@@ -11,6 +11,7 @@ import select
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -146,7 +147,8 @@ class _Turn:
     def _end_blocked(self, session: Session, error: NexusError, resume: str) -> NoReturn:
         """End the process from the watchdog's thread, with the result object where somebody reads it."""
         if select.select([], [1], [], 0)[1]:
-            self._renderer.end({**failed(error), "session": session.id or None, "model": session.model})
+            with suppress(Gone, NexusError):
+                self._renderer.end({**failed(error), "session": session.id or None, "model": session.model})
         end_blocked(error, resume)
 
     def _outcome(self, outcome: Outcome, session: Session) -> Outcome:

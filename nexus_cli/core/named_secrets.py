@@ -52,10 +52,12 @@ _PLAIN = frozenset(
 _CODE = re.compile(
     r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     r"|_*[A-Za-z]+\d{0,3}(?:_+(?:[A-Za-z]+\d{0,3}|\d{1,3}))+_*"
-    r"|(?:[A-Z][a-z]+|[a-z]{2,}|[A-Z]{2,}(?![a-z]))\d{0,3}(?:[A-Z][a-z]+\d{0,3}|[A-Z]{2,}\d{0,3}(?![a-z]))+"
+    r"|(?:[A-Z][a-z]+|[a-z]{2,}|[A-Z]{2,}(?![a-z]))\d{0,3}(?:[A-Z][a-z]+\d{0,3}|[A-Z]{2,}(?:\d{1,3}(?![a-z])|(?=[A-Z][a-z])|(?![A-Za-z])))+"
     r"|[A-Za-z_.]+\d{0,3}(?:[+*/-]\d{1,3}|[+*/][A-Za-z_]+\d{0,3})"
 )
 """Names as programs have them: of several words, or behind a dot; and small sums of them."""
+_LONGEST_CODE = 200
+"""Characters of a name in a program."""
 _NUMBER = re.compile(r"[\d.,:/+%-]+")
 _SYMBOL = re.compile(r".[@!#^~$%*?].")
 _MIXED = re.compile(r"\w[@!#^~$%*?]\w|[A-Za-z]\d[A-Za-z]")
@@ -175,11 +177,16 @@ def _is_code(value: str, place: _Place, plain: bool) -> bool:
     """Return True if `value` is a name in a program; `plain` means that it has a name's words or no digit."""
     if not place.quoted and place.set_here and plain and _NAMED.search(value) and value.isidentifier():
         return True
-    return bool(_CODE.fullmatch(value)) and (plain or place.set_here or not place.password or "." in value)
+    return _has_code_form(value) and (plain or place.set_here or not place.password or "." in value)
 
 
 def _letters(value: str, place: _Place) -> bool:
     """Return True if letters alone, or with a few signs, are too long for a word."""
-    if len(value) < _LEAST_LETTERS or _CODE.fullmatch(value) or _NAMED.search(value):
+    if len(value) < _LEAST_LETTERS or _has_code_form(value) or _NAMED.search(value):
         return False
     return place.password or value.rstrip("=").isalpha()
+
+
+def _has_code_form(value: str) -> bool:
+    """True if `value` is a name as programs have them. In time that its bounded length bounds."""
+    return len(value) <= _LONGEST_CODE and _CODE.fullmatch(value) is not None

@@ -65,7 +65,8 @@ def stem(name: str) -> str:
     `bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0` and `claude-sonnet-4` have one stem.
     """
     model = VENDOR.sub("", name.lower().rpartition("/")[2])
-    model = model.partition(":")[0].replace(".", "-")
+    tuned = "ft-" if model.startswith("ft:") else ""
+    model = tuned + model.removeprefix("ft:").partition(":")[0].replace(".", "-")
     while (shorter := EDITION.sub("", model)) != model and shorter:
         model = shorter
     return model

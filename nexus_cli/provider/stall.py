@@ -31,10 +31,11 @@ _waiting: set[Watch] = set()
 """Every wait of this process; read by another thread, so it is only ever copied."""
 
 
-def overdue_wait() -> float | None:
-    """Return the allowed seconds of a wait that has lasted much longer, None without one. For any thread."""
+def overdue_wait(task: asyncio.Task[Any] | None) -> float | None:
+    """Return the allowed seconds of a wait of `task` that has lasted much longer, None without one. For any thread."""
     now = time.monotonic()
-    return next((watch.seconds for watch in tuple(_waiting) if watch.silence(now) > watch.seconds * OVERDUE), None)
+    mine = (watch for watch in tuple(_waiting) if watch.task is task)
+    return next((watch.seconds for watch in mine if watch.silence(now) > watch.seconds * OVERDUE), None)
 
 
 def waits_here() -> bool:

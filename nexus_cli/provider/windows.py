@@ -121,43 +121,23 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @lru_cache(maxsize=64)
 def _relative(name: str) -> Mapping[str, Any] | None:
-    """The entry of the nearest model to one that the table does not list: another edition of it, else the one whose
-    name is the longest beginning of its name, else one that its name, with a version, begins.
+    """The entry of another edition of a model that the table does not list: the provider's own, else the maker's (a
+    bare key); the newest. What another host made of the same weights says nothing.
 
-    Of several: the provider's own, then the maker's (a bare key); the newest edition, of other models the smallest
-    window. Another edition has its prices where its provider takes the same for all of them; anything else has none.
+    It has its prices where its provider takes the same for all editions.
     """
     wanted = stem(name)
-    if split(name)[0] in LOCAL:
-        return None
-    hosted = [(key, entry) for key, entry in _table().items() if _answers(entry) and split(key)[0] not in LOCAL]
-    found = [(_nearness(stem(key), wanted), key, entry) for key, entry in hosted]
-    nearest = max((near for near, _, _ in found), default=0)
-    if not nearest:
+    if split(name)[0] in LOCAL or not wanted:
         return None
     charged = f"{provider_of(name)}/{name.rpartition('/')[2]}"
-    every = [(key, entry) for near, key, entry in found if near == nearest]
+    every = [(key, entry) for key, entry in _table().items() if _answers(entry) and stem(key) == wanted]
     own = [(key, entry) for key, entry in every if _bills(entry, key, charged)]
-    every = own or every
-    makers = [(key, entry) for key, entry in every if "/" not in key] or every
-    if nearest == SAME:
-        key, entry = max(makers, key=lambda one: ("latest" in one[0], one[0]))
-    else:
-        key, entry = min(makers, key=lambda one: (_window(one[1]), one[0]))
-    priced = bool(own) and nearest == SAME and len({str(prices(one)) for _, one in own}) == 1
+    makers = [(key, entry) for key, entry in own or every if "/" not in key] or own
+    if not makers:
+        return None
+    key, entry = max(makers, key=lambda one: ("latest" in one[0], one[0]))
+    priced = bool(own) and len({str(prices(one)) for _, one in own}) == 1
     return MappingProxyType({**entry, "_key": key} | ({} if priced else {"_elsewhere": True}))
-
-
-def _nearness(key: str, wanted: str) -> int:
-    """How near two stems are: `SAME`, a beginning of the wanted one by its length, 1 for a longer one, 0 for none.
-
-    A beginning has to name a version: `gpt` alone is no model.
-    """
-    if key == wanted:
-        return SAME
-    if wanted.startswith(f"{key}-") and VERSION.search(key):
-        return 1 + len(key)
-    return int(key.startswith(f"{wanted}-") and VERSION.search(wanted) is not None)
 
 
 def _window(entry: Mapping[str, Any]) -> int:

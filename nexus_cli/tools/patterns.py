@@ -12,8 +12,6 @@ from nexus_cli.tools.files import Refused
 _MOST = 256
 _NEVER = "(?!)"
 """What `fnmatch` makes of brackets that no letter fits."""
-_BETWEEN = re.compile(r"(?:\s|,)+(?![^{}]*\})")
-"""Between two patterns of a list: not where a brace that is open before it is closed behind it."""
 
 
 class PathPattern:
@@ -73,7 +71,18 @@ class _Reading:
 
 def _listed(pattern: str) -> list[str]:
     """The patterns of a list with commas or white space between them, those within braces and brackets apart."""
-    return [part for part in _BETWEEN.split(pattern) if part]
+    parts, start, depth = [], 0, 0
+    closing = pattern.count("}")
+    for at, letter in enumerate(pattern):
+        if letter == "{" and closing:
+            depth += 1
+        elif letter == "}":
+            closing -= 1
+            depth = max(0, depth - 1)
+        elif not depth and (letter == "," or letter.isspace()):
+            parts.append(pattern[start:at])
+            start = at + 1
+    return [part for part in [*parts, pattern[start:]] if part]
 
 
 def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | None]:

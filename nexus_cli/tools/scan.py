@@ -93,7 +93,8 @@ def lines_of(path: bytes) -> Iterator[str]:
             raise OSError("not searched")
         utf_8 = _is_utf_8(file)
         file.seek(0)
-        if utf_8 and b"\0" in file.read(8192):
+        head = file.read(8192)
+        if b"\0" in head and (utf_8 or not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))):
             raise Binary
         file.seek(0)
         streamed = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")

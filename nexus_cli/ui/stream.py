@@ -17,6 +17,14 @@ class Gone(Exception):
     """The reader has closed its end: nobody wants more. Told to nobody."""
 
 
+_writing = 0
+
+
+def writing() -> bool:
+    """True while the program waits for a reader to take what is written. For any thread."""
+    return _writing > 0
+
+
 class Stream:
     """One of stdout and stderr."""
 
@@ -45,7 +53,15 @@ class Stream:
 
         Raises `Gone` when the reader has left, `NexusError("internal", ...)` when it cannot be written (disk full).
         """
+        global _writing
         rest = memoryview(sound(text).encode())
+        _writing += 1
+        try:
+            self._write(rest)
+        finally:
+            _writing -= 1
+
+    def _write(self, rest: memoryview) -> None:
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]

@@ -205,6 +205,12 @@ SLOW = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("length", [43, 199, 4_000])
+@pytest.mark.parametrize("end", ["=", "a", "9a", "_"])
+def test_a_long_word_of_one_letter_is_judged_at_once(length: int, end: str) -> None:
+    assert redact(f'token = "{"A" * length}{end}"', environ={}) is not None
+
+
 @pytest.mark.parametrize("piece", SLOW)
 def test_no_text_makes_the_search_slow(piece: str) -> None:
     assert redact(piece * (200_000 // len(piece)), opaque=True, environ={}) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Iterator
@@ -61,3 +62,32 @@ def test_a_silence_that_the_loop_cannot_see_is_a_stall(person: Stage, block: str
     assert (done.status, done.kind) == (1, "network")
     assert "no data for 1 second" in done.result["error"]["message"]
     assert resumes(done)
+
+
+LATE = "import nexus_cli.cli.loop_watchdog as watchdog; watchdog.TICK = 0.1"
+
+
+@pytest.mark.parametrize(("limit", "status"), [((), 0), (("--timeout", "2"), 3)])
+def test_a_reader_that_takes_its_time_loses_nothing(person: Stage, limit: tuple[str, ...], status: int) -> None:
+    person.settings(f"[provider]\nretries = 1\nstall_seconds = 0.5\n{PRICED}")
+    person.script([{"text": "words of an answer ", "repeat": 4000, "chunk": 19}])
+    child = person.begin("ask", "hi", "--stream-json", *limit, bug=LATE)
+    try:
+        assert person.server.wait_for(lambda s: bool(s.requests), 60)
+        time.sleep(4)
+        stdout, _ = child.communicate(timeout=60)
+    finally:
+        end(child)
+    last = json.loads(stdout.splitlines()[-1])
+    assert (child.returncode, last["type"], last["exit"]) == (status, "result", status)
+
+
+def test_a_reader_that_has_left_keeps_no_blocked_program_alive(person: Stage) -> None:
+    child = person.begin("ask", "hi", "--json", "--timeout", "1", bug=bug("a call in C that no signal ends"))
+    try:
+        assert child.stdout is not None
+        child.stdout.close()
+        child.stdout = None
+        assert child.wait(60) == 3
+    finally:
+        end(child)

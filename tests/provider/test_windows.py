@@ -83,7 +83,8 @@ def test_a_window_that_needs_a_beta_header_is_not_promised_under_any_name_of_the
         ("anthropic/claude-haiku-4.5", "claude-haiku-4-5"),
         ("claude-4-opus", "claude-4-opus-20250514"),
         ("gpt-5-latest", "gpt-5"),
-        ("gpt-5-ultra", "gpt-5"),
+        ("openai/ft:gpt-4o-2024-08-06:acme::9xYz", "ft:gpt-4o-2024-08-06"),
+        ("ft:gpt-3.5-turbo-0125:acme::abc", "ft:gpt-3.5-turbo-0125"),
         ("gemini/gemini-3-pro", "gemini/gemini-3-pro-preview"),
         ("mistral/mistral-large", "mistral/mistral-large-latest"),
         ("moonshot/kimi-k2", "moonshot/kimi-k2-0905-preview"),
@@ -104,8 +105,15 @@ def test_a_short_name_has_the_price_that_its_provider_takes_for_every_edition_an
     assert takes_effort("claude-sonnet-4") and not takes_effort("gpt-5-ultra")
 
 
-@pytest.mark.parametrize("name", ["claude", "openai/gpt", "claude-opus-99", "gpt-99", "mistral/mistral", "novita/new"])
+@pytest.mark.parametrize(
+    "name", ["claude", "openai/gpt", "claude-opus-99", "gpt-99", "mistral/mistral", "novita/new", "gpt-5-ultra"]
+)
 def test_a_name_without_a_version_that_the_table_knows_is_unknown(name: str) -> None:
+    assert not model_info(name).known
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-oss-120b", "openai/phi-3", "openrouter/x-ai/grok-4-fast"])
+def test_a_window_that_another_host_gives_the_same_weights_says_nothing(name: str) -> None:
     assert not model_info(name).known
 
 

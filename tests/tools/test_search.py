@@ -394,3 +394,9 @@ def test_braces_are_bounded() -> None:
 
 def test_a_hostile_pattern_takes_no_exponential_time() -> None:
     assert not PathPattern("**/" + "*a" * 40 + "/**/" * 20 + "z").matches("/".join(["a" * 60] * 40))
+
+
+def test_a_long_list_of_patterns_is_taken_apart_in_one_pass() -> None:
+    parts = "*.py" + ", " * 100_000 + "a}"
+    assert PathPattern(parts).matches("src/a.py")
+    assert PathPattern("{a, b").matches("{a, b")
