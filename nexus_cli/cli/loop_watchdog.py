@@ -3,8 +3,9 @@
 Owns the thread that asks the loop for a sign of life while a turn runs. A blocked loop can neither fire a timer nor
 read a key, so once a signal has arrived, the turn's time limit has passed or the provider has been silent for too
 long, the watchdog first breaks into the wait for the provider, where no state of ours is half done. Where that does
-not help, or something else blocks, it ends the process: what was committed by then is kept, as after any kill. Code
-that holds the interpreter's lock and never looks for signals cannot be ended from within the process.
+not help, or something else blocks, it ends the process: what was committed by then is kept, as after any kill. An alarm
+that the loop puts off again and again does the same where no thread can run. Code that holds the interpreter's lock
+and never looks for signals cannot be ended from within the process.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ PATIENCE = 4
 """Looks without a sign of life after which the loop counts as blocked."""
 LAST = 9
 """Looks without a sign of life after which the process is ended."""
+LATE = 20
+"""Looks after which a turn that was told to end has to have ended, also where the loop is alive."""
 WAKE = signal.SIGURG
 """Wakes the main thread out of a system call; ignored by the system where nobody takes it."""
 
@@ -58,6 +61,8 @@ class LoopWatchdog:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = threading.Event()
         self._alive = True
+        self._alarms = 0
+        """Alarms since the last sign of life: the loop winds the clock up again with each of them."""
         self._signal = 0
         self._signals: _SignalPipe
         self._terminal = _Terminal()
@@ -71,7 +76,8 @@ class LoopWatchdog:
         if self._entered == 1:
             self._loop = asyncio.get_running_loop()
             self._signal, self._alive, self._over = 0, True, threading.Event()
-            signal.signal(WAKE, self._break_in)
+            for number in (WAKE, signal.SIGALRM):
+                signal.signal(number, self._break_in)
             self._signals = _SignalPipe()
             threading.Thread(target=self._watch, args=(self._over,), name="watchdog", daemon=True).start()
         return self
@@ -81,35 +87,39 @@ class LoopWatchdog:
     ) -> None:
         self._entered -= 1
         if not self._entered:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             self._signals.release()
             self._over.set()
             self._terminal.restore()
 
     def _watch(self, over: threading.Event) -> None:
-        silent, signals = 0, self._signals
+        silent, late, signals = 0, 0, self._signals
         self._ping()
         while not over.wait(TICK):
+            problem = self._problem()
+            late = late + 1 if problem is not None else 0
             if self._alive:
                 silent = 0
                 self._ping()
-                continue
-            silent += 1
-            if silent < PATIENCE:
-                continue
-            self._terminal.let_keys_signal()
-            problem = self._problem()
-            if problem is None:
-                silent = PATIENCE
-            elif silent < LAST:
+            else:
+                silent += 1
+            if silent >= PATIENCE:
+                self._terminal.let_keys_signal()
                 signal.pthread_kill(threading.main_thread().ident or 0, WAKE)
-            elif not over.is_set():
-                self._terminal.restore()
-                try:
-                    self._end(problem)
-                finally:  # whatever cannot be written any more, the process ends
-                    os._exit(problem.exit_status)
+            if problem is not None and (silent >= LAST or late >= LATE) and not over.is_set():
+                self._finish(problem)
+            if problem is None:
+                silent = min(silent, PATIENCE)
         self._terminal.restore()
         signals.close()
+
+    def _finish(self, problem: NexusError) -> None:
+        """End the process, whatever of it cannot be written any more."""
+        self._terminal.restore()
+        try:
+            self._end(problem)
+        finally:
+            os._exit(problem.exit_status)
 
     def _ping(self) -> None:
         self._alive = False
@@ -118,8 +128,10 @@ class LoopWatchdog:
             self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
-        self._alive = True
+        self._alive, self._alarms = True, 0
         self._terminal.restore()
+        if self._entered:
+            signal.setitimer(signal.ITIMER_REAL, (PATIENCE + 1) * TICK, TICK)
 
     def _problem(self) -> NexusError | None:
         """Return why what runs has to end; None while it may go on, however long the loop is blocked."""
@@ -140,7 +152,15 @@ class LoopWatchdog:
 
     def _break_in(self, number: int, frame: FrameType | None) -> None:
         """Raise in the code that blocks the loop, if that is the turn's own wait for the provider."""
-        if self._alive or not waits_here():
+        if number == signal.SIGALRM:
+            self._alarms += 1
+            if self._alarms < 2:  # one alone comes when the whole process was stopped
+                return
+            if self._alarms > LAST and (problem := self._problem()) is not None:
+                self._finish(problem)
+        elif self._alive:
+            return
+        if not waits_here():
             return
         if self._signal or self._session().passed_limit() is not None:
             self._session().break_in("cancel" if self._signal else "timeout")

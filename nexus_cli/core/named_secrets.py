@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-_PASSWORD = r"passw(?:or)?d|passphrase|pwd"
+_PASSWORD = r"passw(?:or)?d|passphrase|pwd|(?-i:(?<=_)PASS(?![A-Za-z]))"
 _WORD = (
     r"(?:api|access|secret|private|auth|account|signing|encryption|master)[_-]?key|secret|token|authorization|"
     rf"{_PASSWORD}"

@@ -19,15 +19,15 @@ class PathPattern:
 
     A pattern without `/` is matched against the name at any depth, one with `/` against the whole relative path. Names
     that have the signs of patterns are meant literally where they are there (`app/[slug]/*.tsx`). Several patterns may
-    be listed with commas or spaces between them. Matching takes time in proportion to the lengths.
+    be listed with `,`, `;`, `|` or spaces between them. Matching takes time in proportion to the lengths.
     """
 
     def __init__(self, pattern: str) -> None:
         """Raises `Refused` for a pattern that is empty, leaves its folder, or stands for too many others."""
-        if not pattern.strip():
+        parts = _listed(pattern)
+        if not any(part.strip("{}") for part in parts):
             raise Refused("the pattern must not be empty")
         self._whole = _Reading(pattern)
-        parts = _listed(pattern)
         self._parts = [_Reading(part) for part in parts] if len(parts) > 1 else []
 
     def matches(self, path: str) -> bool:
@@ -70,7 +70,7 @@ class _Reading:
 
 
 def _listed(pattern: str) -> list[str]:
-    """The patterns of a list with commas or white space between them, those within braces and brackets apart."""
+    """The patterns of a list with `,`, `;`, `|` or white space between them, those within braces apart."""
     parts, start, depth = [], 0, 0
     closing = pattern.count("}")
     for at, letter in enumerate(pattern):
@@ -79,7 +79,7 @@ def _listed(pattern: str) -> list[str]:
         elif letter == "}":
             closing -= 1
             depth = max(0, depth - 1)
-        elif not depth and (letter == "," or letter.isspace()):
+        elif not depth and (letter in ",;|" or letter.isspace()):
             parts.append(pattern[start:at])
             start = at + 1
     return [part for part in [*parts, pattern[start:]] if part]

@@ -73,7 +73,7 @@ def test_a_conversation_keeps_its_prose_and_its_hashes(text: str) -> None:
 
 
 NAMED = [
-    ("DB_PASSWORD=correcthorsebatterystaple", "correct"), ("pwd=hunter2", "hunter2"),
+    ("DB_PASSWORD=correcthorsebatterystaple", "correct"), ("pwd=hunter2", "hunter2"), ("DB_PASS=Tr0ub4dor", "Tr0ub"),
     ("api_key: abcdefghijklmnop", "abcdef"), ("export SECRET_KEY=changeme", "changeme"),
     ("POSTGRES_PASSWORD: swordfish", "swordfish"), ("password: hunter2", "hunter2"),
     ('{"password":"swordfish", "user":"x"}', "swordfish"), (r'{\"password\": \"hunter2\"}', "hunter2"),

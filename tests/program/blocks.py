@@ -7,6 +7,7 @@ BLOCKS = {
     "a call that a signal ends": "time.sleep(600)",
     "a call in C that no signal ends": "lock = ctypes.create_string_buffer(64); c.pthread_mutex_lock(lock); "
     "c.pthread_mutex_lock(lock)",
+    "a search that holds the interpreter's lock": "import re; re.match(r'(a+)+$', 'a' * 60 + 'b')",
     "a loop that swallows what is raised in it": """
 while True:
     try:
@@ -46,3 +47,16 @@ Line.open = open
 def bug(block: str) -> str:
     """Return Python that blocks the loop after the second chunk of an answer, in the way of this name."""
     return BUG.format(block=BLOCKS[block].strip().replace("\n", "\n    "))
+
+
+def deaf_bug() -> str:
+    """Return Python that goes on for ever after the second chunk, on a loop that lives, whatever cancels it."""
+    deaf = """
+            while True:
+                try:
+                    await asyncio.sleep(1)
+                except BaseException:
+                    pass
+"""
+    made = BUG.replace("import ctypes, os", "import asyncio, ctypes, os").replace("            block()\n", deaf[1:])
+    return made.format(block="pass")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from program.blocks import BLOCKS, bug
+from program.blocks import BLOCKS, bug, deaf_bug
 from program.stage import MODEL, PRICED, Done, Stage, end, stage
 
 EACH = pytest.mark.parametrize("block", BLOCKS)
@@ -53,6 +53,11 @@ def test_one_signal_ends_a_turn_whose_loop_is_blocked(person: Stage, block: str,
     if block == "a loop that spins":
         shown = person.run("sessions", "show", done.result["session"])
         assert "some words" in shown.text, "what came before the loop was blocked is kept"
+
+
+def test_the_time_limit_ends_a_turn_that_no_cancellation_ends(person: Stage) -> None:
+    done = person.ask("hi", "--json", "--timeout", "1", bug=deaf_bug())
+    assert (done.status, done.kind, resumes(done)) == (3, "limit", True)
 
 
 @EACH

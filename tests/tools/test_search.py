@@ -345,6 +345,8 @@ def test_files_of_a_broken_repository_are_listed_all_the_same(desk: Any) -> None
         ("{a,b}.txt", "{a,b}.txt", True),
         ("*.h, *.cpp", "x/a.cpp", True),
         ("*.h *.cpp", "a.h", True),
+        ("*.rs; *.go", "a.rs", True),
+        ("*.rs|*.go", "b.go", True),
         ("*.h,*.{c,cpp}", "a.cpp", True),
         ("my file.txt", "my file.txt", True),
         ("cafe\u0301.txt", "caf\u00e9.txt", True),
@@ -361,12 +363,18 @@ def test_a_name_that_is_there_is_no_pattern() -> None:
     assert [PathPattern(pattern).select(there) for pattern in asked] == found
 
 
-@pytest.mark.parametrize("pattern", ["", "  ", "[z-a].py"])
+@pytest.mark.parametrize("pattern", ["", "  ", ", ,", "{}", "[z-a].py"])
 def test_a_pattern_that_can_match_nothing_is_an_error(desk: Any, pattern: str) -> None:
     desk.write("a.py", "x\n")
     assert "the pattern" in desk.run("glob", pattern=pattern).error
     assert "the pattern" in desk.run("grep", pattern="x", glob=pattern).error
     assert "must not be empty" in desk.run("grep", pattern="").error
+
+
+def test_a_filter_that_the_named_file_does_not_fit_is_no_match_that_says_so(desk: Any) -> None:
+    desk.write("b.go", "needle\n")
+    assert "does not fit" in desk.run("grep", pattern="needle", path="b.go", glob="*.rs").output
+    assert "needle" in desk.run("grep", pattern="needle", path="b.go", glob="*.rs, *.go").output
 
 
 def test_glob_of_an_ignored_file_by_its_name_finds_it_and_of_a_folder_says_so(tree: Any) -> None:

@@ -59,6 +59,8 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
     else:
         root, names = target.parent, [target.name]
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
+        if "glob" in arguments and not PathPattern(arguments["glob"]).select([target.name, path]):
+            return ToolResult(f"no matches: {path} does not fit `glob`")
     paths = _narrowed(root, names, arguments, stop)
     job = {
         "pattern": arguments["pattern"],
