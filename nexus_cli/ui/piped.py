@@ -7,7 +7,6 @@ import stat
 from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.tools.text import NUL, decode_stream
 
 KEPT = 64 * 1024 * 1024
 """Bytes of one input that are kept."""
@@ -81,6 +80,8 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
 
     It may end in the middle of a character when `cut`. Binary raises `NexusError("usage", ...)`.
     """
+    from nexus_cli.tools.text import NUL, decode_stream  # noqa: PLC0415  (the tools, once there is something to read)
+
     read = decode_stream(data, cut=cut)
     if read is None:
         raise NexusError(
