@@ -141,6 +141,18 @@ class Engine:
         """Tokens that the next request is expected to take, at most."""
         return self.meter.upper(self.lane.counted)
 
+    def expected_beside_answer(self) -> int:
+        """Return the tokens that the cap of the next answer leaves to its request.
+
+        In an epoch of which nothing was reported yet the known error is that of other contents: a tenth more is left,
+        as far as the least answer allows.
+        """
+        expected, info = self.expected(), self.model.info
+        if self.meter.anchor is not None:
+            return expected
+        careful = round(self.meter.estimate(self.lane.counted) * 1.1)
+        return max(expected, min(careful, left_over(info, self.least_output)))
+
     @property
     def least_output(self) -> int:
         """A request that leaves less for its answer is not sent: `LEAST_OUTPUT`, or all that is ever kept for one."""

@@ -95,7 +95,7 @@ async def _answer(side: Engine, cap: int, paid: _Paid) -> str:
     seconds = side.compact.seconds
     paid.requests += 1
     try:
-        output = side.spending.output_cap(side.model.info, side.expected())
+        output = side.spending.output_cap(side.model.info, side.expected_beside_answer())
         async with asyncio.timeout(seconds):
             reply = await exchange(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
     except TimeoutError:

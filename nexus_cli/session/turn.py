@@ -58,7 +58,7 @@ async def request(engine: Engine) -> None:
     await _tell_anew(engine, epoch)
     engine.emit(event.ContextPlan(plan_value(engine)))
     try:
-        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected()))
+        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected_beside_answer()))
     except ProviderError as error:
         if error.kind != "overflow":
             raise
@@ -67,7 +67,7 @@ async def request(engine: Engine) -> None:
         epoch = engine.lane.epoch.id
         await after_overflow(engine, error)
         await _tell_anew(engine, epoch)
-        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected()))
+        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected_beside_answer()))
 
 
 async def renew(engine: Engine) -> None:

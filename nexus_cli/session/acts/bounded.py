@@ -114,7 +114,7 @@ async def _request(side: Engine, recipe: Recipe) -> None:
     if not side.fits():
         why = f"it needs about {side.expected()} of {side.room} tokens"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
-    await exchange(side, side.spending.output_cap(side.model.info, side.expected()), main=False)
+    await exchange(side, side.spending.output_cap(side.model.info, side.expected_beside_answer()), main=False)
 
 
 def _dispatcher(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
