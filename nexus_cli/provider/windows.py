@@ -27,9 +27,6 @@ TABLE = "model_prices_and_context_window_backup.json"
 CLAUDE_TO_4_5 = re.compile(r"(?:^|-)claude-(?:[34]|(?:sonnet|opus|haiku)-4)(?:-[0-5])?(?:-(?:sonnet|opus|haiku))?$")
 CLAUDE_WINDOW = 200_000
 """The window of Claude up to 4.5. The table has more for some of them: it takes a beta header that is not sent."""
-SAME = 1_000
-"""How near an edition of the same model is, see `_nearness`: more than a name is long."""
-VERSION = re.compile(r"\d")
 DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock_converse", "bedrock"), ("fireworks_ai", "fireworks_ai"))
 """How the table's word for a provider begins, where that is not the provider's name."""
