@@ -66,6 +66,8 @@ class LoopWatchdog:
         self._signal = 0
         self._signals: _SignalPipe
         self._terminal = _Terminal()
+        self._finishing = threading.Lock()
+        """Held by whoever ends the process: the thread or the alarm, whichever comes first."""
 
     def arrived(self, number: int) -> None:
         """A signal asks for the end of what runs; called by its handler."""
@@ -114,7 +116,9 @@ class LoopWatchdog:
         signals.close()
 
     def _finish(self, problem: NexusError) -> None:
-        """End the process, whatever of it cannot be written any more."""
+        """End the process, whatever of it cannot be written any more; nothing if it is being ended already."""
+        if not self._finishing.acquire(blocking=False):
+            return
         self._terminal.restore()
         try:
             self._end(problem)
@@ -152,6 +156,8 @@ class LoopWatchdog:
 
     def _break_in(self, number: int, frame: FrameType | None) -> None:
         """Raise in the code that blocks the loop, if that is the turn's own wait for the provider."""
+        if self._finishing.locked():  # what is raised now would be raised in the midst of the last words
+            return
         if number == signal.SIGALRM:
             self._alarms += 1
             if self._alarms < 2:  # one alone comes when the whole process was stopped
