@@ -1,19 +1,20 @@
 """What a compaction keeps (law 6): a pure function from the window to a plan.
 
 There is a plan only where a summary that keeps to its cap frees something worth its request. Kept are the current
-request, the last turns where they fit, the newest groups, the person's own words, pins and a summary, each within its
-share of the budget. What does not fit the target yields in this order: older kept turns, own words (oldest first),
-pins (oldest first), summary (down to half its share). Own words and pins are small and yield to the budget alone: where
-the current request and the newest groups leave them no room under the target, the target is exceeded. Where a full
-window asks for it, not the person, the newest groups have their share whether or not the target has room for it, as
-long as the window comes at least half the way down to the target: else the next step would ask for the next summary.
+request, the last turns where they fit, the newest groups, the person's own words, the assistant's last text of each
+turn, the record of the work, pins and a summary, each within its share of the budget. What does not fit the target
+yields in this order: older kept turns, last texts, own words and record (oldest first), pins (oldest first), summary
+(down to half its share). All but kept turns and the summary are small and yield to the budget alone: where the current
+request and the newest groups leave them no room under the target, the target is exceeded. Where a full window asks for
+it, not the person, the newest groups have their share whether or not the target has room for it, as long as the window
+comes at least half the way down to the target: else the next step would ask for the next summary.
 The new head is made in `nexus_cli.context.summary_head`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from nexus_cli.context.groups import Group, flatten, is_request, newest, size
@@ -21,22 +22,26 @@ from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.unseen import Span, between, named, unseen
 from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Role
 from nexus_cli.core.words import apart
 
 KEPT_TURNS = 3
 NEWEST_SHARE = 0.25
 """Share of the budget up to which the newest groups are kept."""
-OWN_WORDS_SHARE = 0.05
+OWN_WORDS_SHARE = 0.1
+OWN_WORDS_MOST = 20_000
+"""Tokens of the person's own words, however large the budget is."""
+ANSWERS_SHARE = 0.03
+"""For the assistant's last text of each turn."""
+RECORD_SHARE = 0.05
 PINS_SHARE = 0.05
 SUMMARY_SHARE = 0.08
-ATTACHED_SHARE = 0.01
-"""Share of the budget that older turns leave to what is read again from its source."""
 SUMMARY_FLOOR = 256
 """A summary may always take so many tokens."""
 WORTH_SHARE = 0.05
 """Share of the budget that has to become free: else the next request would ask for the next summary."""
-NOTE_TOKENS = 160
-"""Room for the prefix, the introduction and the line that names the drop."""
+NOTE_TOKENS = 240
+"""Room for the prefix, the introduction, the headings and the lines that name drops."""
 
 
 NAMED = 5
@@ -51,9 +56,23 @@ class Room:
     """For the person's own words."""
     pins: int
     most: int
-    """For all messages: own words and pins may exceed the target up to here."""
+    """For all messages: what is kept beside groups may exceed the target up to here."""
     newest: bool = False
-    """Whether the newest groups may exceed the target too."""
+    """True if the newest groups may exceed the target too."""
+    answers: int = 0
+    """For the assistant's last text of each turn."""
+    record: int = 0
+
+
+def own_words_room(budget: int) -> int:
+    """Return the tokens of a budget that the person's own words may take."""
+    return min(OWN_WORDS_MOST, int(budget * OWN_WORDS_SHARE))
+
+
+def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
+    """Return the room that everything has in a budget, beyond a target up to `most` tokens."""
+    pins, answers, record = (int(budget * share) for share in (PINS_SHARE, ANSWERS_SHARE, RECORD_SHARE))
+    return Room(own_words_room(budget), pins, most, newest, answers, record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +91,12 @@ class Plan:
     """Pins that stand after the summary; those of kept messages are not among them."""
     crowded: tuple[Pin, ...] = ()
     """Pins that their share has no room for."""
-    spare: int = 0
-    """Tokens that nothing of this takes, under the target or beyond it."""
     said: tuple[tuple[int, str], ...] = ()
     """What the person said in the part that goes, entry and text, as far as it was read: what may be quoted."""
-    words_room: int = 0
-    """Tokens that the quotes may take."""
+    answers: tuple[Quote, ...] = ()
+    """What is quoted of the assistant's last texts in the part that goes, oldest first."""
+    record_room: int = 0
+    """Tokens that the record may take."""
 
     @property
     def own_words(self) -> tuple[str, ...]:
@@ -132,62 +151,84 @@ def plan(
     count: Callable[[str], int],
     run: int = 0,
     earlier: Iterable[tuple[int, str]] = (),
+    answers: Iterable[tuple[int, str]] = (),
+    record: int = 0,
     pins: Sequence[Pin] = (),
     beyond: Room | None = None,
 ) -> Plan | None:
-    """The plan that brings the messages to about `target` tokens (of `available`), or None when too little would go.
+    """Return the plan that brings the messages to about `target` tokens (of `available`); None if too little would go.
 
     The current run began with entry `run` (0: with the newest user message). `earlier` is what the person said in what
-    an old summary stands for, entry and text, newest first; it is read only as far as there is room for it. Without
-    `beyond` own words and pins have their shares of `available`, and the target holds for them too.
+    an old summary stands for, `answers` the assistant's last text of each turn that has ended, both as entry and text,
+    newest first, read only as far as there is room. `record` are the tokens of the whole record. Without `beyond`
+    everything has its share of `available`, and the target holds for all of it.
     """
-    requests = [index for index, group in enumerate(groups) if is_request(group)]
     if len(groups) < 2:
         return None
+    requests = [index for index, group in enumerate(groups) if is_request(group)]
     cap = max(SUMMARY_FLOOR, min(int(available * SUMMARY_SHARE), target // 2))
     room = target - cap - NOTE_TOKENS
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
     words = OwnWords(count)
-    beyond = beyond or Room(int(available * OWN_WORDS_SHARE), int(available * PINS_SHARE), target)
-    old = words.newest(earlier, beyond.words)
-    own = [apart(group[0].message.content)[0] if is_request(group) else "" for group in groups]
-    said = [words.cost(text) if text else 0 for text in own]
-    if old:
-        said[0] += sum(words.cost(text) for _, text in old)
-    pinned = _pinned(groups, pins, count)
-    left = room - int(available * ATTACHED_SHARE)
-    total = sum(map(size, groups))
-    beside = _Beside(list(map(size, groups)), (said, beyond.words), (pinned, beyond.pins), requests, current)
-    half = min(max(0, total - target) // 2, beyond.most - target) if beyond.newest else 0
-    first = _first_kept(beside, left, left + max(0, half), int(available * NEWEST_SHARE))
+    beyond = beyond or shares_of(available, target)
+    said = [*words.newest(earlier, beyond.words), *_own_words(groups)]
+    finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
+    reserved = min(record, beyond.record)
+    again = (
+        (_by_group(groups, said, words.cost), beyond.words), (_by_group(groups, finals, words.cost), beyond.answers),
+        (_pinned(groups, pins, count), beyond.pins),
+    )  # fmt: skip
+    beside = _Beside(list(map(size, groups)), requests, current, again)
+    total = sum(beside.sizes)
+    half = max(0, min((total - target) // 2, beyond.most - target)) if beyond.newest else 0
+    first = _first_kept(beside, room - reserved, room - reserved + half, int(available * NEWEST_SHARE))
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
     if not any(group[0].form is not Form.MARKER for group in gone):
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
-    stays = sum(slot.tokens for slot in kept)
-    spare = room - stays
-    free = max(spare, beyond.most - cap - NOTE_TOKENS - stays)
+    spare = room - (stays := sum(slot.tokens for slot in kept))
     most = sum(map(size, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR:
         return None
-    stay, crowded = fitting(_hidden(pins, kept), max(0, min(beyond.pins, free, most - SUMMARY_FLOOR)), count)
-    taken = sum(cost(pin, count) for pin in stay)
-    quoted = {pin.entry for pin in stay}
-    going = (index for index in range(first) if index not in before_kept)
-    spoken = [(groups[index][0].entry, own[index]) for index in going if own[index]]
-    candidates = tuple(one for one in [*old, *spoken] if one[0] not in quoted)
-    words_room = max(0, min(beyond.words, free - taken, most - taken - SUMMARY_FLOOR))
-    quotes = words.chosen(candidates, words_room)
-    taken += sum(words.cost(quote.text) for quote in quotes)
-    cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - taken)
-    rest = max(0, min(free, most - cap) - taken)
-    return Plan(gone, kept, quotes, cap, total, stay, crowded, rest, candidates, words_room)
+    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
+    stay, crowded = fitting(_hidden(pins, kept), max(0, min(beyond.pins, free)), count)
+    free -= sum(cost(pin, count) for pin in stay)
+    free -= (record_room := max(0, min(reserved, free)))
+    shown = {s.entry for s in kept if s.form in (Form.FULL, Form.ELIDED)} | {pin.entry for pin in stay}
+    candidates = tuple(one for one in said if one[0] not in shown)
+    quotes = words.chosen(candidates, max(0, min(beyond.words, free)))
+    free -= sum(words.cost(quote.text) for quote in quotes)
+    last = words.chosen((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
+    free -= sum(words.cost(quote.text) for quote in last)
+    cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - (bound - free))
+    return Plan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
 
 
-def quoting(chosen: Plan, entries: Collection[int], count: Callable[[str], int]) -> Plan:
-    """The same plan, with what the person said in `entries` quoted before anything else."""
-    return replace(chosen, quotes=OwnWords(count).chosen(chosen.said, chosen.words_room, entries))
+def _own_words(groups: Sequence[Group]) -> Iterator[tuple[int, str]]:
+    """Yield entry and words of the person's messages in the window."""
+    for group in groups:
+        text = apart(group[0].message.content)[0] if is_request(group) else ""
+        if text:
+            yield group[0].entry, text
+
+
+def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
+    """Return the tokens of all texts of the assistant in the window: those that stay take no room."""
+    texts = (group[0].message for group in groups if group[0].form in (Form.FULL, Form.ELIDED))
+    return sum(words.cost(message.content) for message in texts if message.role is Role.ASSISTANT and message.content)
+
+
+def _by_group(
+    groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: Callable[[str], int]
+) -> list[int]:
+    """Return tokens by the group that shows their entry; those that none shows count with the first."""
+    shown = [(slot, index) for index, group in enumerate(groups) for slot in group]
+    places = {slot.entry: index for slot, index in shown if slot.form in (Form.FULL, Form.ELIDED)}
+    tokens = [0] * len(groups)
+    for entry, text in rows:
+        tokens[places.get(entry, 0)] += count(text)
+    return tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +236,12 @@ class _Beside:
     """The groups, and what has to have room beside those that stay."""
 
     sizes: Sequence[int]
-    said: tuple[Sequence[int], int]
-    """Tokens that the person said, by group, and how many of those that go may be quoted."""
-    pinned: tuple[Sequence[int], int]
-    """The same of pins."""
     requests: Sequence[int]
     """The groups that the person began a turn with."""
     current: Sequence[int]
     """Those of the current run, which stay wherever they stand."""
+    quoted: Sequence[tuple[Sequence[int], int]]
+    """Tokens by group of what is said again when its group goes, and how many of them have room."""
 
 
 def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
@@ -211,14 +250,16 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
     current = frozenset(of.current)
     upto = [0, *accumulate(of.sizes)]
     asked = [0, *accumulate(tokens if index in current else 0 for index, tokens in enumerate(of.sizes))]
-    words = [0, *accumulate(0 if index in current else tokens for index, tokens in enumerate(of.said[0]))]
-    pins = [0, *accumulate(of.pinned[0])]
+    again = [
+        ([0, *accumulate(0 if index in current else tokens for index, tokens in enumerate(costs))], most)
+        for costs, most in of.quoted
+    ]
 
     def newest(start: int) -> int:
         return upto[-1] - upto[start] - (asked[-1] - asked[start])
 
     def stays(start: int) -> int:
-        return asked[-1] + newest(start) + min(of.said[1], words[start]) + min(of.pinned[1], pins[start])
+        return asked[-1] + newest(start) + sum(min(most, costs[start]) for costs, most in again)
 
     first = len(of.sizes) - 1
     while first > 0 and (newest(first - 1) <= share or not newest(first)) and stays(first - 1) <= most:

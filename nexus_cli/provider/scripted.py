@@ -26,6 +26,7 @@ from nexus_cli.core.wire import canonical
 MODEL = "scripted"
 """The name under which it is asked."""
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
+HEADINGS = "Goal: as it was asked for below.\nCommands: with how they ended."
 _TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")
 _OVERHEAD = 4
 """Tokens that a message takes besides its texts."""
@@ -135,7 +136,7 @@ class Scripted:
             if found is None:
                 continue
             if step.summary:
-                return sum_up(request.messages[:-1], _room(moment.words)), []
+                return f"{HEADINGS}\n{sum_up(request.messages[:-1], _room(moment.words))}", []
             calls = [(call["name"], canonical(_filled(call["arguments"], found)).decode()) for call in step.calls]
             return _filled(step.text, found), calls
         where = f"after {moment.after}" if moment.after else f"to {moment.words.splitlines()[-1][:60]!r}"

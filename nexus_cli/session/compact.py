@@ -1,44 +1,49 @@
-"""Compaction: a summary is accepted only if the window gets smaller and nothing that was committed to is lost (law 6).
+"""Compaction: the window gets smaller, and what was said, done and run stands in it afterwards (law 6).
 
-How a summary is asked for is `nexus_cli.session.summarise`, what it is judged by `nexus_cli.session.gate`. Whatever
-goes wrong leaves the window as it was and is said in one line.
+How a summary is asked for, and what form it must have, is `nexus_cli.session.summarise`; what stands beside it, in
+`nexus_cli.context.plan` and `nexus_cli.context.work_record`. Whatever goes wrong leaves the window as it was and is
+said in one line.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from nexus_cli.context import plan as planning
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.lane import Lane
-from nexus_cli.context.neutral import neutral
 from nexus_cli.context.pin import Pin, named_ways
-from nexus_cli.context.summary_head import Additions, head
+from nexus_cli.context.summary_head import Additions, head, missing_line
 from nexus_cli.context.unseen import Span, between, merged, named
+from nexus_cli.context.work_record import RenderedRecord, render_record
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Epoch, Form, Slot
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import rounded
 from nexus_cli.session.cache import rewritten
+from nexus_cli.session.compaction.record_sources import (
+    READ_AT_ONCE,
+    look_at_files,
+    make_record,
+    read_log,
+    read_log_in_pieces,
+    read_texts,
+)
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.gate import Judgement, gone_entries, judged, mistakes, to_keep
-from nexus_cli.session.goals import goals
 from nexus_cli.session.pins import pins
-from nexus_cli.session.reattach import reattached
 from nexus_cli.session.said import said_before
 from nexus_cli.session.summarise import Failed, TooLong, summarise
 from nexus_cli.session.summary_source import Choice, choose
 from nexus_cli.session.tries import note_failed, note_made
 from nexus_cli.session.way_back import can_recall
 
+RECORD_SLACK = 32
+"""Tokens, beside a quarter, that a look at the files may add to the record."""
 LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
-FIDELITY = "fidelity"
-"""The kind of memo that says what a summary kept: the figures, with step and epoch (None: it was refused)."""
 
 
 def drafted(engine: Engine, cause: str, share: float) -> planning.Plan | None:
@@ -46,20 +51,30 @@ def drafted(engine: Engine, cause: str, share: float) -> planning.Plan | None:
     available, count, pinned = countable(engine, cause), engine.context.counter.count, pins(engine.lane.timeline)
     budget, fixed = countable(engine), engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens
     target = int(share * available) - fixed
-    words, full = int(budget * planning.OWN_WORDS_SHARE), cause != "command"
-    beyond = planning.Room(words, pins_room(engine), budget - fixed, newest=full)
+    full, lane = cause != "command", engine.lane
+    for _ in read_log(lane, engine.work):
+        pass
+    beyond = planning.shares_of(budget, budget - fixed, newest=full)
+    record = render_record(make_record(lane, engine.work, engine.files), beyond.record, count, _no_way)
+    reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
     if not full:  # what was pinned by hand does not yield to a target that the window is far from
         target += min(beyond.pins, sum(planning.cost(pin, count) for pin in pinned))
     return planning.plan(
-        engine.lane.groups(),
+        lane.groups(),
         available=available,
         target=target,
         count=count,
-        run=engine.lane.run,
-        earlier=said_before(engine.lane),
+        run=lane.run,
+        earlier=said_before(lane),
+        answers=read_texts(lane, engine.work.answers, own=False),
+        record=reserved,
         pins=pinned,
         beyond=beyond,
     )
+
+
+def _no_way(number: int) -> str:
+    return missing_line(number, "older item", "d9999", True)
 
 
 def countable(engine: Engine, cause: str = "") -> int:
@@ -77,6 +92,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
     before, spent = engine.coming(), engine.spending.usage.cost_usd
     engine.emit(event.CompactionStart(cause, before))
+    await read_log_in_pieces(engine.lane, engine.work)
     plan = drafted(engine, cause, share)
     try:
         if plan is None:
@@ -87,7 +103,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         summary, source = await summarise(engine, plan, choice, instructions)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that came to nothing")
-        fidelity = await _accept(engine, plan, summary, choice, cause)
+        kept = await _accept(engine, plan, summary, choice, cause)
     except Failed as reason:
         again = isinstance(reason, TooLong)
         cut = not again and (cause == "overflow" or (cause != "command" and not engine.fits()))
@@ -99,7 +115,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             engine.overflowed(reason.counted, reason.error)
             return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
         return False
-    engine.emit(event.CompactionDone(True, before, engine.coming(), fidelity=fidelity, cost_usd=_since(spent, engine)))
+    engine.emit(event.CompactionDone(True, before, engine.coming(), kept=kept, cost_usd=_since(spent, engine)))
     return True
 
 
@@ -111,6 +127,15 @@ def _since(spent: float | None, engine: Engine) -> float | None:
 def chosen(engine: Engine, plan: planning.Plan, cause: str) -> Choice:
     """What the summary is asked from. Sends nothing."""
     return choose(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
+
+
+def gone_entries(lane: Lane, plan: planning.Plan) -> Iterator[Entry]:
+    """Yield the original messages that the summary will stand for, those behind an earlier summary included."""
+    first, last = plan.entries
+    kept = {slot.entry for slot in plan.kept}
+    for start in range(first, last + 1, READ_AT_ONCE):
+        read = lane.timeline.read(start, min(last, start + READ_AT_ONCE - 1))
+        yield from (entry for entry in read if entry.id not in kept)
 
 
 async def _beforehand(engine: Engine) -> None:
@@ -127,75 +152,68 @@ async def _beforehand(engine: Engine) -> None:
 async def _accept(
     engine: Engine, plan: planning.Plan, summary: str, choice: Choice, cause: str
 ) -> dict[str, Any]:
-    """Judge the summary, begin the epoch that it heads, and give the figures; `Failed` where it is not accepted."""
+    """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
     lane, count, before = engine.lane, engine.context.counter.count, engine.meter.estimate(engine.lane.counted)
-    if count(summary) > plan.summary_cap:
-        raise Failed(f"the summary takes {count(summary)} tokens, more than {plan.summary_cap}")
-    if not neutral(summary).strip():
-        raise Failed("the summary was empty")
-    room = min(plan.spare, int(countable(engine, cause) * planning.ATTACHED_SHARE))
-    attached = await reattached(engine, plan, room, goals(lane.timeline))
-    drop_id = lane.timeline.log.next_drop()
+    record = await look_at_files(make_record(lane, engine.work, engine.files), engine.files)
+    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(engine)
     known = named_ways(slot.message.content for slot in lane.slots if slot.form in (Form.MARKER, Form.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
+    rendered = render_record(record, plan.record_room, count, _no_way)
+    if rendered.left:
+        record_drop = lane.timeline.log.next_drop()
+        rendered = render_record(
+            record, plan.record_room, count, lambda number: missing_line(number, "older item", record_drop, recalls)
+        )
     unseen = () if choice.source == "originals" else plan.unseen
-    more = Additions((), attached, [(pin.id, name) for pin, name in crowded], can_recall(engine), unseen)
-
-    def made(plan: planning.Plan, more: Additions = more) -> tuple[Slot, ...]:
-        return head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
-
-    plan, told = await _judged(engine, plan, summary, lambda plan: made(plan)[0].message.content)
-    figures = {**told.verdict.described(), "source": choice.source, "source_why": choice.why}
-    if told.why:
-        lane.timeline.memo(FIDELITY, {**figures, "epoch": None, "step": engine.step, "refused": told.why})
-        raise Failed(told.why)
-    more = replace(more, added=told.verdict.added)
-    lean = partial(made, plan, replace(more, attached=""))
-    slots = _smaller(made(plan, more), lean, engine, lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    kept = _kept(engine, plan, rendered) | {"source": choice.source, "source_why": choice.why}
+    more = Additions(
+        rendered.text, [(pin.id, name) for pin, name in crowded], recalls, unseen,
+        kept["words_left"], kept["answers_left"],
+    )  # fmt: skip
+    slots = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
+    _require_smaller(slots, engine, lane.epoch.system_tokens + lane.epoch.tools_tokens)
     planned = await engine.frame()
-    slots = _smaller(slots, lean, engine, planned.fixed)
-    new = (_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known)
-    drops = (_drop(lane, plan, drop_id, unseen), *new)
+    _require_smaller(slots, engine, planned.fixed)
+    drops = [_drop(lane, plan, drop_id, unseen)]
+    if rendered.left:
+        drops.append(_record_drop(lane, rendered, record_drop, count("\n".join(rendered.left))))
+    drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
     anchor = engine.meter.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        yield FIDELITY, {**figures, "epoch": epoch.id, "step": engine.step}
         yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
         yield rewritten(engine, before)
 
     engine.begin(slots, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
-    return figures
+    return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-async def _judged(
-    engine: Engine, plan: planning.Plan, summary: str, shown: Callable[[planning.Plan], str]
-) -> tuple[planning.Plan, Judgement]:
-    """The judgement on the summary; where it loses too much, on it with the words quoted beside it that bring most of
-    that back, and the plan that quotes them: another summary would have to be paid for."""
-    seen = await to_keep(engine, plan)
-    false = await mistakes(seen, summary)
-    told = await judged(engine, plan, seen, summary, false, shown(plan))
-    if told.lost:
-        other = planning.quoting(plan, {one.entry for one in told.lost}, engine.context.counter.count)
-        again = await judged(engine, other, seen, summary, false, shown(other))
-        if not again.why:
-            return other, again
-    return plan, told
+def _kept(engine: Engine, plan: planning.Plan, rendered: RenderedRecord) -> dict[str, Any]:
+    """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
+    last, log = plan.entries[1], engine.work
+    here = {slot.entry for slot in plan.kept if slot.form in (Form.FULL, Form.ELIDED)}
+    pinned = {pin.entry for pin in plan.pins}
+    words = {quote.entry for quote in plan.quotes if quote.whole} | here | pinned
+    answers = {quote.entry for quote in plan.answers if quote.whole} | here | pinned
+    commands = [item for item in rendered.items if item.command]
+    return {
+        "words": sum(entry in words for entry in log.words),
+        "words_left": sum(entry not in words for entry in log.words if entry <= last),
+        "answers": sum(entry in answers for entry in log.answers),
+        "answers_left": sum(entry not in answers for entry in log.answers if entry <= last),
+        "files": len(rendered.items) - len(commands),
+        "commands": len(commands),
+        "failing": sum(item.failing for item in commands),
+        "record_left": len(rendered.left),
+    }
 
 
-def _smaller(
-    slots: tuple[Slot, ...], lean: Callable[[], tuple[Slot, ...]], engine: Engine, fixed: int
-) -> tuple[Slot, ...]:
-    """`slots`, or the `lean` ones, beside system text and schemas of `fixed` tokens: whatever makes the window smaller;
-    `Failed` where nothing does."""
-    before = engine.lane.counted
-    if fixed + sum(slot.tokens for slot in slots) >= before:
-        slots = lean()
-    after = fixed + sum(slot.tokens for slot in slots)
+def _require_smaller(slots: Sequence[Slot], engine: Engine, fixed: int) -> None:
+    """Raise `Failed` if `slots` beside system text and schemas of `fixed` tokens make the window no smaller."""
+    before, after = engine.lane.counted, fixed + sum(slot.tokens for slot in slots)
     if after >= before:
         estimate = engine.meter.estimate
         raise Failed(f"it would not get smaller ({estimate(before):,} to {estimate(after):,} tokens)")
-    return slots
 
 
 def _drop(lane: Lane, plan: planning.Plan, drop_id: str, unseen: Sequence[Span]) -> Drop:
@@ -214,3 +232,9 @@ def _drop(lane: Lane, plan: planning.Plan, drop_id: str, unseen: Sequence[Span])
 def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
     what = f"pin {pin.id}, for which the pins had no room"
     return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)
+
+
+def _record_drop(lane: Lane, rendered: RenderedRecord, drop_id: str, tokens: int) -> Drop:
+    what = f"{len(rendered.left)} older items of the record of the work"
+    text = "\n".join(rendered.left)
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=text)

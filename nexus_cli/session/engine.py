@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.fidelity.analysed import Analysed
 from nexus_cli.context.groups import is_request
 from nexus_cli.context.lane import Lane, Notes
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.planned import Planned
+from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, Slot
@@ -120,8 +120,8 @@ class Engine:
     event: Sequence[Mapping[str, Any]] = ()
     """The event sections of the next request: the `sections` of interface.md section 8."""
 
-    analysed: Analysed = field(default_factory=Analysed)
-    """What compactions found in single entries."""
+    work: WorkLog = field(default_factory=WorkLog)
+    """What the log of the lane says of commands and turns, as far as it was read."""
 
     def __post_init__(self) -> None:
         self.meter.contents = Contents(lambda: (self.lane.epoch, self.lane.slots))

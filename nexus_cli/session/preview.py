@@ -14,12 +14,13 @@ from nexus_cli.context import plan as planning
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.economy import price_rewrite, request_cost
 from nexus_cli.context.groups import flatten, is_request
+from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.cache import warm
-from nexus_cli.session.compact import chosen, countable, drafted
+from nexus_cli.session.compact import chosen, drafted
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.pins import pins
 from nexus_cli.session.reports.drops import UNIT
@@ -60,6 +61,8 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
         "stays": _part(plan.kept),
         "words": _words(plan),
         "own_words": [_line(words) for words in plan.own_words],
+        "answers": len(plan.answers),
+        "record": {"most": plan.record_room},
         "summary": {"most": plan.summary_cap, "source": choice.source, "why": choice.why,
                     "model": choice.model.info.name},
         "cost": _cost(engine, plan, choice, after),
@@ -70,10 +73,11 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
 def _after(engine: Engine, plan: planning.Plan) -> int:
     """Our count of the window afterwards, with a summary as long as it may be."""
     count, epoch = engine.context.counter.count, engine.lane.epoch
-    beside = sum(planning.cost(pin, count) for pin in plan.pins) + sum(map(count, plan.own_words))
+    words = OwnWords(count)
+    beside = sum(planning.cost(pin, count) for pin in plan.pins) + plan.record_room
+    beside += sum(words.cost(quote.text) for quote in (*plan.quotes, *plan.answers))
     kept = sum(slot.tokens for slot in plan.kept)
-    most = min(plan.spare, int(countable(engine, "command") * planning.ATTACHED_SHARE))
-    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside + most
+    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
 def _afterwards(engine: Engine, plan: planning.Plan, counted: int, *, most: bool = False) -> int:

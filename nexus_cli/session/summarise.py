@@ -1,19 +1,22 @@
 """Asking for a summary in a side lane: as a fork of the lane, or from a plain transcript, in pieces where it is long.
 
-What a summary has to be is checked as far as one can tell without knowing what it sums up; the rest is the gate's
-(`nexus_cli.session.gate`), and what it is asked from is chosen in `nexus_cli.session.summary_source`.
+A summary is judged by its form alone: text within its cap under the headings that were asked for. What it is asked
+from is chosen in `nexus_cli.session.summary_source`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.compaction import build_summarize_prompt, transcript_lines
 from nexus_cli.context.groups import flatten
+from nexus_cli.context.neutral import neutral
 from nexus_cli.context.plan import Plan
+from nexus_cli.context.prompts import prompt
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.engine import Engine, Model
@@ -27,6 +30,8 @@ tried then, and the last."""
 LEAST_PIECE = 500
 """Tokens of a transcript below which a request is not worth its frame."""
 MOST_PIECES = 24
+LEAST_HEADINGS = 2
+"""A text with fewer of the headings that were asked for is no summary."""
 
 
 class Failed(Exception):
@@ -107,11 +112,26 @@ async def _answer(side: Engine, cap: int, paid: _Paid) -> str:
     if reply.message.tool_calls:
         raise Failed("the model answered with a tool call")
     text = reply.message.content.strip()
-    if not text:
+    if not neutral(text).strip():
         raise Failed("the summary was empty")
     if side.context.counter.count(text) > cap:
         raise Failed(f"the summary was longer than {cap} tokens")
+    if len(find_headings(text)) < LEAST_HEADINGS:
+        raise Failed(f"the summary has not the form that was asked for: none of {', '.join(headings())}, or one alone")
     return text
+
+
+def headings() -> tuple[str, ...]:
+    """Return the headings that the instruction asks for, in its order."""
+    return tuple(re.findall(r"^\d+\. (\w[\w ]*):", prompt("summarize"), re.MULTILINE))
+
+
+def find_headings(text: str) -> list[str]:
+    """Return those of the headings that `text` has: at the beginning of a line, or before a colon."""
+    return [
+        name for name in headings()
+        if re.search(rf"^[ \t#>*_\-\d.)(]*{name}s?\b|\b{name}s?[*_]*:", text, re.MULTILINE | re.IGNORECASE)
+    ]  # fmt: skip
 
 
 async def _from_transcript(
@@ -130,7 +150,8 @@ async def _from_transcript(
     for piece in pieces:
         earlier = [Message(Role.USER, f"Summary of what came before:\n{summary}")] if summary else []
         text = build_summarize_prompt([*earlier, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
-        text += f"\n\nKeep to {int(plan.summary_cap * ASKED_SHARE)} tokens. {instructions}".rstrip()
+        text += f"\n\nUse these headings, in English as they stand here: {', '.join(headings())}."
+        text += f" Keep to {int(plan.summary_cap * ASKED_SHARE)} tokens. {instructions}".rstrip()
         side = separate(engine, "compact", model)
         side.context.add_user_message(text)
         try:

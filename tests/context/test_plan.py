@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from nexus_cli.context.groups import Group, flatten, size
 from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
-from nexus_cli.context.plan import NOTE_TOKENS, PINS_SHARE, SUMMARY_FLOOR, WORTH_SHARE, Plan, Room, cost, plan, quoting
+from nexus_cli.context.plan import (
+    NOTE_TOKENS,
+    PINS_SHARE,
+    SUMMARY_FLOOR,
+    WORTH_SHARE,
+    Plan,
+    Room,
+    cost,
+    own_words_room,
+    plan,
+)
 from nexus_cli.context.summary_head import Additions, head
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -97,7 +107,7 @@ def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
         Plan(chosen.gone, chosen.kept, (), chosen.summary_cap, 0), "s", "d1",
         clock=lambda: datetime(2026, 1, 1), measure=measure,
     )[0].message.content  # fmt: skip
-    assert len(spoken) - len(plain) <= AVAILABLE * 0.05 + 60, "own words, beside their heading"
+    assert len(spoken) - len(plain) <= own_words_room(AVAILABLE) + 60, "own words, beside their heading"
     least = measure(chosen.kept[0].message, "") + sum(map(size, groups[-1:]))
     if total(chosen) > least:
         assert total(chosen) + sum(map(len, chosen.own_words)) <= max(room(target), least)
@@ -111,7 +121,7 @@ def test_older_turns_yield_before_the_persons_own_words() -> None:
     assert len(users) == 3, "the last three turns"
     assert [s.message.role for s in tight.kept].count(Role.USER) == 1
     assert len(tight.own_words) >= 2, "the room went to their words, not to whole turns"
-    assert sum(map(len, tight.own_words)) <= AVAILABLE * 0.05
+    assert sum(map(len, tight.own_words)) <= own_words_room(AVAILABLE)
 
 
 def test_own_words_yield_oldest_first_and_before_the_summary() -> None:
@@ -187,8 +197,8 @@ def test_of_the_words_behind_a_summary_the_oldest_yield_first_and_are_not_even_r
     chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=earlier())
     assert chosen is not None
     assert chosen.own_words[-2:] == ("39" * 100, "0" * 50)
-    assert sum(map(len, chosen.own_words)) <= AVAILABLE * 0.05
-    assert len(asked) < 8
+    assert sum(map(len, chosen.own_words)) <= own_words_room(AVAILABLE)
+    assert len(asked) < 12
 
 
 def test_a_long_turn_is_cut_between_groups_and_keeps_its_request() -> None:
@@ -261,7 +271,7 @@ def test_a_marker_alone_is_not_worth_a_summary() -> None:
 
 
 def test_the_head_is_one_summary_that_names_its_drop_and_quotes_the_person() -> None:
-    code = (slot(1, Message(Role.USER, "fix List<List<int>>\n  keep\x0cthis >\n")),)
+    code = (slot(0, Message(Role.USER, "fix List<List<int>>\n  keep\x0cthis >\n")),)
     groups = [code, *said([5, *[900] * 30])]
     chosen = planned(groups)
     slots = head(chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13, 14, 30), measure=measure)
@@ -280,7 +290,7 @@ def test_an_overlong_word_of_the_person_is_quoted_in_part() -> None:
     chosen = planned(said([5000, 10], [5, *[900] * 30]))
     assert len(chosen.own_words) == 1
     assert MARK in chosen.own_words[0]
-    assert len(chosen.own_words[0]) <= AVAILABLE * 0.05
+    assert len(chosen.own_words[0]) <= own_words_room(AVAILABLE)
 
 
 def test_the_entries_that_go_are_named_from_first_to_last() -> None:
@@ -341,13 +351,13 @@ def test_pins_yield_after_own_words_and_before_the_summary() -> None:
 def test_what_stands_below_a_summary_stands_in_its_order() -> None:
     groups = [(slot(1, Message(Role.USER, "words")),), *said([5, *[900] * 30])]
     chosen = with_pins(groups, pin(1, "kept\nfor ever"))
-    more = Additions(["- a lost line\nwith a break"], "Files:\n- a.py", [("p9", "d8")])
+    more = Additions("Record:\n- a.py", [("p9", "d8")])
     text = head(
         chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13), measure=measure, more=more
     )[0].message.content  # fmt: skip
     below = text.split("\n---\n")[1]
     places = [below.index(part) for part in (
-        "all is well", "- a lost line with a break", "[p1]\n> kept\n> for ever", 'p9: recall("d8")', "Files:\n- a.py"
+        "all is well", "Record:\n- a.py", "[p1]\n> kept\n> for ever", 'p9: recall("d8")'
     )]  # fmt: skip
     assert places == sorted(places)
 
@@ -382,17 +392,19 @@ def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
     words = OwnWords(COUNT)
     said_ = [(5, "x" * 5000), (4, "use tabs"), (3, "y" * 4000), (2, "no eval"), (1, "port 8081")]
     quotes = words.chosen(said_, 1000)
-    assert [(quote.entry, quote.whole) for quote in quotes] == [(1, True), (2, True), (4, True), (5, False)]
+    assert [(quote.entry, quote.whole) for quote in quotes] == [
+        (1, True), (2, True), (3, False), (4, True), (5, False)
+    ]
     assert sum(words.cost(quote.text) for quote in quotes) <= 1000
     assert len(words.newest(iter(said_), 1000)) == 5, "and does not keep from reading on"
 
 
 @settings(max_examples=200)
-@given(st.lists(st.integers(1, 900), max_size=12), st.integers(0, 1500), st.sets(st.integers(1, 12)))
-def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: int, first: set[int]) -> None:
+@given(st.lists(st.integers(1, 900), max_size=12), st.integers(0, 1500))
+def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: int) -> None:
     words = OwnWords(COUNT)
     rows = [(entry, "x" * length) for entry, length in enumerate(sizes, 1)]
-    quotes = words.chosen(reversed(rows), room, first)
+    quotes = words.chosen(reversed(rows), room)
     assert sum(words.cost(quote.text) for quote in quotes) <= room
     assert [quote.entry for quote in quotes] == sorted({quote.entry for quote in quotes})
     assert all(quote.text == "x" * sizes[quote.entry - 1] for quote in quotes if quote.whole)
@@ -400,20 +412,12 @@ def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: in
         assert len(quotes) == len(rows)
 
 
-def test_words_that_are_asked_for_come_before_newer_ones() -> None:
-    chosen = planned(said(*([200, 10] for _ in range(20)), [5, *[900] * 6]), 5000)
-    assert 1 not in [quote.entry for quote in chosen.quotes]
-    oldest = min(entry for entry, _ in chosen.said)
-    other = quoting(chosen, {oldest}, COUNT)
-    assert other.quotes[0].entry == oldest and other.quotes[0].whole
-
-
 def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
     chosen = planned(said([50, 10], [100, *[300] * 60]))
     assert chosen.staying == (5,) and chosen.named == f"1 to {chosen.entries[1]} without 5"
     text = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
     assert f"[Messages {chosen.named} are summed up here" in text
-    more = Additions((), "", [("p1", "d2")], False)
+    more = Additions("", [("p1", "d2")], False)
     bare = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure, more=more)[0].message.content
     assert "recall" not in bare and "left out here for room: p1]" in bare
 

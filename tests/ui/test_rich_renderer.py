@@ -105,7 +105,7 @@ def test_every_event_of_the_union_is_taken() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
     seen = Seen().feed(*EVENTS)
     for part in ("thought (", "Title", "✓ bash pytest -q", "left out as d1", "recalled d1", "> and tests too",
-                 "compacted: 100 tokens became 30", "retry 1 in 2 s: busy", "! note"):  # fmt: skip
+                 "compacted: 100 -> 30 tokens", "retry 1 in 2 s: busy", "! note"):  # fmt: skip
         assert part in seen.text, part
     assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
     assert seen.live() == [] and seen.renderer.spinner() == "" and not seen.renderer.moving
@@ -304,7 +304,7 @@ def test_said_and_turn_start_show_the_words_once() -> None:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (e.CompactionDone(True, 81_204, 12_000), "· compacted: 81,204 tokens became 12,000\n"),
+        (e.CompactionDone(True, 81_204, 12_000), "· compacted: 81,204 -> 12,000 tokens\n"),
         (e.CompactionDone(False, 9, 9, "interrupted"), "! not compacted: interrupted. Nothing was changed\n"),
         (e.Recalled("d3", 4000), "· recalled d3, 4,000 tokens\n"),
         (e.Notice("take [/bold] {} %s"), "! take [/bold] {} %s\n"),
