@@ -23,7 +23,7 @@ from nexus_cli.context.pin import Pin
 from nexus_cli.context.unseen import Span, between, named, unseen
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
-from nexus_cli.core.words import apart
+from nexus_cli.core.typed_text import split_attachments
 
 KEPT_TURNS = 3
 NEWEST_SHARE = 0.25
@@ -208,7 +208,7 @@ def plan(
 def _own_words(groups: Sequence[Group]) -> Iterator[tuple[int, str]]:
     """Yield entry and words of the person's messages in the window."""
     for group in groups:
-        text = apart(group[0].message.content)[0] if is_request(group) else ""
+        text = split_attachments(group[0].message.content)[0] if is_request(group) else ""
         if text:
             yield group[0].entry, text
 

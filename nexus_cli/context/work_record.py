@@ -15,7 +15,7 @@ from nexus_cli.context.neutral import neutral
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.words import apart
+from nexus_cli.core.typed_text import split_attachments
 
 RECORD = "Record of the work, from calls and results. Where anything above says otherwise, this is how it is:"
 SHELL = "bash"
@@ -72,7 +72,7 @@ class WorkLog:
             if entry.kind is Kind.USER and self._answer:
                 self.answers.append(self._answer)
                 self._answer = 0
-            if apart(message.content)[0]:
+            if split_attachments(message.content)[0]:
                 self.words.append(entry.id)
 
     def _end_command(self, entry: int, message: Message) -> None:

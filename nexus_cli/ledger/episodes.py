@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.core.memory import Episode
 from nexus_cli.core.message import sound
-from nexus_cli.core.words import own_words
+from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger.database import Database
 
 
@@ -35,4 +35,4 @@ def recent(db: Database, project: str, without: str, limit: int) -> list[Episode
 
 def _title(text: str) -> str:
     """On one line, without what went along with the words."""
-    return " ".join(own_words(text).split())
+    return " ".join(typed_text(text).split())

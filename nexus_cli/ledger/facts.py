@@ -1,29 +1,29 @@
 """Facts: what is remembered over sessions. They belong to no session and outlive the one that they come from.
 
 A forgotten fact keeps its number and loses its text. Who may keep or forget what is said by `nexus_cli.session.memory`;
-how facts are found is in `fact_index`.
+how texts are ranked is in `relevance`.
 """
 
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.message import sound
-from nexus_cli.core.words import Topic, terms
-from nexus_cli.ledger import fact_index, fact_traces
+from nexus_cli.ledger import fact_traces
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.relevance import rank_matches, rank_relevant
 
 _ID = re.compile(r"m([1-9][0-9]{0,17})")
 _COLUMNS = (
     "'m' || key, slot, text, at, state, actor, session, entry, quote, project,"
     " session <> '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = facts.session), accepted, replaces"
 )
-_SCANNED = 5_000
-"""Facts that are looked at, the newest first, where there is no index."""
 
 
 class FactTable:
@@ -47,7 +47,6 @@ class FactTable:
             there = self._same(slot, project, text)
             if there is None:
                 key = self._insert(slot, project, text, state, at, actor, session, entry, quote)
-                fact_index.renew(self._db)
             else:
                 key = there
                 if state is FactState.KEPT:
@@ -69,7 +68,7 @@ class FactTable:
         limit: int = -1,
     ) -> list[Fact]:  # fmt: skip
         """What waits for the person, then what is kept, the newest first; `project` None means those of all."""
-        where, values = fact_index.among(project, slots, state)
+        where, values = _condition(project, slots, state)
         order = "state = 'proposed' DESC, key DESC"
         return self._rows(f"{where} ORDER BY {order} LIMIT ?", *values, limit)
 
@@ -77,13 +76,13 @@ class FactTable:
         self, text: str, project: str | None = None, slots: Collection[MemorySlot] = (), limit: int = 20
     ) -> list[Fact]:
         """The kept facts that hold words of `text`, the best first."""
-        return self._holding(terms(text), project, slots, limit)
+        keys, texts = self._texts(project, slots)
+        return self._by_keys([keys[index] for index in rank_matches(texts, text, limit)])
 
-    def relevant(self, about: Topic, project: str, slot: MemorySlot, among: int = 50) -> list[Fact]:
-        """The kept facts of one slot that matter for `about`, the best first."""
-        found = self._holding(about.terms, project, (slot,), among)
-        scores = {fact.id: about.score(fact.text) for fact in found}
-        return sorted((fact for fact in found if scores[fact.id]), key=lambda fact: -scores[fact.id])
+    def relevant(self, message: str, project: str, slot: MemorySlot, limit: int = 50) -> list[Fact]:
+        """The kept facts of one slot that matter for what the person said, the best first."""
+        keys, texts = self._texts(project, (slot,))
+        return self._by_keys([keys[index] for index in rank_relevant(texts, message, allow_common=True)[:limit]])
 
     def accept(self, fact_id: str, at: str) -> Fact | None:
         """Keep a proposal and forget what it replaces; a fact that is kept already stays so. None when there is none of
@@ -140,7 +139,6 @@ class FactTable:
                 key = _key(there.id)
             if any(fact.state is FactState.KEPT for fact in rest):
                 names |= {fact.id for fact in rest}
-                fact_index.renew(self._db)
             else:
                 self._blank(rest, at)
             self._db.run("UPDATE facts SET replaces = ? WHERE key = ?", " ".join(sorted(names, key=_key)), key)
@@ -194,21 +192,19 @@ class FactTable:
                 "UPDATE facts SET state = 'forgotten', changed = ?, text = '', quote = '', replaces = '' WHERE key = ?",
                 at, _key(fact.id),
             )  # fmt: skip
-        fact_index.renew(self._db)
+        with suppress(sqlite3.OperationalError):  # an older nexus kept an index that holds the text, too
+            self._db.run("DROP TABLE IF EXISTS facts_text")
 
-    def _holding(
-        self, wanted: Sequence[str], project: str | None, slots: Collection[MemorySlot], limit: int
-    ) -> list[Fact]:
-        where, values = fact_index.among(project, slots, FactState.KEPT)
-        if not wanted:
-            return []
-        keys = fact_index.ranked(self._db, wanted, where, values, limit)
-        if keys is not None:
-            found = {fact.id: fact for fact in self._rows(f"key IN ({','.join('?' * len(keys))})", *keys)}
-            return [found[f"m{key}"] for key in keys if f"m{key}" in found]
-        known = self._rows(f"{where} ORDER BY key DESC LIMIT ?", *values, _SCANNED)
-        shares = {fact.id: fact_index.share(fact.text, wanted) for fact in known}
-        return sorted((fact for fact in known if shares[fact.id]), key=lambda fact: -shares[fact.id])[:limit]
+    def _texts(self, project: str | None, slots: Collection[MemorySlot]) -> tuple[list[int], list[str]]:
+        """Keys and texts of the kept facts, the newest first."""
+        where, values = _condition(project, slots, FactState.KEPT)
+        rows = self._db.all(f"SELECT key, text FROM facts WHERE {where} ORDER BY key DESC", *values)
+        return [row[0] for row in rows], [row[1] for row in rows]
+
+    def _by_keys(self, keys: Sequence[int]) -> list[Fact]:
+        """The facts of these keys in this order."""
+        found = {fact.id: fact for fact in self._rows(f"key IN ({','.join('?' * len(keys))})", *keys)} if keys else {}
+        return [found[f"m{key}"] for key in keys if f"m{key}" in found]
 
     def _rows(self, where: str, *values: Any) -> list[Fact]:
         rows = self._db.all(f"SELECT {_COLUMNS} FROM facts WHERE {where}", *values)
@@ -219,6 +215,21 @@ class FactTable:
             )
             for id_, slot, text, at, state, actor, session, entry, quote, project, gone, accepted, replaces in rows
         ]  # fmt: skip
+
+
+def _condition(project: str | None, slots: Collection[MemorySlot], state: FactState | None) -> tuple[str, list[Any]]:
+    """The condition on rows of `facts` that are not forgotten, and its values."""
+    where, values = ["state <> 'forgotten'"], list[Any]()
+    if project is not None:
+        where.append("project IN ('', ?)")
+        values.append(sound(project))
+    if slots:
+        where.append(f"slot IN ({','.join('?' * len(slots))})")
+        values += map(str, slots)
+    if state is not None:
+        where.append("state = ?")
+        values.append(str(state))
+    return " AND ".join(where), values
 
 
 def _key(fact_id: str) -> int:

@@ -1,7 +1,7 @@
 """The memory of a session: `Facts` over the ledger, and what the person does with facts themselves.
 
-What the model hands over counts at once only where the person said it in this session (`evidence`); otherwise it waits
-for them. Storing and finding is the ledger's, showing it the contributors' and the reports'.
+What the model hands over counts at once only if the person typed it in this session (`user_evidence`); otherwise it
+waits for them. Storing and finding is the ledger's, showing it the contributors' and the reports'.
 """
 
 from __future__ import annotations
@@ -19,27 +19,23 @@ from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.paths import project
-from nexus_cli.core.words import Topic, own_words, spoken, stem, words
+from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.session.episodes import relevant_episodes
-from nexus_cli.session.evidence import proves, quoted
-from nexus_cli.session.memo_kinds import TRIGGER
+from nexus_cli.ledger.relevance import rank_relevant
 from nexus_cli.session.opening import looked_at
+from nexus_cli.session.user_evidence import PERSON, find_origin
 
-PERSON = "person"
 ALL = "all"
 """What stands for every proposal."""
-RECENT = 200
-"""Entries in which the words of a tool are looked for, the newest ones."""
 ABOUT = 2_000
 """Characters of a message that say what it is about, where it has no words of the person alone."""
 _ID = re.compile(r"m\d+")
-_OTHER_WORDS = "address addresses time times key keys code codes file files header headers body rate queue"
-_OTHER = frozenset(_OTHER_WORDS.split())
-"""With one of these behind it an answer, a reply or a response is a thing, and no way to answer."""
-_ANSWER = "answer reply respond response"
-_ANSWERING = frozenset(words(_ANSWER))
-"""Every request is answered: what the person said of answers matters each time."""
+_ANSWERS = re.compile(
+    r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
+    r"(?!(?:\W+to\b)?\W+(?:address(?:es)?|times?|keys?|codes?|files?|headers?|body|rate|queue)\b)",
+    re.IGNORECASE,
+)
+"""Words for the way to answer, which matters for every request; a reply address is another matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +62,29 @@ class SessionFacts:
         return {"facts": self, "episodes": self.episodes}
 
     def episodes(self, about: str) -> Sequence[Episode]:
-        """The past sessions of this project that matter for what was said."""
-        return relevant_episodes(self.ledger, self.project, self.session, about)
+        """The past sessions of this project whose name or first words fit what was said, the best first.
+
+        Of sessions with one title the newest. Never this session or what it was forked from. Raises nothing.
+        """
+        message, newest = typed_text(about), dict[str, Episode]()
+        if not message.strip():
+            return ()
+        try:
+            for episode in self.ledger.episodes(self.project, self.session):
+                newest.setdefault(episode.title.casefold(), episode)
+        except NexusError:
+            return ()
+        return [list(newest.values())[index] for index in rank_relevant(list(newest), message)]
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
         """See `Facts`."""
         text = fact_text(text)
         self._saved("kept")
-        actor, entry, proven = self._origin(quote, text, slot)
+        origin = find_origin(self.ledger, self.lane, quote)
         return self.ledger.facts.add(
-            slot, text, state=FactState.KEPT if proven else FactState.PROPOSED, at=stamp(self.clock()), actor=actor,
-            project=self.project, session=self.session, entry=entry, quote=" ".join(quote.split())[:ABOUT],
+            slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=stamp(self.clock()),
+            actor=origin.actor, project=self.project, session=self.session, entry=origin.entry,
+            quote=" ".join(quote.split())[:ABOUT],
         )  # fmt: skip
 
     def forget(self, fact_id: str) -> Fact | None:
@@ -118,10 +126,10 @@ class SessionFacts:
             return ()
         facts = self.ledger.facts
         try:
-            found = facts.relevant(Topic(own_words(about) or about[:ABOUT], plain=True), self.project, slot, limit)
+            found = facts.relevant(typed_text(about) or about[:ABOUT], self.project, slot, limit)
             if slot is MemorySlot.USER:
-                every = facts.search(_ANSWER, self.project, (slot,), limit)
-                found += [fact for fact in every if _of_answers(fact.text)]
+                every = facts.listing(self.project, (slot,), FactState.KEPT)
+                found += [fact for fact in every if _ANSWERS.search(fact.text)]
         except NexusError:
             return ()
         standing = {fact.id: fact for fact in found}
@@ -135,35 +143,6 @@ class SessionFacts:
     def _visible(self, fact_id: str) -> Fact | None:
         fact = self.ledger.facts.find(fact_id)
         return fact if fact and fact.project in ("", self.project) else None
-
-    def _origin(self, quote: str, text: str, slot: MemorySlot) -> tuple[str, int, bool]:
-        """Whose entry the quote stands in, which one, and whether the person's words in it carry the fact."""
-        wanted, found = " ".join(quote.split()), ("agent", self.ledger.last_id(self.lane))
-        if not wanted:
-            return *found, False
-        near, others = None, self._others()
-        for entry, content in self.ledger.said(self.lane):
-            own, source = own_words(content), others.get(entry, PERSON)
-            if source == PERSON and proves(quote, own, text, slot):
-                return PERSON, entry, True
-            near = near or ((source, entry) if quoted(wanted, own) else None)
-        if near is None:
-            for one in reversed(self.ledger.read(self.lane, max(1, found[1] - RECENT + 1), found[1])):
-                if one.actor.startswith("tool:") and wanted in " ".join(one.message.content.split()):
-                    near = (one.actor, one.id)
-                    break
-        return *(near or found), False
-
-    def _others(self) -> Mapping[int, str]:
-        """The messages that came by another way than the person's typing (stdin), and which."""
-        return {memo.entry: str(memo.value.get("source")) for memo in self.ledger.memos(self.lane, TRIGGER)}
-
-
-def _of_answers(text: str) -> bool:
-    """Whether a fact says how to answer: a reply address is another matter."""
-    said = list(spoken(text))
-    behind = [next((word for word in said[place + 1 :] if word != "to"), "") for place in range(len(said))]
-    return any(stem(word) in _ANSWERING and after not in _OTHER for word, after in zip(said, behind, strict=True))
 
 
 def state(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterator
 
 from nexus_cli.context.lane import Lane
 from nexus_cli.core.entry import Form
-from nexus_cli.core.words import apart
+from nexus_cli.core.typed_text import split_attachments
 
 
 def said(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
     """Entry and text of the person's messages up to entry `last`, newest first, without those in `shown`."""
     for entry, text in lane.timeline.log.said(last):
-        own = "" if entry in shown else apart(text)[0]
+        own = "" if entry in shown else split_attachments(text)[0]
         if own:
             yield entry, own
 

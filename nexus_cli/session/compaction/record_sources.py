@@ -20,7 +20,7 @@ from nexus_cli.context.work_record import WorkItem, WorkLog, WorkRecord, command
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.goal import Goal
 from nexus_cli.core.seen import SeenFile
-from nexus_cli.core.words import apart
+from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.session.goals import goals
 
 SECONDS = 2.0
@@ -52,7 +52,7 @@ def read_texts(lane: Lane, entries: Sequence[int], own: bool) -> Iterator[tuple[
     """Yield entry and text of these messages, newest first; with `own` only what the person said themselves."""
     for number in reversed(entries):
         text = lane.timeline.read(number, number)[0].message.content
-        yield number, apart(text)[0] if own else text.strip()
+        yield number, split_attachments(text)[0] if own else text.strip()
 
 
 def make_record(lane: Lane, log: WorkLog, files: Callable[[], Sequence[SeenFile]]) -> WorkRecord:
