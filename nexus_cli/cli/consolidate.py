@@ -19,7 +19,7 @@ from nexus_cli.core.memory import Fact
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check, consolidation
-from nexus_cli.session.memory import looked_up
+from nexus_cli.session.memory import open_facts
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
@@ -37,8 +37,8 @@ def consolidate(model: str = "") -> dict[str, Any]:
     """
     folder = working_folder()
     process.forget_folder(str(folder))
-    with looked_up(folder) as known:
-        check(known.ledger.facts.listing(str(project(folder)), SLOTS))
+    with open_facts(folder) as known:
+        check(known.ledger.facts.list_facts(str(project(folder)), SLOTS))
     settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
     chosen = choose(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)

@@ -8,7 +8,7 @@ from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger.database import Database
 
 
-def recent(db: Database, project: str, without: str, limit: int) -> list[Episode]:
+def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
     """The last used sessions of `project` with a title, the newest first.
 
     Session `without` is left out, with those that it was forked from and those that were forked from it. So is one

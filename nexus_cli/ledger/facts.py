@@ -31,7 +31,7 @@ class FactTable:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._elsewhere: frozenset[str] = frozenset()
+        self._lent_sessions: frozenset[str] = frozenset()
         """Sessions that lent facts name, and that are in the ledger that these come from."""
 
     def add(
@@ -44,7 +44,7 @@ class FactTable:
         """
         text, project = fact_text(text), sound(project) if slot is MemorySlot.PROJECT else ""
         with self._db.write():
-            there = self._same(slot, project, text)
+            there = self._find_same(slot, project, text)
             if there is None:
                 key = self._insert(slot, project, text, state, at, actor, session, entry, quote)
             else:
@@ -55,34 +55,34 @@ class FactTable:
                         " replaces = '' WHERE key = ? AND state = ?",
                         state, at, actor, session, entry, sound(quote), key, FactState.PROPOSED,
                     )  # fmt: skip
-        return self.known(f"m{key}")
+        return self.get(f"m{key}")
 
     def find(self, fact_id: str) -> Fact | None:
         """A fact that is kept or proposed, or None."""
         match = _ID.fullmatch(fact_id.strip().lower())
-        rows = self._rows("key = ? AND state <> 'forgotten'", int(match[1])) if match else []
+        rows = self._select("key = ? AND state <> 'forgotten'", int(match[1])) if match else []
         return rows[0] if rows else None
 
-    def listing(
+    def list_facts(
         self, project: str | None = None, slots: Collection[MemorySlot] = (), state: FactState | None = None,
         limit: int = -1,
     ) -> list[Fact]:  # fmt: skip
         """What waits for the person, then what is kept, the newest first; `project` None means those of all."""
         where, values = _condition(project, slots, state)
         order = "state = 'proposed' DESC, key DESC"
-        return self._rows(f"{where} ORDER BY {order} LIMIT ?", *values, limit)
+        return self._select(f"{where} ORDER BY {order} LIMIT ?", *values, limit)
 
     def search(
         self, text: str, project: str | None = None, slots: Collection[MemorySlot] = (), limit: int = 20
     ) -> list[Fact]:
         """The kept facts that hold words of `text`, the best first."""
-        keys, texts = self._texts(project, slots)
-        return self._by_keys([keys[index] for index in rank_matches(texts, text, limit)])
+        keys, texts = self._load_texts(project, slots)
+        return self._load_facts([keys[index] for index in rank_matches(texts, text, limit)])
 
-    def relevant(self, message: str, project: str, slot: MemorySlot, limit: int = 50) -> list[Fact]:
+    def find_relevant(self, message: str, project: str, slot: MemorySlot, limit: int = 50) -> list[Fact]:
         """The kept facts of one slot that matter for what the person said, the best first."""
-        keys, texts = self._texts(project, (slot,))
-        return self._by_keys([keys[index] for index in rank_relevant(texts, message, allow_common=True)[:limit]])
+        keys, texts = self._load_texts(project, (slot,))
+        return self._load_facts([keys[index] for index in rank_relevant(texts, message, allow_common=True)[:limit]])
 
     def accept(self, fact_id: str, at: str) -> Fact | None:
         """Keep a proposal and forget what it replaces; a fact that is kept already stays so. None when there is none of
@@ -96,24 +96,24 @@ class FactTable:
                 "UPDATE facts SET state = 'kept', changed = ?, accepted = ?, replaces = '' WHERE key = ?",
                 at, at, _key(fact.id),
             )  # fmt: skip
-            self._blank(old, at)
+            self._erase(old, at)
         if old:
             self._db.shrink()
         return self.find(fact_id)
 
     def forget(self, fact_id: str, at: str) -> Fact | None:
         """Remove the text and the quote of a fact, and return it as it was; None when there is none of this id. What
-        sessions hold of it stays, see `told_in`."""
+        sessions hold of it stays, see `find_sessions_with`."""
         fact = self.find(fact_id)
         if fact is not None:
             with self._db.write():
-                self._blank([fact], at)
+                self._erase([fact], at)
             self._db.shrink()
         return fact
 
-    def told_in(self, fact: Fact) -> list[str]:
+    def find_sessions_with(self, fact: Fact) -> list[str]:
         """Ids of the sessions in which `fact` can still be read, also once it is forgotten."""
-        return fact_traces.told_in(self._db, fact)
+        return fact_traces.find_sessions_with(self._db, fact)
 
     def merge(self, fact_ids: Sequence[str], text: str, at: str) -> Fact:
         """Propose one fact in the place of several of one slot. What is kept stays until the proposal is accepted;
@@ -123,12 +123,12 @@ class FactTable:
         text that is none.
         """
         text = fact_text(text)
-        old = [self.known(fact_id) for fact_id in dict.fromkeys(fact_ids)]
+        old = [self.get(fact_id) for fact_id in dict.fromkeys(fact_ids)]
         if len({(fact.slot, fact.project) for fact in old}) != 1:
             why = "they stand in different slots or projects" if old else "none is named"
             raise NexusError("usage", "facts cannot be merged", why, "Name facts of one slot")
         slot, project = old[0].slot, old[0].project
-        same = [fact for fact in self.listing(project, (slot,)) if _plain(fact.text) == _plain(text)]
+        same = [fact for fact in self.list_facts(project, (slot,)) if _normalise(fact.text) == _normalise(text)]
         there = next((fact for fact in same if fact.state is FactState.PROPOSED), None)
         rest = [fact for fact in {fact.id: fact for fact in (*old, *same)}.values() if fact != there]
         names = {name for fact in (*old, *same) for name in fact.replaces}
@@ -140,14 +140,14 @@ class FactTable:
             if any(fact.state is FactState.KEPT for fact in rest):
                 names |= {fact.id for fact in rest}
             else:
-                self._blank(rest, at)
+                self._erase(rest, at)
             self._db.run("UPDATE facts SET replaces = ? WHERE key = ?", " ".join(sorted(names, key=_key)), key)
         self._db.shrink()
-        return self.known(f"m{key}")
+        return self.get(f"m{key}")
 
     def borrow(self, facts: Sequence[Fact]) -> None:
         """Take over facts of another ledger (`lending`), with their ids; they must not be here yet."""
-        self._elsewhere |= {fact.session for fact in facts if not fact.deleted}
+        self._lent_sessions |= {fact.session for fact in facts if not fact.deleted}
         with self._db.write():
             for fact in facts:
                 self._db.run(
@@ -157,7 +157,7 @@ class FactTable:
                     fact.actor, fact.session, fact.entry, fact.quote, fact.accepted, " ".join(fact.replaces),
                 )  # fmt: skip
 
-    def known(self, fact_id: str) -> Fact:
+    def get(self, fact_id: str) -> Fact:
         """A fact that is kept or proposed; `NexusError("usage", ...)` when there is none of this id."""
         fact = self.find(fact_id)
         if fact is None:
@@ -165,7 +165,7 @@ class FactTable:
             raise NexusError("usage", f"no fact {shown}", "nothing of this id is remembered", "See nexus memory list")
         return fact
 
-    def let_go(self, session: str) -> None:
+    def clear_quotes(self, session: str) -> None:
         """Take the words of a session that is deleted out of its facts; the facts stay."""
         if self._db.one("SELECT 1 FROM facts WHERE session = ? AND quote <> ''", session):
             with self._db.write():
@@ -179,14 +179,14 @@ class FactTable:
             str(slot), project, text, str(state), at, at, actor, session, entry, sound(quote),
         )  # fmt: skip
 
-    def _same(self, slot: MemorySlot, project: str, text: str) -> int | None:
+    def _find_same(self, slot: MemorySlot, project: str, text: str) -> int | None:
         """Key of the fact of this slot with the same text, letter case and a full stop aside."""
         rows = self._db.all(
             "SELECT key, text FROM facts WHERE slot = ? AND project = ? AND state <> 'forgotten'", str(slot), project
         )
-        return next((int(key) for key, there in rows if _plain(there) == _plain(text)), None)
+        return next((int(key) for key, there in rows if _normalise(there) == _normalise(text)), None)
 
-    def _blank(self, facts: Sequence[Fact], at: str) -> None:
+    def _erase(self, facts: Sequence[Fact], at: str) -> None:
         for fact in facts:
             self._db.run(
                 "UPDATE facts SET state = 'forgotten', changed = ?, text = '', quote = '', replaces = '' WHERE key = ?",
@@ -195,23 +195,23 @@ class FactTable:
         with suppress(sqlite3.OperationalError):  # an older nexus kept an index that holds the text, too
             self._db.run("DROP TABLE IF EXISTS facts_text")
 
-    def _texts(self, project: str | None, slots: Collection[MemorySlot]) -> tuple[list[int], list[str]]:
+    def _load_texts(self, project: str | None, slots: Collection[MemorySlot]) -> tuple[list[int], list[str]]:
         """Keys and texts of the kept facts, the newest first."""
         where, values = _condition(project, slots, FactState.KEPT)
         rows = self._db.all(f"SELECT key, text FROM facts WHERE {where} ORDER BY key DESC", *values)
         return [row[0] for row in rows], [row[1] for row in rows]
 
-    def _by_keys(self, keys: Sequence[int]) -> list[Fact]:
+    def _load_facts(self, keys: Sequence[int]) -> list[Fact]:
         """The facts of these keys in this order."""
-        found = {fact.id: fact for fact in self._rows(f"key IN ({','.join('?' * len(keys))})", *keys)} if keys else {}
+        found = {fact.id: fact for fact in self._select(f"key IN ({','.join('?' * len(keys))})", *keys)} if keys else {}
         return [found[f"m{key}"] for key in keys if f"m{key}" in found]
 
-    def _rows(self, where: str, *values: Any) -> list[Fact]:
+    def _select(self, where: str, *values: Any) -> list[Fact]:
         rows = self._db.all(f"SELECT {_COLUMNS} FROM facts WHERE {where}", *values)
         return [
             Fact(
                 id_, MemorySlot(slot), text, at, FactState(state), actor, session, entry, quote, project,
-                bool(gone) and session not in self._elsewhere, accepted, tuple(replaces.split()),
+                bool(gone) and session not in self._lent_sessions, accepted, tuple(replaces.split()),
             )
             for id_, slot, text, at, state, actor, session, entry, quote, project, gone, accepted, replaces in rows
         ]  # fmt: skip
@@ -236,5 +236,5 @@ def _key(fact_id: str) -> int:
     return int(fact_id[1:])
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     return text.casefold().rstrip(".!")

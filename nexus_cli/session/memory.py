@@ -27,9 +27,9 @@ from nexus_cli.session.user_evidence import PERSON, find_origin
 
 ALL = "all"
 """What stands for every proposal."""
-ABOUT = 2_000
+LONGEST_TOPIC = 2_000
 """Characters of a message that say what it is about, where it has no words of the person alone."""
-_ID = re.compile(r"m\d+")
+_FACT_ID = re.compile(r"m\d+")
 _ANSWERS = re.compile(
     r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
     r"(?!(?:\W+to\b)?\W+(?:address(?:es)?|times?|keys?|codes?|files?|headers?|body|rate|queue)\b)",
@@ -79,29 +79,29 @@ class SessionFacts:
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
         """See `Facts`."""
         text = fact_text(text)
-        self._saved("kept")
+        self._require_saving("kept")
         origin = find_origin(self.ledger, self.lane, quote)
         return self.ledger.facts.add(
             slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=stamp(self.clock()),
             actor=origin.actor, project=self.project, session=self.session, entry=origin.entry,
-            quote=" ".join(quote.split())[:ABOUT],
+            quote=" ".join(quote.split())[:LONGEST_TOPIC],
         )  # fmt: skip
 
     def forget(self, fact_id: str) -> Fact | None:
         """See `Facts`."""
-        fact = self._visible(fact_id)
+        fact = self._find_visible(fact_id)
         if fact is None:
             return None
         if fact.state is FactState.KEPT:  # what counts was stated or accepted by the person, in any slot
             raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
-        self._saved("forgotten")
+        self._require_saving("forgotten")
         return self.ledger.facts.forget(fact.id, stamp(self.clock()))
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
         """See `nexus_cli.core.memory.Merging`."""
-        self._saved("merged")
+        self._require_saving("merged")
         for fact_id in fact_ids:
-            fact = self._visible(fact_id)
+            fact = self._find_visible(fact_id)
             if fact is None:
                 raise NexusError("usage", f"no fact {one_line(fact_id)[:40]}", "nothing of this id is remembered here")
             if fact.slot is MemorySlot.USER:
@@ -110,13 +110,13 @@ class SessionFacts:
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
-        return [replace(fact, text=neutral(fact.text)) for fact in self._found(text, slots, limit)]
+        return [replace(fact, text=neutral(fact.text)) for fact in self._find(text, slots, limit)]
 
-    def _found(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
+    def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
         if not text.strip():
-            return self.ledger.facts.listing(self.project, slots, FactState.KEPT, limit)
-        if _ID.fullmatch(text.strip()):
-            fact = self._visible(text)
+            return self.ledger.facts.list_facts(self.project, slots, FactState.KEPT, limit)
+        if _FACT_ID.fullmatch(text.strip()):
+            fact = self._find_visible(text)
             return [fact] if fact and fact.state is FactState.KEPT and (not slots or fact.slot in slots) else []
         return self.ledger.facts.search(text, self.project, slots, limit)
 
@@ -126,26 +126,26 @@ class SessionFacts:
             return ()
         facts = self.ledger.facts
         try:
-            found = facts.relevant(typed_text(about) or about[:ABOUT], self.project, slot, limit)
+            found = facts.find_relevant(typed_text(about) or about[:LONGEST_TOPIC], self.project, slot, limit)
             if slot is MemorySlot.USER:
-                every = facts.listing(self.project, (slot,), FactState.KEPT)
+                every = facts.list_facts(self.project, (slot,), FactState.KEPT)
                 found += [fact for fact in every if _ANSWERS.search(fact.text)]
         except NexusError:
             return ()
         standing = {fact.id: fact for fact in found}
         return list(standing.values())[:limit]
 
-    def _saved(self, done: str) -> None:
+    def _require_saving(self, done: str) -> None:
         """`NexusError("ledger", ...)` in a session of which nothing is kept."""
         if not self.saves:
             raise NexusError("ledger", f"not {done}", "this session saves nothing")
 
-    def _visible(self, fact_id: str) -> Fact | None:
+    def _find_visible(self, fact_id: str) -> Fact | None:
         fact = self.ledger.facts.find(fact_id)
         return fact if fact and fact.project in ("", self.project) else None
 
 
-def state(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
+def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
     """Keep what the person typed as a fact; `root` is their project. `NexusError("usage", ...)` for no good text."""
     try:
         return ledger.facts.add(
@@ -170,9 +170,9 @@ def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted
     `NexusError("usage", ...)` for an unknown id, and nothing is kept then.
     """
     if [one.strip().casefold() for one in which] == [ALL]:
-        ids = [fact.id for fact in ledger.facts.listing(root, state=FactState.PROPOSED)]
+        ids = [fact.id for fact in ledger.facts.list_facts(root, state=FactState.PROPOSED)]
     else:
-        ids = list(dict.fromkeys(ledger.facts.known(one).id for one in which))
+        ids = list(dict.fromkeys(ledger.facts.get(one).id for one in which))
     kept, forgotten = list[str](), dict[str, Fact]()
     for proposal in filter(None, map(ledger.facts.find, ids)):
         old = filter(None, map(ledger.facts.find, proposal.replaces))
@@ -184,12 +184,12 @@ def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted
 
 def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
     """Forget a fact of any slot and project; as it was. `NexusError("usage", ...)` for an unknown id."""
-    known = ledger.facts.known(fact_id)
+    known = ledger.facts.get(fact_id)
     return ledger.facts.forget(known.id, at) or known
 
 
 @contextmanager
-def looked_up(folder: Path) -> Iterator[SessionFacts]:
+def open_facts(folder: Path) -> Iterator[SessionFacts]:
     """The facts that a session in `folder` would find, from the person's ledger; none where there is none to open."""
     with looked_at() as ledger:
         yield SessionFacts(ledger, "", 0, str(project(folder)))

@@ -36,7 +36,7 @@ def test_a_fact_is_one_sound_line_of_bounded_length(ledger: Ledger) -> None:
     for bad in ("", " \n\0 ", "x" * (LONGEST + 1)):
         with pytest.raises(ValueError, match="fact"):
             keep(ledger, bad)
-    assert len(ledger.facts.listing()) == 2
+    assert len(ledger.facts.list_facts()) == 2
 
 
 def test_the_same_text_in_a_slot_is_one_fact(ledger: Ledger) -> None:
@@ -57,10 +57,10 @@ def test_proposals_are_listed_first_and_found_by_no_search(ledger: Ledger) -> No
     keep(ledger, "deploy with fly")
     keep(ledger, "deploy with heroku", state=PROPOSED)
     keep(ledger, "answers in German", USER)
-    assert texts(ledger.facts.listing("/p")) == ["deploy with heroku", "answers in German", "deploy with fly"]
+    assert texts(ledger.facts.list_facts("/p")) == ["deploy with heroku", "answers in German", "deploy with fly"]
     assert texts(ledger.facts.search("deploy", "/p")) == ["deploy with fly"]
-    assert texts(ledger.facts.relevant("deploy it", "/p", PROJECT)) == ["deploy with fly"]
-    waits = ledger.facts.listing(state=PROPOSED)[0]
+    assert texts(ledger.facts.find_relevant("deploy it", "/p", PROJECT)) == ["deploy with fly"]
+    waits = ledger.facts.list_facts(state=PROPOSED)[0]
     accepted = ledger.facts.accept(waits.id, LATER)
     assert accepted and accepted.state is KEPT and ledger.facts.accept(waits.id, LATER) == accepted
     assert set(texts(ledger.facts.search("deploy", "/p"))) == {"deploy with fly", "deploy with heroku"}
@@ -73,7 +73,7 @@ def test_a_project_sees_its_own_facts_and_those_that_hold_everywhere(ledger: Led
     assert set(texts(ledger.facts.search("deploy", "/p"))) == {"deploy with fly", "deploy on Fridays never"}
     assert len(ledger.facts.search("deploy")) == 3
     assert texts(ledger.facts.search("deploy", "/p", (AGENT,))) == ["deploy on Fridays never"]
-    assert texts(ledger.facts.listing("/none")) == ["deploy on Fridays never"]
+    assert texts(ledger.facts.list_facts("/none")) == ["deploy on Fridays never"]
 
 
 def test_the_rarer_word_ranks_higher(ledger: Ledger) -> None:
@@ -96,7 +96,7 @@ def test_no_text_breaks_a_search(ledger: Ledger, text: str) -> None:
     fact = keep(ledger, "deploy with fly")
     found = ledger.facts.search(text, "/p")
     assert found == ([fact] if re.search(r"\bdeploy\b", text) else [])
-    assert ledger.facts.relevant(text, "/p", PROJECT) == [] or "deploy" in text
+    assert ledger.facts.find_relevant(text, "/p", PROJECT) == [] or "deploy" in text
 
 
 def test_any_text_is_stored_and_found_by_its_own_words(path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_forgotten_text_leaves_the_file(ledger: Ledger, path: Path, others: in
     assert b"ylophonqqk" in bytes_of(path) and ledger.facts.search("xylophonqqk")
     assert ledger.facts.forget(fact.id.upper(), LATER) == fact
     assert ledger.facts.find(fact.id) is None and ledger.facts.forget(fact.id, LATER) is None
-    assert not ledger.facts.search("xylophonqqk") and len(ledger.facts.listing()) == 2 * others
+    assert not ledger.facts.search("xylophonqqk") and len(ledger.facts.list_facts()) == 2 * others
     left = bytes_of(path).lower()
     assert b"ylophon" not in left and b"anzibarq" not in left
     assert keep(ledger, "another").id != fact.id, "a number is never given twice"
@@ -153,12 +153,12 @@ def test_what_is_kept_gives_way_only_when_the_merged_fact_is_accepted(ledger: Le
     merged = ledger.facts.merge(ids[:2], "use tabs, not spaces", LATER)
     assert (merged.state, merged.actor, merged.project) == (PROPOSED, "nexus", "/p")
     assert merged.source == "merged from others"
-    assert merged.replaces == ("m1", "m2") and {fact.id for fact in ledger.facts.listing()} == {*ids, merged.id}
+    assert merged.replaces == ("m1", "m2") and {fact.id for fact in ledger.facts.list_facts()} == {*ids, merged.id}
     assert ledger.facts.merge(ids[:2], "Use tabs, not spaces.", LATER) == merged, "said twice it is one proposal"
     assert texts(ledger.facts.search("tabs", "/p")) == ["use tabs", "tabs, not spaces"]
     accepted = ledger.facts.accept(merged.id, LATER)
     assert accepted and (accepted.state, accepted.accepted, accepted.replaces) == (KEPT, LATER, ())
-    assert {fact.id for fact in ledger.facts.listing()} == {ids[2], merged.id}
+    assert {fact.id for fact in ledger.facts.list_facts()} == {ids[2], merged.id}
     assert ledger.facts.merge([merged.id, ids[2]], "never spaces", LATER).replaces == (ids[2], merged.id)
 
 
@@ -167,13 +167,13 @@ def test_proposals_alone_give_way_at_once_and_hand_on_what_they_replace(ledger: 
     first = ledger.facts.merge([kept.id], "tabs in Go", LATER)
     second = keep(ledger, "tabs in make", state=PROPOSED)
     both = ledger.facts.merge([first.id, second.id], "tabs in Go and make", LATER)
-    assert both.replaces == (kept.id,) and {fact.id for fact in ledger.facts.listing()} == {kept.id, both.id}
+    assert both.replaces == (kept.id,) and {fact.id for fact in ledger.facts.list_facts()} == {kept.id, both.id}
     assert ledger.facts.merge([both.id], "Tabs in Go and make", LATER) == both
     ledger.facts.forget(both.id, LATER)
-    assert ledger.facts.listing() == [kept]
+    assert ledger.facts.list_facts() == [kept]
     again = ledger.facts.merge([kept.id], "tabs in Go", LATER)
     assert keep(ledger, "tabs in Go").replaces == () and ledger.facts.accept(again.id, LATER)
-    assert kept in ledger.facts.listing(), "what the person says again replaces nothing"
+    assert kept in ledger.facts.list_facts(), "what the person says again replaces nothing"
 
 
 @pytest.mark.parametrize("bad", [[], ["m99"], ["m1", "m2"], ["x"], ["m1", "m99"]])
@@ -182,14 +182,14 @@ def test_what_cannot_be_merged_stays_as_it_is(ledger: Ledger, bad: list[str]) ->
     keep(ledger, "use tabs", USER)
     with pytest.raises(NexusError) as caught:
         ledger.facts.merge(bad, "tabs", LATER)
-    assert caught.value.kind == "usage" and len(ledger.facts.listing()) == 2
+    assert caught.value.kind == "usage" and len(ledger.facts.list_facts()) == 2
 
 
 @pytest.mark.parametrize("bad", ["", "m", "m0", "m1", "1", "m1 OR 1=1", "m" + "9" * 40, "\0", "\ud800", "m٣"])
 def test_an_unknown_id_is_none(ledger: Ledger, bad: str) -> None:
     assert ledger.facts.find(bad) is ledger.facts.accept(bad, AT) is ledger.facts.forget(bad, AT) is None
     with pytest.raises(NexusError, match="no fact") as caught:
-        ledger.facts.known(bad)
+        ledger.facts.get(bad)
     assert "\n" not in caught.value.line
 
 
@@ -199,7 +199,7 @@ def test_a_fact_outlives_its_session_without_its_words(ledger: Ledger, make: Sim
     fact = keep(ledger, "tabs please", session=made.id, entry=1, quote="Zanzibarqqk tabs")
     assert fact.source == f"session {made.id}, entry 1"
     ledger.delete_session(made.id)
-    left = ledger.facts.known(fact.id)
+    left = ledger.facts.get(fact.id)
     assert (left.text, left.source, left.quote) == ("tabs please", "a deleted session", "")
     assert ledger.facts.search("tabs") == [left] and b"Zanzibarq" not in bytes_of(path)
 
@@ -233,7 +233,7 @@ def test_processes_that_remember_at_once_all_do(path: Path, make: SimpleNamespac
 
     assert [status for status, _ in make.together(3, work)] == [0, 0, 0]
     ledger = Ledger.open(path)
-    assert len(ledger.facts.listing()) == 16 and len(ledger.facts.search("process says", limit=99)) == 15
+    assert len(ledger.facts.list_facts()) == 16 and len(ledger.facts.search("process says", limit=99)) == 15
     ledger.close()
 
 

@@ -81,7 +81,7 @@ def _facts(parts: Parts) -> list[Fact]:
     without a ledger."""
     if parts.ledger is None:
         raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
-    return parts.ledger.facts.listing(str(project(parts.dispatcher.cwd)))
+    return parts.ledger.facts.list_facts(str(project(parts.dispatcher.cwd)))
 
 
 def _fitting(parts: Parts, facts: Sequence[Fact]) -> list[Fact]:
