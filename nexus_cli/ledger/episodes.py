@@ -1,4 +1,4 @@
-"""Past sessions of a project by what listings know of them: no entry is read, however long they were."""
+"""Lists past sessions of a project from the session table alone, without reading an entry."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from nexus_cli.ledger.database import Database
 
 
 def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
-    """The last used sessions of `project` with a title, the newest first.
+    """Return the sessions of `project` that were used last, with their titles, the newest first.
 
-    Session `without` is left out, with those that it was forked from and those that were forked from it. So is one
-    without a name whose first words the person did not type (a memo `trigger` says so).
+    Leave out session `without`, its ancestors and their forks, and sessions without a name whose first message the
+    person did not type (they have a memo `trigger`).
     """
     rows = db.all(
         """WITH RECURSIVE up (id) AS (
@@ -34,5 +34,5 @@ def list_episodes(db: Database, project: str, without: str, limit: int) -> list[
 
 
 def _title(text: str) -> str:
-    """On one line, without what went along with the words."""
+    """Return the typed part of a message on one line."""
     return " ".join(typed_text(text).split())

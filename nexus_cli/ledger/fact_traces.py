@@ -1,7 +1,7 @@
-"""In which sessions a fact can still be read: a request that was sent stays as it was, whatever is forgotten later.
+"""Finds the sessions in which a fact can still be read: a request that was sent never changes.
 
-Looks for the fact's number, so that it finds them after the text is gone; what somebody said again in their own words
-has none.
+Searches for the fact's number, so it works after the text is gone. It does not find texts that repeat the fact in other
+words.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
 
 SOURCES = ("tool:search_memory", "tool:remember", "tool:merge_facts", "tool:context", "tool:recall", "nexus")
-"""Whose entries give facts by number: the tools of memory and those that read what was left out, and the list that is
-put in order."""
+"""Actors whose entries show facts with their numbers: the memory tools, those that read drops, and the list of facts
+that a consolidation begins with."""
 
 
 def find_sessions_with(db: Database, fact: Fact) -> list[str]:
-    """Ids of the sessions that were told `fact` or found it, of forks that show this, and of the one that it comes
-    from; the oldest first. Reads every preamble of the ledger, and every result of those tools."""
+    """Return the ids of the sessions that hold `fact`, the oldest first.
+
+    These are the sessions with it in a request, a tool result or a drop, their forks, and the one that it comes from.
+    Reads every preamble of the ledger and every result of the tools in `SOURCES`.
+    """
     first_entries = dict[int, int]()
     for lane, entry in (*_find_in_preambles(db, fact), *_find_in_results(db, fact)):
         first_entries[lane] = min(entry, first_entries.get(lane, entry))
@@ -39,12 +42,12 @@ def find_sessions_with(db: Database, fact: Fact) -> list[str]:
 
 
 def _marker(fact: Fact) -> re.Pattern[str]:
-    """How requests and results show that a fact stands beside."""
+    """Return the pattern of a fact's number as requests and results show it."""
     return re.compile(rf"^{fact.id} \(|\(remembered [^()\n]*, {fact.id}[;)]", re.MULTILINE)
 
 
 def _find_in_preambles(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
-    """Lane and entry of every preamble that tells it."""
+    """Yield lane and entry of every preamble with the fact."""
     wanted, like = _marker(fact), f"%(remembered %, {fact.id}%"
     for table, entry in (("entries", "id"), ("fixes", "entry")):
         for lane, number, text in db.all(f"SELECT lane, {entry}, preamble FROM {table} WHERE preamble LIKE ?", like):
@@ -53,7 +56,7 @@ def _find_in_preambles(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
 
 
 def _find_in_results(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
-    """Lane and entry of every result, and every list of facts, that holds it."""
+    """Yield lane and entry of every tool result and list of facts with the fact."""
     wanted = _marker(fact)
     places = ", ".join("?" * len(SOURCES))
     for lane, entry, blob in db.all(f"SELECT lane, id, blob FROM entries WHERE actor IN ({places})", *SOURCES):
@@ -66,7 +69,7 @@ def _find_in_results(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
 
 
 def _find_in_epochs(db: Database, fact: Fact, first_entries: dict[int, int]) -> set[int]:
-    """Keys of the sessions with an epoch whose head tells it; the lanes under one are put into `first_entries`."""
+    """Return the keys of sessions with an epoch whose head holds the fact; add the lanes of it to `first_entries`."""
     wanted = _marker(fact)
     rows = db.all(
         "SELECT s.epoch, s.preamble, e.session FROM slots s JOIN epochs e ON e.key = s.epoch WHERE s.preamble LIKE ?",
@@ -79,8 +82,10 @@ def _find_in_epochs(db: Database, fact: Fact, first_entries: dict[int, int]) -> 
 
 
 def _find_in_drops(db: Database, fact: Fact) -> Iterator[int]:
-    """Keys of the sessions with a drop that holds it: its section, the one of those without a line, or a part of what a
-    search had found."""
+    """Yield the keys of sessions with a drop that holds the fact.
+
+    A drop may be its section, the section of facts without a line of their own, or part of a search result.
+    """
     section = re.compile(rf"section \w+_memory\.{fact.id}\b")
     rows = db.all(
         "SELECT session, what, blob FROM drops WHERE what LIKE ? OR what LIKE '%section %_memory.more%'"

@@ -1,7 +1,7 @@
-"""Facts: what is remembered over sessions. They belong to no session and outlive the one that they come from.
+"""The table of facts: what is remembered across sessions. A fact outlives the session that it comes from.
 
-A forgotten fact keeps its number and loses its text. Who may keep or forget what is said by `nexus_cli.session.memory`;
-how texts are ranked is in `relevance`.
+A forgotten fact keeps its number and loses its text. `nexus_cli.session.memory` decides who may keep or forget a fact;
+`relevance` ranks their texts.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _COLUMNS = (
 
 
 class FactTable:
-    """The facts of one ledger. Methods that write have committed when they return."""
+    """Reads and writes the facts of one ledger. Methods that write have committed when they return."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._lent_sessions: frozenset[str] = frozenset()
-        """Sessions that lent facts name, and that are in the ledger that these come from."""
+        """Sessions of lent facts: they exist in the ledger that lends, not in this one."""
 
     def add(
         self, slot: MemorySlot, text: str, *, state: FactState, at: str, actor: str, project: str = "",
         session: str = "", entry: int = 0, quote: str = "",
     ) -> Fact:  # fmt: skip
-        """Store a fact; the same text in its slot again gives the one that is there, kept if this one would be.
+        """Store a fact, or return the one with the same text in its slot; a proposal is kept if `state` says so.
 
-        `project` counts in the project slot alone. `ValueError` for a text that is empty or too long.
+        `project` counts in the project slot alone. Raise `ValueError` if the text is empty or too long.
         """
         text, project = fact_text(text), sound(project) if slot is MemorySlot.PROJECT else ""
         with self._db.write():
@@ -58,7 +58,7 @@ class FactTable:
         return self.get(f"m{key}")
 
     def find(self, fact_id: str) -> Fact | None:
-        """A fact that is kept or proposed, or None."""
+        """Return a kept or proposed fact, or None."""
         match = _ID.fullmatch(fact_id.strip().lower())
         rows = self._select("key = ? AND state <> 'forgotten'", int(match[1])) if match else []
         return rows[0] if rows else None
@@ -67,7 +67,7 @@ class FactTable:
         self, project: str | None = None, slots: Collection[MemorySlot] = (), state: FactState | None = None,
         limit: int = -1,
     ) -> list[Fact]:  # fmt: skip
-        """What waits for the person, then what is kept, the newest first; `project` None means those of all."""
+        """Return proposals, then kept facts, each the newest first; of all projects if `project` is None."""
         where, values = _condition(project, slots, state)
         order = "state = 'proposed' DESC, key DESC"
         return self._select(f"{where} ORDER BY {order} LIMIT ?", *values, limit)
@@ -75,18 +75,17 @@ class FactTable:
     def search(
         self, text: str, project: str | None = None, slots: Collection[MemorySlot] = (), limit: int = 20
     ) -> list[Fact]:
-        """The kept facts that hold words of `text`, the best first."""
+        """Return the kept facts that hold any word of `text`, the best match first."""
         keys, texts = self._load_texts(project, slots)
         return self._load_facts([keys[index] for index in rank_matches(texts, text, limit)])
 
     def find_relevant(self, message: str, project: str, slot: MemorySlot, limit: int = 50) -> list[Fact]:
-        """The kept facts of one slot that matter for what the person said, the best first."""
+        """Return the kept facts of one slot that matter for what the person said, the most relevant first."""
         keys, texts = self._load_texts(project, (slot,))
         return self._load_facts([keys[index] for index in rank_relevant(texts, message, allow_common=True)[:limit]])
 
     def accept(self, fact_id: str, at: str) -> Fact | None:
-        """Keep a proposal and forget what it replaces; a fact that is kept already stays so. None when there is none of
-        this id."""
+        """Keep a proposal and forget what it replaces. Return the kept fact, or None if the id is unknown."""
         fact = self.find(fact_id)
         if fact is None or fact.state is FactState.KEPT:
             return fact
@@ -102,8 +101,10 @@ class FactTable:
         return self.find(fact_id)
 
     def forget(self, fact_id: str, at: str) -> Fact | None:
-        """Remove the text and the quote of a fact, and return it as it was; None when there is none of this id. What
-        sessions hold of it stays, see `find_sessions_with`."""
+        """Remove text and quote of a fact and return it as it was, or None if the id is unknown.
+
+        Requests that were sent with it stay as they are, see `find_sessions_with`.
+        """
         fact = self.find(fact_id)
         if fact is not None:
             with self._db.write():
@@ -112,15 +113,15 @@ class FactTable:
         return fact
 
     def find_sessions_with(self, fact: Fact) -> list[str]:
-        """Ids of the sessions in which `fact` can still be read, also once it is forgotten."""
+        """Return the ids of the sessions in which `fact` can be read, even after it was forgotten."""
         return fact_traces.find_sessions_with(self._db, fact)
 
     def merge(self, fact_ids: Sequence[str], text: str, at: str) -> Fact:
-        """Propose one fact in the place of several of one slot. What is kept stays until the proposal is accepted;
-        proposals alone give way at once.
+        """Propose one fact that replaces several of one slot.
 
-        `NexusError("usage", ...)` for an unknown id and for facts of different slots or projects, `ValueError` for a
-        text that is none.
+        Kept facts stay until the proposal is accepted. If all are proposals, they are forgotten at once. Raise
+        `NexusError("usage", ...)` for an unknown id or facts of different slots or projects, `ValueError` for a text
+        that is empty or too long.
         """
         text = fact_text(text)
         old = [self.get(fact_id) for fact_id in dict.fromkeys(fact_ids)]
@@ -146,7 +147,7 @@ class FactTable:
         return self.get(f"m{key}")
 
     def borrow(self, facts: Sequence[Fact]) -> None:
-        """Take over facts of another ledger (`lending`), with their ids; they must not be here yet."""
+        """Copy facts of another ledger into this one with their ids, which must be free."""
         self._lent_sessions |= {fact.session for fact in facts if not fact.deleted}
         with self._db.write():
             for fact in facts:
@@ -158,7 +159,7 @@ class FactTable:
                 )  # fmt: skip
 
     def get(self, fact_id: str) -> Fact:
-        """A fact that is kept or proposed; `NexusError("usage", ...)` when there is none of this id."""
+        """Return a kept or proposed fact; raise `NexusError("usage", ...)` if the id is unknown."""
         fact = self.find(fact_id)
         if fact is None:
             shown = " ".join(sound(fact_id).split())[:40]
@@ -166,7 +167,7 @@ class FactTable:
         return fact
 
     def clear_quotes(self, session: str) -> None:
-        """Take the words of a session that is deleted out of its facts; the facts stay."""
+        """Remove the quotes from the facts of a deleted session; the facts stay."""
         if self._db.one("SELECT 1 FROM facts WHERE session = ? AND quote <> ''", session):
             with self._db.write():
                 self._db.run("UPDATE facts SET quote = '' WHERE session = ?", session)
@@ -180,7 +181,7 @@ class FactTable:
         )  # fmt: skip
 
     def _find_same(self, slot: MemorySlot, project: str, text: str) -> int | None:
-        """Key of the fact of this slot with the same text, letter case and a full stop aside."""
+        """Return the key of the fact of this slot with the same text, ignoring case and a final full stop."""
         rows = self._db.all(
             "SELECT key, text FROM facts WHERE slot = ? AND project = ? AND state <> 'forgotten'", str(slot), project
         )
@@ -192,17 +193,17 @@ class FactTable:
                 "UPDATE facts SET state = 'forgotten', changed = ?, text = '', quote = '', replaces = '' WHERE key = ?",
                 at, _key(fact.id),
             )  # fmt: skip
-        with suppress(sqlite3.OperationalError):  # an older nexus kept an index that holds the text, too
+        with suppress(sqlite3.OperationalError):  # the index of older versions holds the text, too
             self._db.run("DROP TABLE IF EXISTS facts_text")
 
     def _load_texts(self, project: str | None, slots: Collection[MemorySlot]) -> tuple[list[int], list[str]]:
-        """Keys and texts of the kept facts, the newest first."""
+        """Return keys and texts of the kept facts, the newest first."""
         where, values = _condition(project, slots, FactState.KEPT)
         rows = self._db.all(f"SELECT key, text FROM facts WHERE {where} ORDER BY key DESC", *values)
         return [row[0] for row in rows], [row[1] for row in rows]
 
     def _load_facts(self, keys: Sequence[int]) -> list[Fact]:
-        """The facts of these keys in this order."""
+        """Return the facts with these keys, in this order."""
         found = {fact.id: fact for fact in self._select(f"key IN ({','.join('?' * len(keys))})", *keys)} if keys else {}
         return [found[f"m{key}"] for key in keys if f"m{key}" in found]
 
@@ -218,7 +219,7 @@ class FactTable:
 
 
 def _condition(project: str | None, slots: Collection[MemorySlot], state: FactState | None) -> tuple[str, list[Any]]:
-    """The condition on rows of `facts` that are not forgotten, and its values."""
+    """Return an SQL condition on facts that are not forgotten, and its values."""
     where, values = ["state <> 'forgotten'"], list[Any]()
     if project is not None:
         where.append("project IN ('', ?)")

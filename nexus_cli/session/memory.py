@@ -1,7 +1,7 @@
-"""The memory of a session: `Facts` over the ledger, and what the person does with facts themselves.
+"""The memory of a session: `Facts` over the ledger, and the person's own commands on facts.
 
-What the model hands over counts at once only if the person typed it in this session (`user_evidence`); otherwise it
-waits for them. Storing and finding is the ledger's, showing it the contributors' and the reports'.
+A fact from the model is kept at once only if its quote was typed by the person in this session (`user_evidence`), else
+it is a proposal. The ledger stores and finds facts; contributors and reports show them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from nexus_cli.session.opening import looked_at
 from nexus_cli.session.user_evidence import PERSON, find_origin
 
 ALL = "all"
-"""What stands for every proposal."""
+"""The argument that means every proposal."""
 LONGEST_TOPIC = 2_000
-"""Characters of a message that say what it is about, where it has no words of the person alone."""
+"""Characters of a message that are its topic if the person typed none of it, and of a quote that is stored."""
 _FACT_ID = re.compile(r"m\d+")
 _ANSWERS = re.compile(
     r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
     r"(?!(?:\W+to\b)?\W+(?:address(?:es)?|times?|keys?|codes?|files?|headers?|body|rate|queue)\b)",
     re.IGNORECASE,
 )
-"""Words for the way to answer, which matters for every request; a reply address is another matter."""
+"""Words of facts about how to answer, which matter for every request. A reply address is no such fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +45,26 @@ class SessionFacts:
     ledger: Ledger
     session: str
     lane: int
-    """Its main lane: what the person says is there."""
+    """The main lane, which holds the person's messages."""
     project: str
     clock: Clock = local_now
     saves: bool = True
-    """False: nothing of this session is kept, so nothing can be remembered or forgotten in it."""
+    """False if the session is not saved: then facts can be read only."""
 
     @classmethod
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
-        """The memory of a session that works in `folder`."""
+        """Return the memory of a session that works in `folder`."""
         kept = ledger.path is not None and ledger.writes
         return cls(ledger, made.id, made.main_lane, str(project(folder)), clock, kept)
 
     def seams(self) -> Mapping[str, Any]:
-        """What a contributor's `Sources` calls these."""
+        """Return the fields of a contributor's `Sources` that this object fills."""
         return {"facts": self, "episodes": self.episodes}
 
     def episodes(self, about: str) -> Sequence[Episode]:
-        """The past sessions of this project whose name or first words fit what was said, the best first.
+        """Return the past sessions of this project whose title matters for a message, the most relevant first.
 
-        Of sessions with one title the newest. Never this session or what it was forked from. Raises nothing.
+        Of sessions with the same title return the newest, and never this session or its relatives. Never raises.
         """
         message, newest = typed_text(about), dict[str, Episode]()
         if not message.strip():
@@ -121,7 +121,7 @@ class SessionFacts:
         return self.ledger.facts.search(text, self.project, slots, limit)
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
-        """See `Facts`. Of the person, what they said of answers matters for every request."""
+        """See `Facts`. A fact of the person about how to answer is relevant for every message."""
         if not about.strip():
             return ()
         facts = self.ledger.facts
@@ -136,7 +136,7 @@ class SessionFacts:
         return list(standing.values())[:limit]
 
     def _require_saving(self, done: str) -> None:
-        """`NexusError("ledger", ...)` in a session of which nothing is kept."""
+        """Raise `NexusError("ledger", ...)` if the session is not saved."""
         if not self.saves:
             raise NexusError("ledger", f"not {done}", "this session saves nothing")
 
@@ -146,7 +146,10 @@ class SessionFacts:
 
 
 def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
-    """Keep what the person typed as a fact; `root` is their project. `NexusError("usage", ...)` for no good text."""
+    """Store and keep a fact that the person typed; `root` is their project.
+
+    Raise `NexusError("usage", ...)` if the text is empty or too long.
+    """
     try:
         return ledger.facts.add(
             slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session
@@ -157,17 +160,17 @@ def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, se
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What accepting did."""
+    """The result of accepting proposals."""
 
     kept: Sequence[Fact]
     forgotten: Sequence[Fact]
-    """Those whose place was taken, as they were."""
+    """The facts that were replaced, as they were."""
 
 
 def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted:
-    """Keep proposals by their ids, or `all` that wait in project `root`.
+    """Accept proposals by their ids, or with `all` every one of project `root`.
 
-    `NexusError("usage", ...)` for an unknown id, and nothing is kept then.
+    Raise `NexusError("usage", ...)` before accepting any if an id is unknown.
     """
     if [one.strip().casefold() for one in which] == [ALL]:
         ids = [fact.id for fact in ledger.facts.list_facts(root, state=FactState.PROPOSED)]
@@ -183,13 +186,16 @@ def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted
 
 
 def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
-    """Forget a fact of any slot and project; as it was. `NexusError("usage", ...)` for an unknown id."""
+    """Forget a fact of any slot and project and return it as it was.
+
+    Raise `NexusError("usage", ...)` if the id is unknown.
+    """
     known = ledger.facts.get(fact_id)
     return ledger.facts.forget(known.id, at) or known
 
 
 @contextmanager
 def open_facts(folder: Path) -> Iterator[SessionFacts]:
-    """The facts that a session in `folder` would find, from the person's ledger; none where there is none to open."""
+    """Open the facts that a session in `folder` would see; none if the ledger cannot be opened."""
     with looked_at() as ledger:
         yield SessionFacts(ledger, "", 0, str(project(folder)))
