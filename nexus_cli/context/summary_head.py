@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction import create_summary_message
+from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.neutral import named_drops, neutral
 from nexus_cli.context.own_words import Quote, quoted
 from nexus_cli.context.pin import left_out
-from nexus_cli.context.plan import Plan
 from nexus_cli.context.unseen import BUT, SUMMED, Span, named
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Form, Slot
@@ -48,7 +48,7 @@ def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
     return f'[{plural}: recall("{drop_id}")]' if recalls else f"[{plural}: left out]"
 
 
-def below(summary: str, chosen: Plan, more: Additions, known: Collection[str]) -> str:
+def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collection[str]) -> str:
     """Return `summary`, made harmless, with everything that stands below it."""
     parts = [neutral(summary, known).strip()]
     if more.record:
@@ -67,7 +67,7 @@ def _quotations(title: str, quotes: Sequence[Quote], missing: str) -> str:
 
 
 def head(
-    chosen: Plan,
+    chosen: CompactionPlan,
     summary: str,
     drop_id: str,
     *,

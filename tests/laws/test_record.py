@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from session.played import Answer, Played, the_ledger
 from session.summed import asks_for_summary, ended, living, turn, window_hash
 
-from nexus_cli.context.plan import ANSWERS_SHARE, RECORD_SHARE, own_words_room
+from nexus_cli.context.compaction_plan import ANSWERS_SHARE, RECORD_SHARE, own_words_room
 from nexus_cli.context.summary_head import ANSWERED, SAID
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.entry import Form

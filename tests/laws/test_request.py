@@ -15,7 +15,7 @@ from laws.model import FORK, TRANSCRIPT
 from laws.world import World, loaded, outcome, say, the_ledger, world
 from server.blocks import content
 
-from nexus_cli.context import plan as planning
+from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.groups import Group, arrange, flatten, size
 from nexus_cli.context.rewrite import REQUEST_FLOOR
 from nexus_cli.context.shears import Shears

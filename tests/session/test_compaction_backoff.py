@@ -15,7 +15,7 @@ from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Compact
-from nexus_cli.session import tries
+from nexus_cli.session.compaction import backoff
 from nexus_cli.session.replay import check
 
 EARLY = Compact(at=0.25)
@@ -65,7 +65,7 @@ class Engine:
         self.step, self.rows, self.lane, self.timeline = step, rows, self, self
 
     def memos(self, kind: str) -> list[object]:
-        assert kind == tries.TRIED
+        assert kind == backoff.TRIED
         return [type("Memo", (), {"value": row}) for row in self.rows]
 
 
@@ -91,7 +91,7 @@ def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object
 def test_how_long_is_waited_with_room_and_without(rows: list[dict[str, object]], fits: int, overflows: int) -> None:
     last = max((int(str(row["step"])) for row in rows), default=0)
     for room, first in ((True, fits), (False, overflows)):
-        may = [step for step in range(last + 1, last + 200) if tries.may_compact(Engine(step, rows), fits=room)]  # type: ignore[arg-type]
+        may = [step for step in range(last + 1, last + 200) if backoff.may_compact(Engine(step, rows), fits=room)]  # type: ignore[arg-type]
         assert may[0] == max(first, last + 1) and may == list(range(may[0], last + 200)), "and from then on"
 
 

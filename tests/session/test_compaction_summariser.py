@@ -16,9 +16,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.settings import Compact
+from nexus_cli.session.compaction.summarise import fenced
 from nexus_cli.session.goals import set_goal
 from nexus_cli.session.replay import check
-from nexus_cli.session.summarise import fenced
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 BAD: dict[str, Answer] = {

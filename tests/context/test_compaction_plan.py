@@ -11,20 +11,20 @@ from context.conversation import MARK, Letters
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.context.groups import Group, flatten, size
-from nexus_cli.context.own_words import OwnWords
-from nexus_cli.context.pin import Pin
-from nexus_cli.context.plan import (
+from nexus_cli.context.compaction_plan import (
     NOTE_TOKENS,
     PINS_SHARE,
     SUMMARY_FLOOR,
     WORTH_SHARE,
-    Plan,
+    CompactionPlan,
     Room,
     cost,
     own_words_room,
     plan,
 )
+from nexus_cli.context.groups import Group, flatten, size
+from nexus_cli.context.own_words import OwnWords
+from nexus_cli.context.pin import Pin
 from nexus_cli.context.summary_head import Additions, head
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -62,7 +62,7 @@ def said(*turns: Sequence[int]) -> list[Group]:
     return groups
 
 
-def total(chosen: Plan) -> int:
+def total(chosen: CompactionPlan) -> int:
     return sum(s.tokens for s in chosen.kept)
 
 
@@ -70,7 +70,7 @@ def room(target: int) -> int:
     return target - max(SUMMARY_FLOOR, min(int(AVAILABLE * 0.08), target // 2)) - NOTE_TOKENS
 
 
-def planned(groups: Sequence[Group], target: int = 7000, run: int = 0) -> Plan:
+def planned(groups: Sequence[Group], target: int = 7000, run: int = 0) -> CompactionPlan:
     chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT, run=run)
     assert chosen is not None
     return chosen
@@ -104,7 +104,7 @@ def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
     assert SUMMARY_FLOOR <= chosen.summary_cap <= max(SUMMARY_FLOOR, int(AVAILABLE * 0.08))
     spoken = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
     plain = head(
-        Plan(chosen.gone, chosen.kept, (), chosen.summary_cap, 0), "s", "d1",
+        CompactionPlan(chosen.gone, chosen.kept, (), chosen.summary_cap, 0), "s", "d1",
         clock=lambda: datetime(2026, 1, 1), measure=measure,
     )[0].message.content  # fmt: skip
     assert len(spoken) - len(plain) <= own_words_room(AVAILABLE) + 60, "own words, beside their heading"
@@ -170,7 +170,7 @@ def test_there_is_no_plan_where_too_little_would_be_freed() -> None:
     assert plan(groups, available=AVAILABLE, target=7000, count=COUNT) is None
 
 
-def summed_up(*earlier: tuple[int, str]) -> Plan:
+def summed_up(*earlier: tuple[int, str]) -> CompactionPlan:
     """The plan of a window that begins with a summary of entries 1 to 40, in which the person said this."""
     summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
     turns = [tuple(replace(s, entry=s.entry + 40) for s in group) for group in said([50, *[900] * 8], [5, *[900] * 30])]
@@ -210,7 +210,7 @@ def test_a_long_turn_is_cut_between_groups_and_keeps_its_request() -> None:
     assert AVAILABLE * 0.2 < newest <= AVAILABLE * 0.25
 
 
-def far_below(groups: Sequence[Group], target: int = 2000) -> Plan:
+def far_below(groups: Sequence[Group], target: int = 2000) -> CompactionPlan:
     """The plan towards a target that system text and tools leave next to nothing of."""
     chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT, beyond=Room(1000, 1000, 16_000, True))
     assert chosen is not None
@@ -308,7 +308,7 @@ def pin(number: int, text: str, entry: int = 0) -> Pin:
     return Pin(f"p{number}", entry, text)
 
 
-def with_pins(groups: Sequence[Group], *pins: Pin, target: int = 7000) -> Plan:
+def with_pins(groups: Sequence[Group], *pins: Pin, target: int = 7000) -> CompactionPlan:
     chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT, pins=pins)
     assert chosen is not None
     return chosen

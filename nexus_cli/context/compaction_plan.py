@@ -76,7 +76,7 @@ def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CompactionPlan:
     """Which groups go into the summary and which slots stay."""
 
     gone: tuple[Group, ...]
@@ -155,7 +155,7 @@ def plan(
     record: int = 0,
     pins: Sequence[Pin] = (),
     beyond: Room | None = None,
-) -> Plan | None:
+) -> CompactionPlan | None:
     """Return the plan that brings the messages to about `target` tokens (of `available`); None if too little would go.
 
     The current run began with entry `run` (0: with the newest user message). `earlier` is what the person said in what
@@ -202,7 +202,7 @@ def plan(
     last = words.chosen((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
     free -= sum(words.cost(quote.text) for quote in last)
     cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - (bound - free))
-    return Plan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
+    return CompactionPlan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
 
 
 def _own_words(groups: Sequence[Group]) -> Iterator[tuple[int, str]]:

@@ -1,8 +1,8 @@
 """Compaction: the window gets smaller, and what was said, done and run stands in it afterwards (law 6).
 
-How a summary is asked for, and what form it must have, is `nexus_cli.session.summarise`; what stands beside it, in
-`nexus_cli.context.plan` and `nexus_cli.context.work_record`. Whatever goes wrong leaves the window as it was and is
-said in one line.
+How a summary is asked for, and what form it must have, is `nexus_cli.session.compaction.summarise`; what stands beside
+it, `nexus_cli.context.compaction_plan` and `nexus_cli.context.work_record`. Whatever goes wrong leaves the window as it
+was and is said in one line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.context import plan as planning
+from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.pin import Pin, named_ways
@@ -24,6 +24,8 @@ from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import rounded
 from nexus_cli.session.cache import rewritten
+from nexus_cli.session.compaction.backoff import note_failed, note_made
+from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.record_sources import (
     READ_AT_ONCE,
     look_at_files,
@@ -32,12 +34,10 @@ from nexus_cli.session.compaction.record_sources import (
     read_log_in_pieces,
     read_texts,
 )
+from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
+from nexus_cli.session.compaction.summary_source import Choice, choose
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.pins import pins
-from nexus_cli.session.said import said_before
-from nexus_cli.session.summarise import Failed, TooLong, summarise
-from nexus_cli.session.summary_source import Choice, choose
-from nexus_cli.session.tries import note_failed, note_made
+from nexus_cli.session.user_messages import said_before
 from nexus_cli.session.way_back import can_recall
 
 RECORD_SLACK = 32
@@ -46,7 +46,7 @@ LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
 
 
-def drafted(engine: Engine, cause: str, share: float) -> planning.Plan | None:
+def drafted(engine: Engine, cause: str, share: float) -> planning.CompactionPlan | None:
     """The plan that brings the lane to `share` of its budget, or None where too little would go. Changes nothing."""
     available, count, pinned = countable(engine, cause), engine.context.counter.count, pins(engine.lane.timeline)
     budget, fixed = countable(engine), engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens
@@ -124,12 +124,12 @@ def _since(spent: float | None, engine: Engine) -> float | None:
     return None if spent is None or now is None else rounded(now - spent)
 
 
-def chosen(engine: Engine, plan: planning.Plan, cause: str) -> Choice:
+def chosen(engine: Engine, plan: planning.CompactionPlan, cause: str) -> Choice:
     """What the summary is asked from. Sends nothing."""
     return choose(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
 
 
-def gone_entries(lane: Lane, plan: planning.Plan) -> Iterator[Entry]:
+def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
     """Yield the original messages that the summary will stand for, those behind an earlier summary included."""
     first, last = plan.entries
     kept = {slot.entry for slot in plan.kept}
@@ -150,7 +150,7 @@ async def _beforehand(engine: Engine) -> None:
 
 
 async def _accept(
-    engine: Engine, plan: planning.Plan, summary: str, choice: Choice, cause: str
+    engine: Engine, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
 ) -> dict[str, Any]:
     """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
     lane, count, before = engine.lane, engine.context.counter.count, engine.meter.estimate(engine.lane.counted)
@@ -188,7 +188,7 @@ async def _accept(
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _kept(engine: Engine, plan: planning.Plan, rendered: RenderedRecord) -> dict[str, Any]:
+def _kept(engine: Engine, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
     """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
     last, log = plan.entries[1], engine.work
     here = {slot.entry for slot in plan.kept if slot.form in (Form.FULL, Form.ELIDED)}
@@ -216,7 +216,7 @@ def _require_smaller(slots: Sequence[Slot], engine: Engine, fixed: int) -> None:
         raise Failed(f"it would not get smaller ({estimate(before):,} to {estimate(after):,} tokens)")
 
 
-def _drop(lane: Lane, plan: planning.Plan, drop_id: str, unseen: Sequence[Span]) -> Drop:
+def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[Span]) -> Drop:
     """What leaves the window now. Read back it gives all that the new summary stands for, as no other way is named to
     the model any more."""
     gone, first = plan.leaving, plan.entries[0]

@@ -18,8 +18,8 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Role
 from nexus_cli.session.cache import REWRITE, record_rewrite, warm
+from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.pins import pins
 from nexus_cli.session.way_back import can_recall
 
 PRUNED = str(Cause.PRUNED)

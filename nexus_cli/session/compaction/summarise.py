@@ -1,7 +1,7 @@
 """Asking for a summary in a side lane: as a fork of the lane, or from a plain transcript, in pieces where it is long.
 
 A summary is judged by its form alone: text within its cap under the headings that were asked for. What it is asked
-from is chosen in `nexus_cli.session.summary_source`.
+from is chosen in `nexus_cli.session.compaction.summary_source`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.compaction import build_summarize_prompt, transcript_lines
+from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.neutral import neutral
-from nexus_cli.context.plan import Plan
 from nexus_cli.context.prompts import prompt
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
+from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.exchange import exchange
 from nexus_cli.session.side import forked, separate
-from nexus_cli.session.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for
 
 PAID = 2
 """Requests of one attempt that may come to nothing. Only a transcript in pieces takes more: it is the first that is
@@ -59,7 +59,7 @@ class _Paid:
     requests: int = 0
 
 
-async def summarise(engine: Engine, plan: Plan, choice: Choice, instructions: str) -> tuple[str, str]:
+async def summarise(engine: Engine, plan: CompactionPlan, choice: Choice, instructions: str) -> tuple[str, str]:
     """The text of a summary and what it was asked from (a `source` of `Choice`), by whichever way works.
 
     `Failed` with the last reason, after at most `PAID` requests that came to nothing.
@@ -80,7 +80,7 @@ async def summarise(engine: Engine, plan: Plan, choice: Choice, instructions: st
 
 
 def _ways(
-    engine: Engine, plan: Plan, choice: Choice, instructions: str, paid: _Paid
+    engine: Engine, plan: CompactionPlan, choice: Choice, instructions: str, paid: _Paid
 ) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
     """What is tried, one after the other, each with what it is asked from."""
 
@@ -135,7 +135,7 @@ def find_headings(text: str) -> list[str]:
 
 
 async def _from_transcript(
-    engine: Engine, plan: Plan, model: Model, messages: Sequence[Message], instructions: str, paid: _Paid
+    engine: Engine, plan: CompactionPlan, model: Model, messages: Sequence[Message], instructions: str, paid: _Paid
 ) -> str:
     """Sum up a plain transcript, piece by piece, each with the summary so far."""
     summary = ""

@@ -1,7 +1,7 @@
 """What a summary is asked from: the window as it is, or the originals behind an earlier summary.
 
 The originals are taken where they are at hand, fit one request and are not much dearer: a summary of a summary loses
-more. Sends nothing; asking is `nexus_cli.session.summarise`.
+more. Sends nothing; asking is `nexus_cli.session.compaction.summarise`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.economy import request_cost
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.kinds import PLAIN, total
-from nexus_cli.context.plan import Plan
 from nexus_cli.context.prompts import prompt
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache import warm
@@ -52,7 +52,9 @@ class Choice:
     """Whether a fork of the lane can be asked."""
 
 
-def choose(engine: Engine, plan: Plan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str) -> Choice:
+def choose(
+    engine: Engine, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
+) -> Choice:
     """Where the summary comes from. `originals` reads the messages that go from the log, each with its tokens."""
     model = engine.summarizer()
     same = model.info.name == engine.model.info.name
@@ -87,18 +89,18 @@ def choose(engine: Engine, plan: Plan, originals: Callable[[], Iterator[tuple[in
     return Choice("originals", why, model, tuple(messages), fresh, forks=forks)
 
 
-def _transcribed(engine: Engine, plan: Plan, model: Model, counted: int) -> int:
+def _transcribed(engine: Engine, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Tokens that `model` makes of so many counted ones of a transcript."""
     _, meter = sized(engine, model)
     return round(counted * meter.density(total(flatten(plan.gone))).ratio)
 
 
-def asked(plan: Plan, instructions: str) -> str:
+def asked(plan: CompactionPlan, instructions: str) -> str:
     """The instruction that a fork of the lane ends with."""
     return prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
 
 
-def fork_fits(engine: Engine, plan: Plan, instructions: str) -> bool:
+def fork_fits(engine: Engine, plan: CompactionPlan, instructions: str) -> bool:
     """Whether a fork of the lane leaves room for a summary of the length that is allowed."""
     counted = engine.lane.counted + engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
     return left_over(engine.model.info, engine.meter.upper(counted)) >= max(plan.summary_cap, engine.least_output)
@@ -114,7 +116,7 @@ def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: i
     return tokens[0] / max(1.0, tokens[1])
 
 
-def room_for(engine: Engine, plan: Plan, model: Model) -> int:
+def room_for(engine: Engine, plan: CompactionPlan, model: Model) -> int:
     """Tokens of a transcript that one request to `model` takes, by our count."""
     budget, meter = sized(engine, model)
     return int(meter.countable(budget.available, total(flatten(plan.gone))) * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nexus_cli.context import plan as planning
+from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.economy import price_rewrite, request_cost
 from nexus_cli.context.groups import flatten, is_request
@@ -20,11 +20,11 @@ from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.cache import warm
-from nexus_cli.session.compact import chosen, drafted
+from nexus_cli.session.compaction.compact import chosen, drafted
+from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.summary_source import Choice
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.pins import pins
 from nexus_cli.session.reports.drops import UNIT
-from nexus_cli.session.summary_source import Choice
 from nexus_cli.session.way_back import can_recall
 
 AHEAD = (1, 10)
@@ -70,7 +70,7 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     return value
 
 
-def _after(engine: Engine, plan: planning.Plan) -> int:
+def _after(engine: Engine, plan: planning.CompactionPlan) -> int:
     """Our count of the window afterwards, with a summary as long as it may be."""
     count, epoch = engine.context.counter.count, engine.lane.epoch
     words = OwnWords(count)
@@ -80,7 +80,7 @@ def _after(engine: Engine, plan: planning.Plan) -> int:
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
-def _afterwards(engine: Engine, plan: planning.Plan, counted: int, *, most: bool = False) -> int:
+def _afterwards(engine: Engine, plan: planning.CompactionPlan, counted: int, *, most: bool = False) -> int:
     """What the status line would show for a window of which we count so much and nothing was reported yet; or `most`
     what it may show: the request for the summary is reported in between, and teaches the estimate."""
     meter, epoch = engine.meter.fork(), engine.lane.epoch
@@ -105,7 +105,7 @@ def _part(slots: Sequence[Slot]) -> dict[str, Any]:
     }
 
 
-def _words(plan: planning.Plan) -> list[dict[str, Any]]:
+def _words(plan: planning.CompactionPlan) -> list[dict[str, Any]]:
     """What the person said in the part that goes, as far as it may be quoted: `whole`, `part`, or `no` way kept."""
     kept = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
     return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
@@ -125,7 +125,7 @@ def _kind(slot: Slot) -> str:
     return str(slot.form) if slot.form in (Form.SUMMARY, Form.MARKER) else str(slot.message.role)
 
 
-def _pins(engine: Engine, plan: planning.Plan | None) -> list[dict[str, Any]]:
+def _pins(engine: Engine, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Every pin with where it would stand."""
     count = engine.context.counter.count
     return [
@@ -135,14 +135,14 @@ def _pins(engine: Engine, plan: planning.Plan | None) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _where(pin: Pin, plan: planning.Plan | None) -> str:
+def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
     """`window` (where it is), `summary` (below it), or `dropped` for want of room."""
     if plan is None or (pin not in plan.pins and pin not in plan.crowded):
         return "window"
     return "summary" if pin in plan.pins else "dropped"
 
 
-def _cost(engine: Engine, plan: planning.Plan, choice: Choice, after: int) -> dict[str, Any]:
+def _cost(engine: Engine, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
     info, estimate = engine.model.info, engine.meter.estimate
     before = estimate(engine.lane.counted)
