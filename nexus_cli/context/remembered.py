@@ -6,7 +6,6 @@ Which facts matter is said by `Facts.relevant`; the three contributors differ in
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -36,12 +35,12 @@ def contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sti
     """The contributor of one slot; `room` is about what its facts of one turn may take, in tokens."""
     name = f"{slot}_memory"
 
-    async def read(sources: Sources) -> Value:
+    def read(sources: Sources) -> Value:
         """One record per fact that matters for what the person just said, the best first: `id`, `text`, `date`."""
         facts = sources.facts
         if facts is None:
             return []
-        found = await asyncio.to_thread(facts.relevant, slot, sources.about(), LOOKED_AT)
+        found = facts.relevant(slot, sources.about(), LOOKED_AT)
         return [{"id": fact.id, "text": fact.text, "date": fact.at[:10]} for fact in found]
 
     def render(value: Value, view: View) -> tuple[Section, ...]:

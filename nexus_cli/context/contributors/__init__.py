@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -140,8 +140,8 @@ class Contributor:
     """The name of its module; its sections are called `ID` or `ID.PART`."""
     layer: Layer
     """`system`: read once per epoch. `event`: read every turn, sent where its text differs from what was sent."""
-    read: Callable[[Sources], Coroutine[Any, Any, Value]]
-    """May do I/O, off the event loop. The value is plain JSON data."""
+    read: Callable[[Sources], Value]
+    """May block: it is called in a thread, within a time limit. The value is plain JSON data."""
     render: Callable[[Value, View], tuple[Section, ...]]
     """Pure. No section when there is nothing to say. Which form of a section is sent is not known here."""
     notices: Callable[[Value], Sequence[str]] = no_notices
@@ -153,6 +153,8 @@ class Contributor:
     other text is made so that it cannot pose as ours (`nexus_cli.context.neutral`)."""
     rest: bool = False
     """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""
+    required: bool = False
+    """It has a longer time limit, its last value is kept, and requests without it say so."""
 
 
 def names() -> tuple[str, ...]:

@@ -12,7 +12,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 PRIORITY = 95
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """The moment to the minute, ISO 8601, with its zone where the clock has one."""
     return sources.clock().replace(second=0, microsecond=0).isoformat()
 

@@ -6,8 +6,6 @@ They are not in NEXUS.md, so that a person's own file of two lines does not swit
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.prompts import prompt
 from nexus_cli.context.section import Layer, Phase, Section
@@ -15,10 +13,10 @@ from nexus_cli.context.section import Layer, Phase, Section
 WITH, WITHOUT = "system", "system_without_tools"
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """The rules for a run with tools, or for one without: `name` and `text`."""
     name = WITH if sources.tools() else WITHOUT
-    return {"name": name, "text": await asyncio.to_thread(prompt, name)}
+    return {"name": name, "text": prompt(name)}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -28,4 +26,4 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     return (Section("contract", order, (value["text"],), Layer.SYSTEM, priority=99, sticky=True, source=source),)
 
 
-CONTRIBUTOR = Contributor("contract", Layer.SYSTEM, read, render, verbatim=True)
+CONTRIBUTOR = Contributor("contract", Layer.SYSTEM, read, render, verbatim=True, required=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.section import DROP, Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
@@ -14,9 +12,9 @@ LONGEST = 100
 """Characters of a title; the whole session is found by its id."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """One record per session, the best first: `session`, `title`, `date`."""
-    found = await asyncio.to_thread(sources.episodes, sources.about())
+    found = sources.episodes(sources.about())
     return [{"session": one.session, "title": _short(one.title), "date": one.at[:10]} for one in found]
 
 

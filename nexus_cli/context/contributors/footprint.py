@@ -3,8 +3,6 @@ it changes with the epoch and not with every turn, and says nothing while the wh
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
 from nexus_cli.context.section import DROP, Layer, Phase, Section
@@ -14,9 +12,9 @@ NAMED = 5
 """Tools that are named; the others are counted together."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """`turns`, and `calls`: pairs of a tool's name and how often it gave a result."""
-    found = await asyncio.to_thread(sources.footprint)
+    found = sources.footprint()
     return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
 
 

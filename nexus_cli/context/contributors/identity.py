@@ -6,7 +6,6 @@ tight: seed E had nothing between whole and gone.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -18,9 +17,9 @@ PRIORITY = 100
 SLOTS = {"personal": 0, "project": 10}
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """One record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
-    texts = await asyncio.to_thread(sources.persona, IDENTITY)
+    texts = sources.persona(IDENTITY)
     return [asdict(one) for one in texts]
 
 
@@ -52,4 +51,6 @@ def notices(value: Value) -> Sequence[str]:
     return [one["notice"] for one in value if one["notice"]]
 
 
-CONTRIBUTOR = Contributor("identity", Layer.SYSTEM, read, render, notices, most=16 * LIMIT, verbatim=True)
+CONTRIBUTOR = Contributor(
+    "identity", Layer.SYSTEM, read, render, notices, most=16 * LIMIT, verbatim=True, required=True
+)

@@ -6,7 +6,6 @@ has four forms: whole, without its middle, its headings, and one line that names
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,9 +33,9 @@ _HEADINGS = re.compile(r"^ {0,3}(?:(#{1,6}[ \t]+\S.*)|(```|~~~).*)$", re.MULTILI
 Count = Callable[[str], int]
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """One record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`, the outermost first."""
-    layers = await asyncio.to_thread(sources.instructions)
+    layers = sources.instructions()
     root = project(sources.cwd)
     return [
         {
@@ -155,5 +154,5 @@ def notices(value: Value) -> Sequence[str]:
 
 
 CONTRIBUTOR = Contributor(
-    "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True
+    "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True, required=True
 )

@@ -5,7 +5,6 @@ Seed E's fallback. With the first fact that is kept it is not read any more: wha
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
@@ -24,13 +23,9 @@ ROOM = 400
 """Tokens of its shortened form."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """`path`, `text`, `notice` and `beyond` of the file; nothing where there are facts, or one of both cannot be read.
     """
-    return await asyncio.to_thread(_look, sources)
-
-
-def _look(sources: Sources) -> Value:
     path = places().config / NAME
     try:
         if sources.facts is not None and sources.facts.search("", limit=1):

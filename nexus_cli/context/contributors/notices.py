@@ -15,7 +15,7 @@ SHORT = 200
 """Characters of one notice in the short form."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """The queued lines in order."""
     return [line for line in map(one_line, sources.notices()) if line.strip()]
 

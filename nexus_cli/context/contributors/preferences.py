@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
@@ -13,9 +12,9 @@ SLOT = 50
 """Behind the identity."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """Its `text`, `path`, `notice` and `beyond`; empty when there is none."""
-    texts = await asyncio.to_thread(sources.persona, (PREFERENCES,))
+    texts = sources.persona((PREFERENCES,))
     return [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
 
 

@@ -4,7 +4,6 @@ that one file is told without the others, and one for all the others of its kind
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,10 +21,10 @@ MOST = 8_000_000
 """Characters for some ten thousand files."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """One record per file that there is something to say of: `path`, `how`, `disk`, `moment`, `hidden`."""
     root = project(sources.cwd)
-    found = await asyncio.to_thread(sources.files)
+    found = sources.files()
     told = [one for one in found if one.disk != "same" or one.hidden]
     return [
         {

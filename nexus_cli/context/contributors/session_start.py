@@ -9,7 +9,7 @@ from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.core.clock import spoken
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """The moment, ISO 8601 with its zone."""
     return sources.started.isoformat()
 

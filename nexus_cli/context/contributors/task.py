@@ -21,7 +21,7 @@ WHOLE = f' [whole: recall("{DROP}")]'
 """Behind what is sent short."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """One record per goal: `id`, `text`, `done`, `steps` (texts of those that are open), `of` (number of all steps)."""
     found = sources.goals()
     children = {goal.id: [step for step in found if step.parent == goal.id] for goal in found if not goal.parent}

@@ -6,8 +6,6 @@ does and takes is its schema's to say.
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.prompts import prompt
 from nexus_cli.context.section import Layer, Phase, Section
@@ -16,9 +14,9 @@ SOURCE = "defaults/prompts/tool_guide.md"
 HEADER = "# Tools"
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """The rules for the tools at hand, in order."""
-    return guide(await asyncio.to_thread(prompt, "tool_guide"), set(sources.tools()))
+    return guide(prompt("tool_guide"), set(sources.tools()))
 
 
 def guide(text: str, tools: set[str]) -> list[str]:
@@ -35,4 +33,4 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     return (Section("tool_guide", Phase.TOOLS, (text,), Layer.SYSTEM, priority=90, sticky=True, source=SOURCE),)
 
 
-CONTRIBUTOR = Contributor("tool_guide", Layer.SYSTEM, read, render, verbatim=True)
+CONTRIBUTOR = Contributor("tool_guide", Layer.SYSTEM, read, render, verbatim=True, required=True)

@@ -13,7 +13,7 @@ SAID = {
 """Source of a trigger to how that is said; any other one is named as it is."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """The source's name, "" where the person typed everything so far."""
     return one_line(sources.trigger())[:80]
 

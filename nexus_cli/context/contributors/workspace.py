@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
@@ -18,9 +17,9 @@ LONGEST = 60
 """Characters of one name."""
 
 
-async def read(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
     """`files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them; `way` to see them all."""
-    found = await asyncio.to_thread(sources.outline)
+    found = sources.outline()
     return {
         "files": found.files,
         "folders": [[_name(name), count] for name, count in found.folders],
