@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from nexus_cli.context.chosen import Chosen, told
 from nexus_cli.context.contributors import Contributor, View
 from nexus_cli.context.planned import Left
-from nexus_cli.context.planner import JOINT, MOST_TOKENS, Plan, plan, section_budget
+from nexus_cli.context.planner import JOINT, MOST_TOKENS, Chosen, Plan, plan, section_budget, told
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.section import Layer, Section
 from nexus_cli.context.section_reader import SectionReader
@@ -102,7 +101,7 @@ class SectionCollector:
         return replace(made, chosen=(*made.chosen, *lost)), tuple(left)
 
     def read_in_background(self, names: Iterable[str]) -> None:
-        """Read these required contributors, which an epoch had to begin without; see `reader.has_arrived`."""
+        """Read these required contributors, which an epoch had to begin without; see `reader.arrived`."""
         for name in names:
             if name in self.contributors and self.contributors[name].required:
                 self.reader.read_in_background(self.contributors[name])

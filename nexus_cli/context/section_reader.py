@@ -45,9 +45,9 @@ class SectionReader:
     """Required contributors that requests have to do without."""
 
     @property
-    def has_arrived(self) -> bool:
-        """True if a required contributor that requests do without has been read in the meantime."""
-        return any(name in self.hung and self.hung[name].succeeded for name in self.missing)
+    def arrived(self) -> tuple[str, ...]:
+        """The missing contributors that have been read in the meantime."""
+        return tuple(sorted(name for name in self.missing if name in self.hung and self.hung[name].succeeded))
 
     def read_in_background(self, contributor: Contributor) -> None:
         """Start to read a required contributor that an earlier process had to do without."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.chosen import UNREAD
 from nexus_cli.context.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.context.lane import Frame
 from nexus_cli.context.planned import Planned
+from nexus_cli.context.planner import UNREAD
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
@@ -71,9 +71,11 @@ class Frames:
             self.resume(engine)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.undressed() or self._due or self.collector.has_sent_nothing
-        if everything and not engine.pending and self.collector.reader.has_arrived:
+        arrived = self.collector.reader.arrived
+        if everything and not engine.pending and arrived:
             engine.pending = "reload"
-            engine.emit(Notice("what could not be read in time has come: the next request begins anew with it"))
+            late = f"context section {', '.join(arrived)} finished loading"
+            engine.emit(Notice(f"{late}; the next request includes it and will miss the prompt cache"))
         changed = await self.collector.changed_sections(only="" if everything else NOTICES)
         engine.event = ()
         self._due = self._due and bool(changed.text)

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context import section_reader
-from nexus_cli.context.chosen import Chosen
 from nexus_cli.context.collect import SectionCollector, system_text
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.planned import Left
+from nexus_cli.context.planner import Chosen
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.section import DROP, Layer, Phase, Section, sha256
 from nexus_cli.context.section_reader import SectionReader
@@ -340,11 +340,11 @@ def test_instructions_that_cannot_be_read_in_time_are_a_drop_and_a_line_and_come
     assert system(now) == "[nexus: instructions could not be read: took longer than 0 s]"
     [one] = dropped
     assert one.unread and one.section.full == "instructions could not be read: took longer than 0 s"
-    assert not now.reader.has_arrived
+    assert not now.reader.arrived
     free.set()
     wait_for(now.reader.hung["instructions"])
-    assert now.reader.has_arrived
-    assert system(now) == "fresh" and not now.reader.has_arrived, "it is read anew where that is possible"
+    assert now.reader.arrived
+    assert system(now) == "fresh" and not now.reader.arrived, "it is read anew where that is possible"
 
 
 def test_what_came_late_is_used_where_it_is_late_again_and_what_was_read_never_vanishes(
@@ -356,7 +356,7 @@ def test_what_came_late_is_used_where_it_is_late_again_and_what_was_read_never_v
     wait_for(now.reader.hung["instructions"])
     free.clear()
     for _ in range(2):
-        assert system(now) == "late" and not now.reader.has_arrived
+        assert system(now) == "late" and not now.reader.arrived
     assert len(dropped) == 1
     free.set()
 
@@ -366,10 +366,10 @@ def test_what_an_earlier_process_had_to_do_without_is_looked_for_in_the_backgrou
 ) -> None:
     now, free, _ = patient(monkeypatch, "a", "b")
     now.read_in_background(["instructions", "nobody"])
-    assert list(now.reader.hung) == ["instructions"] and not now.reader.has_arrived
+    assert list(now.reader.hung) == ["instructions"] and not now.reader.arrived
     free.set()
     wait_for(now.reader.hung["instructions"])
-    assert now.reader.has_arrived
+    assert now.reader.arrived
 
 
 def test_static_sections_stand_by_layer_order_and_id_whatever_their_score() -> None:

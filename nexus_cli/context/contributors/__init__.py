@@ -35,37 +35,37 @@ Value: TypeAlias = Any
 
 
 def nothing() -> Sequence[str]:
-    """No notices."""
+    """Return no notices."""
     return ()
 
 
 def no_goals() -> Sequence[Goal]:
-    """No goals."""
+    """Return no goals."""
     return ()
 
 
 def nobody_spoke() -> str:
-    """Nothing was said yet."""
+    """Return "": nothing was said yet."""
     return ""
 
 
 def no_files() -> Sequence[SeenFile]:
-    """No files were seen."""
+    """Return no files."""
     return ()
 
 
 def no_episodes(about: str) -> Sequence[Episode]:
-    """No past sessions."""
+    """Return no past sessions."""
     return ()
 
 
 def no_persona(names: Sequence[str]) -> Sequence[PersonaText]:
-    """No files of these names."""
+    """Return no files."""
     return ()
 
 
 def no_notices(value: Value) -> Sequence[str]:
-    """Nothing to say about what was read."""
+    """Return no notices."""
     return ()
 
 
@@ -108,13 +108,13 @@ class Sources:
 
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
-        """The sources of a session in `cwd` on this machine; `seams` replaces single ones."""
+        """Return the sources of a session in `cwd` on this machine; `seams` replaces single ones."""
         return cls(cwd, started, **{"instructions": lambda: instruction_layers(cwd), **seams})
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What rendering may depend on, beside the value."""
+    """All that rendering may depend on, beside the value."""
 
     model: str
     recipe: str
@@ -127,7 +127,7 @@ class View:
 
     @classmethod
     def of(cls, model: str, recipe: str, budget: TokenBudget, count: Callable[[str], int]) -> View:
-        """The view of a session with this budget."""
+        """Return the view of a session with this budget."""
         cap = min(MOST_INSTRUCTIONS, max(0, budget.available) // 4)
         return cls(model, recipe, budget.window, cap, count)
 
@@ -158,12 +158,12 @@ class Contributor:
 
 
 def names() -> tuple[str, ...]:
-    """The ids of all contributors, found without importing them."""
+    """Return the ids of all contributors, found without importing them."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def discover() -> Mapping[str, Contributor]:
-    """All contributors by id; `NexusError("config", ...)` when two have one id."""
+    """Return all contributors by id; `NexusError("config", ...)` when two have one id."""
     found: dict[str, Contributor] = {}
     for name in names():
         contributor: Contributor = importlib.import_module(f"{__name__}.{name}").CONTRIBUTOR

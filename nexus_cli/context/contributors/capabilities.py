@@ -11,12 +11,12 @@ HEADER = "# Capabilities"
 
 
 def read(sources: Sources) -> Value:
-    """The forms of the text; which they are does not depend on a model's window."""
+    """Return the forms of the text; which they are does not depend on a model's window."""
     return list(brief(sources.capabilities()))
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section."""
+    """Return one section."""
     if not value:
         return ()
     forms = shrinking([f"{HEADER}\n{form}" for form in value], view.count)

@@ -14,13 +14,13 @@ WITH, WITHOUT = "system", "system_without_tools"
 
 
 def read(sources: Sources) -> Value:
-    """The rules for a run with tools, or for one without: `name` and `text`."""
+    """Return the rules for a run with tools, or for one without: `name` and `text`."""
     name = WITH if sources.tools() else WITHOUT
     return {"name": name, "text": prompt(name)}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, first of all."""
+    """Return one section, first of all."""
     source = f"defaults/prompts/{value['name']}.md"
     order = Phase.CONSTRAINT
     return (Section("contract", order, (value["text"],), Layer.SYSTEM, priority=99, sticky=True, source=source),)

@@ -24,7 +24,7 @@ MANAGERS = {
 
 
 def read(sources: Sources) -> Value:
-    """The record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`."""
+    """Return the record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`."""
     host, root = sources.host(), project(sources.cwd)
     return {
         "cwd": one_line(str(sources.cwd)),
@@ -42,7 +42,7 @@ def _managers(root: Path) -> list[str]:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section; the project stands in it where it is not the working folder."""
+    """Return one section; the project stands in it where it is not the working folder."""
     lines = ["# Environment", f"Working directory: {value['cwd']}"]
     if value["project"] != value["cwd"]:
         lines.append(f"Project: {value['project']}")

@@ -13,13 +13,13 @@ NAMED = 5
 
 
 def read(sources: Sources) -> Value:
-    """`turns`, and `calls`: pairs of a tool's name and how often it gave a result."""
+    """Return `turns`, and `calls`: pairs of a tool's name and how often it gave a result."""
     found = sources.footprint()
     return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`Earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)`."""
+    """Return `Earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)`."""
     turns, calls = value["turns"], value["calls"]
     if not turns and not calls:
         return ()
@@ -34,7 +34,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def _text(turns: int, calls: Value, most: int) -> str:
-    """The line, with `most` of the tools named."""
+    """Return the line, with `most` of the tools named."""
     parts = [_some(turns, "turn")] if turns else []
     if calls:
         named = [f"{count} {name}" for name, count in calls[:most]]

@@ -18,13 +18,13 @@ SLOTS = {"personal": 0, "project": 10}
 
 
 def read(sources: Sources) -> Value:
-    """One record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
+    """Return one record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
     texts = sources.persona(IDENTITY)
     return [asdict(one) for one in texts]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section per file that says something."""
+    """Return one section per file that says something."""
     return tuple(
         Section(
             _id(one),
@@ -47,7 +47,7 @@ def _id(one: Value) -> str:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """What is odd about the files."""
+    """Return what is odd about the files."""
     return [one["notice"] for one in value if one["notice"]]
 
 

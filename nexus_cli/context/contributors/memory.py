@@ -24,8 +24,8 @@ ROOM = 400
 
 
 def read(sources: Sources) -> Value:
-    """`path`, `text`, `notice` and `beyond` of the file; nothing where there are facts, or one of both cannot be read.
-    """
+    """Return `path`, `text`, `notice` and `beyond` of the file; nothing where there are facts, or one of both cannot be
+    read."""
     path = places().config / NAME
     try:
         if sources.facts is not None and sources.facts.search("", limit=1):
@@ -43,7 +43,7 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section: the whole file, its beginning and end, or its name alone."""
+    """Return one section: the whole file, its beginning and end, or its name alone."""
     if not value or not (value["text"] or value["beyond"]):
         return ()
     head, text = f"The person's notes ({NAME}):", value["text"] + unread(value["beyond"], NAME)
@@ -57,7 +57,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """What is odd about the file."""
+    """Return what is odd about the file."""
     return [value["notice"]] if value.get("notice") else []
 
 

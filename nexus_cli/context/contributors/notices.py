@@ -16,13 +16,13 @@ SHORT = 200
 
 
 def read(sources: Sources) -> Value:
-    """The queued lines in order."""
+    """Return the queued lines in order."""
     return [line for line in map(one_line, sources.notices()) if line.strip()]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, a line for each; in its short form the first few, shortened, and how many more there are; at last
-    their number alone."""
+    """Return one section, a line for each; in its short form the first few, shortened, and how many more there are; at
+    last their number alone."""
     if not value:
         return ()
     lines = [f"[nexus: {line}]" for line in value]

@@ -13,13 +13,13 @@ SLOT = 50
 
 
 def read(sources: Sources) -> Value:
-    """Its `text`, `path`, `notice` and `beyond`; empty when there is none."""
+    """Return its `text`, `path`, `notice` and `beyond`; nothing if there is no file."""
     texts = sources.persona((PREFERENCES,))
     return [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, where the file says something."""
+    """Return one section, where the file says something."""
     return tuple(
         Section(
             "preferences",
@@ -36,7 +36,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """What is odd about the file."""
+    """Return what is odd about the file."""
     return [one["notice"] for one in value if one["notice"]]
 
 

@@ -15,18 +15,18 @@ HEADER = "# Tools"
 
 
 def read(sources: Sources) -> Value:
-    """The rules for the tools at hand, in order."""
+    """Return the rules for the tools at hand, in order."""
     return guide(prompt("tool_guide"), set(sources.tools()))
 
 
 def guide(text: str, tools: set[str]) -> list[str]:
-    """The rules of `text`, lines like `bash grep: the rule`, whose tools are all among `tools`."""
+    """Return the rules of `text`, lines like `bash grep: the rule`, whose tools are all among `tools`."""
     lines = (line.partition(":") for line in text.splitlines() if ":" in line)
     return [rule.strip() for names, _, rule in lines if rule.strip() and tools.issuperset(names.split())]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, a line for each rule."""
+    """Return one section, a line for each rule."""
     if not value:
         return ()
     text = "\n".join([HEADER, *(f"- {rule}" for rule in value)])

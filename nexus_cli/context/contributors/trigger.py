@@ -14,12 +14,13 @@ SAID = {
 
 
 def read(sources: Sources) -> Value:
-    """The source's name, "" where the person typed everything so far."""
+    """Return the source's name, "" where the person typed everything so far."""
     return one_line(sources.trigger())[:80]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`Trigger: read from stdin, nobody is at a prompt`; once another one was there, also that the person types."""
+    """Return `Trigger: read from stdin, nobody is at a prompt`; once another one was there, also that the person types.
+    """
     if not value.strip():
         return ()
     text = f"Trigger: {SAID.get(value, value)}"

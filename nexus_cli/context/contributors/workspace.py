@@ -18,7 +18,7 @@ LONGEST = 60
 
 
 def read(sources: Sources) -> Value:
-    """`files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them; `way` to see them all."""
+    """Return `files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them; `way` to see them all."""
     found = sources.outline()
     return {
         "files": found.files,
@@ -31,7 +31,7 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section; nothing for a project without files."""
+    """Return one section; nothing for a project without files."""
     if not value["files"]:
         return ()
     shown = [
@@ -57,7 +57,7 @@ def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str
 
 
 def _some(names: Sequence[str], most: int) -> str:
-    """The first of `names`, and how many more there are."""
+    """Return the first of `names`, and how many more there are."""
     return ", ".join([*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])])
 
 
