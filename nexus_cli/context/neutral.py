@@ -27,12 +27,12 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def neutral(text: str, known: Collection[str] = ()) -> str:
-    """`text` with our own forms taken out of it; ways back to the drops in `known` stay."""
+    """Return `text` with our own forms taken out of it; ways back to the drops in `known` stay."""
     text = CONTROLS.sub("", text)
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
     return RECALL.sub(lambda found: found[0] if found[2] in known else f"recall of {found[2]}", text)
 
 
 def named_drops(text: str) -> set[str]:
-    """The drops that `text` names a way back to."""
+    """Return the drops that `text` names a way back to."""
     return {found[2] for found in RECALL.finditer(text)}

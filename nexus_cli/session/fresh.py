@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from nexus_cli.context.gather import Gatherer
+from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.planned import Planned
 from nexus_cli.context.recipe import Recipe
@@ -93,8 +93,8 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, work).result()
 
 
-async def _both(frames: Frames, gatherer: Gatherer) -> Both:
-    return await frames.frame(), (await gatherer.news()).described()
+async def _both(frames: Frames, collector: SectionCollector) -> Both:
+    return await frames.frame(), (await collector.changed_sections()).described()
 
 
 class Nobody:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
+from nexus_cli.context.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.compaction_plan import OWN_WORDS_SHARE, PINS_SHARE
-from nexus_cli.context.gather import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.groups import size
 from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
