@@ -18,7 +18,7 @@ from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.core.setting_rules import RULES, TABLES, Scalar
 from nexus_cli.core.settings import Loaded, quoted, rule_for, shown_text, split_key, unknown_key
-from nexus_cli.ui.stream import Quietly, Stream
+from nexus_cli.ui.print.stream import Quietly, Stream
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")

@@ -23,9 +23,9 @@ from nexus_cli.session.memory import open_facts
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.remarks import Remarks
+from nexus_cli.ui.print.progress_lines import Remarks
+from nexus_cli.ui.print.stream import Quietly, Stream
 from nexus_cli.ui.reports.lines import filled, plural
-from nexus_cli.ui.stream import Quietly, Stream
 
 RECIPE = "sleep_consolidate"
 

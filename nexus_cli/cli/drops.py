@@ -11,9 +11,9 @@ from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.which_session import open_ledger, session_id
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports import drops as reports
-from nexus_cli.ui.door import through
+from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.reports import drops_text
-from nexus_cli.ui.stream import Stream
+from nexus_cli.ui.terminal_sanitizer import through
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
 

@@ -20,9 +20,9 @@ from nexus_cli.provider.endpoint import endpoint
 from nexus_cli.provider.windows import check_model
 from nexus_cli.session.reports.models import listing
 from nexus_cli.session.usable import Server, find_local, keys_present, named_model, resolved
-from nexus_cli.ui.door import through
-from nexus_cli.ui.remarks import Writable
+from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.lines import filled, number, one_line, table
+from nexus_cli.ui.terminal_sanitizer import through
 
 TRIES = 3
 """Answers that may be wrong before nothing more is asked."""

@@ -27,7 +27,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.stall import Stalled, overdue_wait, waits_here
 from nexus_cli.session.session import Session
 from nexus_cli.tools.process import end_all
-from nexus_cli.ui.stream import writing
+from nexus_cli.ui.print.stream import writing
 
 TICK = 0.5
 """Seconds between two looks at the loop. Looks are counted, not the clock: a stopped process is not a blocked one."""

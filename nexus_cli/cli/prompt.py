@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.part import Part
 from nexus_cli.core.trigger import Trigger
-from nexus_cli.ui.attached import attach, file_block
-from nexus_cli.ui.piped import Reader
+from nexus_cli.ui.input.attached_files import attach, file_block
+from nexus_cli.ui.input.piped import Reader
 
 
 @dataclass(frozen=True, slots=True)

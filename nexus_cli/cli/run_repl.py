@@ -38,15 +38,15 @@ from nexus_cli.session.reports import last
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
 from nexus_cli.tools.process import end_all
-from nexus_cli.ui.desk import ReplDesk
-from nexus_cli.ui.face import Face
-from nexus_cli.ui.face_approver import FaceApprover
-from nexus_cli.ui.input_box import InputBox
-from nexus_cli.ui.repl import Repl
-from nexus_cli.ui.rich_renderer import RichRenderer
-from nexus_cli.ui.screen import Screen
-from nexus_cli.ui.stream import Quietly, Stream
-from nexus_cli.ui.theme import choose_theme
+from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.print.stream import Quietly, Stream
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.command_context import ReplDesk
+from nexus_cli.ui.repl.repl import Repl
+from nexus_cli.ui.repl.repl_approver import FaceApprover
+from nexus_cli.ui.repl.view import Face
+from nexus_cli.ui.screen.screen import Screen
 
 SOON = 0.1
 """Seconds after which the model library is loaded in the background: the prompt stands by then."""
@@ -159,7 +159,7 @@ class _Start:
         if box is not None:
             self._draft = lambda: box.text
             return Screen(box, self._theme, environ=os.environ)
-        from nexus_cli.ui.line_face import LineFace  # noqa: PLC0415  (for few terminals only)
+        from nexus_cli.ui.screen.line_view import LineFace  # noqa: PLC0415  (for few terminals only)
 
         line = LineFace(environ=os.environ)
         self._draft = lambda: line.draft

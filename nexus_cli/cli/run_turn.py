@@ -26,12 +26,12 @@ from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.approver import TerminalApprover
-from nexus_cli.ui.jsonl_renderer import JsonLinesRenderer, JsonRenderer, failed
-from nexus_cli.ui.plain_renderer import PlainRenderer
-from nexus_cli.ui.remarks import Remarks
-from nexus_cli.ui.renderer import Renderer
-from nexus_cli.ui.stream import Gone, Quietly, Stream
+from nexus_cli.ui.print.jsonl_renderer import JsonLinesRenderer, JsonRenderer, failed
+from nexus_cli.ui.print.plain_renderer import PlainRenderer
+from nexus_cli.ui.print.progress_lines import Remarks
+from nexus_cli.ui.print.renderer import Renderer
+from nexus_cli.ui.print.stream import Gone, Quietly, Stream
+from nexus_cli.ui.print.terminal_approver import TerminalApprover
 
 if TYPE_CHECKING:
     from nexus_cli.cli.ask import Run

@@ -20,9 +20,9 @@ from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, exported, save
-from nexus_cli.ui.door import through
+from nexus_cli.ui.print.stream import Quietly, Stream
 from nexus_cli.ui.reports import search_text, session_text, sessions_text
-from nexus_cli.ui.stream import Quietly, Stream
+from nexus_cli.ui.terminal_sanitizer import through
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
 Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one, or name.")]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.json_text import json_text
-from nexus_cli.ui.door import through
-from nexus_cli.ui.stream import Stream
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.terminal_sanitizer import through
 
 ENDLESS = 2**30
 """A width that cuts and folds nothing."""

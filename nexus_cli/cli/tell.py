@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from nexus_cli.ui.door import through
+from nexus_cli.ui.terminal_sanitizer import through
 
 
 def tell(line: str) -> None:

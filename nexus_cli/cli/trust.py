@@ -17,9 +17,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.settings import load_settings
 from nexus_cli.session.reports.trust import preview
-from nexus_cli.ui.door import through
+from nexus_cli.ui.print.stream import Quietly, Stream
 from nexus_cli.ui.reports import trust_text
-from nexus_cli.ui.stream import Quietly, Stream
+from nexus_cli.ui.terminal_sanitizer import through
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

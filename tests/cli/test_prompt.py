@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui import piped as reading
-from nexus_cli.ui.attached import attach
-from nexus_cli.ui.piped import Reader, decode
+from nexus_cli.ui.input import piped as reading
+from nexus_cli.ui.input.attached_files import attach
+from nexus_cli.ui.input.piped import Reader, decode
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

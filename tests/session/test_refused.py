@@ -17,7 +17,7 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.refused import explained
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.refused import refused
+from nexus_cli.ui.reports.denials import refused
 
 LOOK = ("read_file", {"path": "a.txt"})
 RUN = ("bash", {"command": "touch made"})

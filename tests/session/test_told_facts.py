@@ -14,9 +14,9 @@ from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import places
 from nexus_cli.ledger import Ledger
-from nexus_cli.ui.remarks import Remarks
-from nexus_cli.ui.rich_cells import cells
-from nexus_cli.ui.rich_remarks import told
+from nexus_cli.ui.print.progress_lines import Remarks
+from nexus_cli.ui.render.cells import cells
+from nexus_cli.ui.render.event_notes import told
 
 
 def keep(folder: Path, slot: MemorySlot, text: str) -> None:

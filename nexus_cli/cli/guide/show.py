@@ -11,13 +11,13 @@ from string import Template
 
 from nexus_cli.core.approval import Allow, Answer, Approver, Question
 from nexus_cli.core.event import Event
-from nexus_cli.ui.door import through
-from nexus_cli.ui.face_approver import FaceApprover
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.print.terminal_line import typed
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.repl_approver import FaceApprover
 from nexus_cli.ui.reports.lines import filled
-from nexus_cli.ui.rich_renderer import RichRenderer
-from nexus_cli.ui.stream import Stream
-from nexus_cli.ui.terminal_line import typed
-from nexus_cli.ui.theme import choose_theme
+from nexus_cli.ui.terminal_sanitizer import through
 
 MOST_COLUMNS = 88
 """Our own words are no wider."""

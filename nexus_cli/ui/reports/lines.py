@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from nexus_cli.ui.door import through
+from nexus_cli.ui.terminal_sanitizer import through
 
 Value = Mapping[str, Any]
 ENOUGH = 16
