@@ -211,7 +211,7 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
             from nexus_cli.ui.print import jsonl_renderer as form  # noqa: PLC0415  (only with --json)
 
             process.answered()
-            (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failed(error))
+            (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failure_result(error))
     except (Gone, NexusError):
         pass
     tell(error.line)

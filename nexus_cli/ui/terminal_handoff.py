@@ -24,7 +24,9 @@ _KEYS = (signal.SIGINT, signal.SIGQUIT)
 """What a terminal sends to everybody in the foreground, and only the program there is meant by."""
 
 
-async def lend(command: Sequence[str], *, text: bytes | None = None, environ: Mapping[str, str] | None = None) -> int:
+async def run_on_terminal(
+    command: Sequence[str], *, text: bytes | None = None, environ: Mapping[str, str] | None = None
+) -> int:
     """Run `command` on the terminal, with `text` on its stdin if there is one: its exit status, negative for a signal.
 
     Cancelled, it ends the program first: politely, and after `PATIENCE` seconds by force. Raises `OSError` or
@@ -75,14 +77,14 @@ def _deaf() -> Iterator[None]:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
-class Lent:
+class TerminalHandoff:
     """The work that a face gives its terminal to. It ends with the face."""
 
     def __init__(self) -> None:
         self._works: set[asyncio.Task[Any]] = set()
         self._over = False
 
-    async def to(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """What `work` gives; `CancelledError` when the face ends meanwhile, or has ended."""
         if self._over:
             raise asyncio.CancelledError

@@ -44,7 +44,7 @@ def _visible(match: re.Match[str]) -> str:
     return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
 
 
-class Door:
+class StreamSanitizer:
     """Lets text through piece by piece; however it is cut, the pieces join to the same text."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Door:
         return shown[len(_suspect().sub(_visible, before)) :]
 
 
-def through(text: str) -> str:
+def sanitize(text: str) -> str:
     """The whole of `text` through a door of its own."""
-    door = Door()
+    door = StreamSanitizer()
     return door.feed(text) + door.flush()

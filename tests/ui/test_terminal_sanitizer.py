@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.ui.terminal_sanitizer import Door, through
+from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 TRICKY = st.text(
     st.one_of(
@@ -32,31 +32,31 @@ def hidden(char: str) -> bool:
 
 @given(TRICKY)
 def test_nothing_that_steers_or_hides_gets_through(text: str) -> None:
-    assert not any(hidden(char) for char in through(text))
+    assert not any(hidden(char) for char in sanitize(text))
 
 
 @given(TRICKY, st.data())
 def test_however_a_text_is_cut_its_pieces_join_to_the_same(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
-    door = Door()
+    door = StreamSanitizer()
     pieces = [door.feed(text[a:b]) for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    assert "".join(pieces) + door.flush() == through(text)
+    assert "".join(pieces) + door.flush() == sanitize(text)
 
 
 @given(TRICKY)
 def test_what_came_through_is_not_changed_again(text: str) -> None:
-    once = through(text)
-    assert through(once) == once
+    once = sanitize(text)
+    assert sanitize(once) == once
 
 
 @pytest.mark.parametrize("text", WRITING)
 def test_ordinary_writing_stays_as_it_is(text: str) -> None:
-    assert through(text) == text
+    assert sanitize(text) == text
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"], exclude_characters="\u115f\u1160\u3164\uffa0")))
 def test_letters_signs_and_spaces_stay_as_they_are(text: str) -> None:
-    assert through(text) == text
+    assert sanitize(text) == text
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_letters_signs_and_spaces_stay_as_they_are(text: str) -> None:
     ],
 )
 def test_tricks_are_made_visible(text: str, shown: str) -> None:
-    assert through(text) == shown
+    assert sanitize(text) == shown

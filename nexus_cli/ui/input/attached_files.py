@@ -54,7 +54,7 @@ class Mentions:
     """Words that look like a path and name nothing."""
 
 
-def quoted(path: str) -> str:
+def quote_mention(path: str) -> str:
     """`path` as it is mentioned: `@a.py`, or `@"a b.txt"` where it would not be read back otherwise."""
     bare = _MENTION.fullmatch("@" + path)
     if bare and bare["plain"] == path and path[-1:] not in _BEHIND:
@@ -67,7 +67,7 @@ def file_block(name: str, text: str) -> str:
     return f'<file path="{_safe(name)}">\n{text.removesuffix(chr(10))}\n</file>'
 
 
-def attach(name: str, what: str) -> Part | Input:
+def read_attachment(name: str, what: str) -> Part | Input:
     """An image as a part, another file (also a pipe) as text; `what` names it in errors.
 
     Raises `NexusError("usage", ...)` for what is missing, unreadable, a folder, a device, binary, too large an image.
@@ -147,7 +147,7 @@ class _Gathering:
                 self.blocks.append(listed)
                 self.along.append(f"{written}, {count:,} {'name' if count == 1 else 'names'}")
             elif stat.S_ISREG(mode):
-                read = attach(path, f"@{written}")
+                read = read_attachment(path, f"@{written}")
                 if isinstance(read, Part):
                     self.parts.append(read)
                     self.along.append(f"{written}, an image")
@@ -163,7 +163,7 @@ class _Gathering:
             self.notices.append(f"@{written}: {error.strerror}; it was not attached")
 
 
-def mentions(text: str, folder: Path) -> Mentions:
+def read_mentions(text: str, folder: Path) -> Mentions:
     """What every `@path` and `@"path with spaces"` of `text` adds that names a file or a folder; each once.
 
     Paths are relative to `folder`, `~` is expanded. A word that names nothing (an address, a decorator) stays a word,

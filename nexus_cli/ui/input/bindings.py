@@ -23,7 +23,7 @@ from prompt_toolkit.key_binding.bindings import search
 from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
 from prompt_toolkit.keys import Keys
 
-from nexus_cli.ui.input.completion import calls
+from nexus_cli.ui.input.completion import offers_completion
 
 if TYPE_CHECKING:
     from nexus_cli.ui.input.box import InputBox
@@ -32,7 +32,7 @@ SEARCHED = 200
 """Characters of a paste that a search takes."""
 
 
-def bindings(box: InputBox) -> KeyBindings:
+def box_bindings(box: InputBox) -> KeyBindings:
     """The keys that work while `box` has the focus, or while its history is searched."""
     keys = KeyBindings()
     _completion(keys, box)
@@ -69,12 +69,12 @@ def _completion(keys: KeyBindings, box: InputBox) -> None:
         buffer.cancel_completion()
 
     # prompt-toolkit offers completions for what is inserted; here also for what a deletion leaves.
-    offered = Condition(lambda: calls(buffer.document.text_before_cursor))
+    offered = Condition(lambda: offers_completion(buffer.document.text_before_cursor))
 
     @keys.add("backspace", filter=inserting & offered & ~has_selection, save_before=lambda event: not event.is_repeat)
     def _shorten(event: KeyPressEvent) -> None:
         get_by_name("backward-delete-char").call(event)
-        if calls(buffer.document.text_before_cursor):
+        if offers_completion(buffer.document.text_before_cursor):
             buffer.start_completion()
 
 

@@ -38,18 +38,18 @@ from prompt_toolkit.widgets import SearchToolbar
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
-from nexus_cli.ui.input.bindings import bindings
-from nexus_cli.ui.input.burst_reader import hasten
-from nexus_cli.ui.input.completion import Completions, calls, spot
-from nexus_cli.ui.input.drawn_text import Drawn
-from nexus_cli.ui.input.editor import edit
+from nexus_cli.ui.input.bindings import box_bindings
+from nexus_cli.ui.input.burst_reader import read_in_bursts
+from nexus_cli.ui.input.completion import Completions, find_spot, offers_completion
+from nexus_cli.ui.input.drawn_text import VisibleCharacters
+from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.file_index import FileIndex
 from nexus_cli.ui.input.history import ProjectHistory
 from nexus_cli.ui.input.menu import menu
-from nexus_cli.ui.input.paste import Pastes, plain, within
+from nexus_cli.ui.input.paste import Pastes, clip_to_bytes, normalize_newlines
 from nexus_cli.ui.input.piped import KEPT
-from nexus_cli.ui.repl.view import Typed
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.repl.view import TypedMessage
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 Outside = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
 
@@ -107,7 +107,7 @@ class InputBox:
         self.buffer = Buffer(
             completer=Completions(folder, self._index, commands, desk, environ),
             history=self._history,
-            complete_while_typing=Condition(lambda: calls(self.buffer.document.text_before_cursor)),
+            complete_while_typing=Condition(lambda: offers_completion(self.buffer.document.text_before_cursor)),
             on_text_changed=lambda buffer: self.hint(""),
         )
         self._toolbar = SearchToolbar(vi_mode=vi, ignore_case=True, backward_search_prompt="search: ")
@@ -115,7 +115,7 @@ class InputBox:
         """What a history search is typed into; it has the focus meanwhile."""
         self.container = self._container()
         """The text, and below it the search, a hint, the menu: as high as it needs, at least one row."""
-        self.bindings = bindings(self)
+        self.bindings = box_bindings(self)
         """The keys of the box; but not those that send, stop or leave."""
 
     @property
@@ -126,7 +126,7 @@ class InputBox:
     @property
     def text(self) -> str:
         """What stands in the box, with pastes whole."""
-        return self._pastes.unfolded(self.buffer.text)
+        return self._pastes.expand(self.buffer.text)
 
     @property
     def offering(self) -> bool:
@@ -157,11 +157,11 @@ class InputBox:
         elif self.buffer.document.current_char == " ":
             self.buffer.cursor_right()
 
-    def take(self) -> Typed:
+    def take(self) -> TypedMessage:
         """What was typed; the box is empty afterwards, and the history remembers it."""
         text = self.buffer.text
-        typed = Typed(sound(self._pastes.unfolded(text)), sound(self._pastes.shown(text)))
-        remembered = self._pastes.remembered(text)
+        typed = TypedMessage(sound(self._pastes.expand(text)), sound(self._pastes.label_pastes(text)))
+        remembered = self._pastes.for_history(text)
         self._pastes.release()
         self.buffer.reset()
         self._history.append_string(remembered)
@@ -173,14 +173,14 @@ class InputBox:
 
         An empty one drops what stands there: the history has it then, too.
         """
-        text = plain(text)
+        text = normalize_newlines(text)
         if not text:
-            self._history.append_string(self._pastes.remembered(self.buffer.text))
+            self._history.append_string(self._pastes.for_history(self.buffer.text))
             # The history is gone through from its end again.
             self.buffer.reset(self.buffer.document)
             self._insert()
         if len(text) > LONG:
-            text = self._pastes.unfolded(text)
+            text = self._pastes.expand(text)
             lines = text.count("\n") + 1
             text = self._pastes.fold(text, f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters", "")
         self.buffer.save_to_undo_stack()
@@ -188,16 +188,16 @@ class InputBox:
 
     def paste(self, data: str) -> None:
         """Insert what was pasted at the cursor: as it is, or folded when it is long. It never submits."""
-        kept = within(data)
+        kept = clip_to_bytes(data)
         cut = len(kept) < len(data)
         self.buffer.save_to_undo_stack()
-        self.buffer.insert_text(self._pastes.folded(plain(kept), self.buffer.text, cut=cut))
+        self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(kept), self.buffer.text, cut=cut))
         if cut:
             self.notice(f"the paste has more than {KEPT >> 20} MiB: what comes after them was left out")
 
     def hint(self, text: str) -> None:
         """Show one line below the box, until the text changes; "" takes it away."""
-        self._hint = through(text)
+        self._hint = sanitize(text)
         if text and self._app is not None:
             self._app.invalidate()
 
@@ -208,7 +208,7 @@ class InputBox:
         self._editing = True
         before = self.text
         try:
-            after = await self.outside(lambda: edit(before, self._environ))
+            after = await self.outside(lambda: edit_text(before, self._environ))
         except NexusError as error:
             self.notice(error.message + (f". {error.hint}" if error.hint else ""))
         else:
@@ -233,7 +233,7 @@ class InputBox:
                 HighlightIncrementalSearchProcessor(),
                 HighlightSelectionProcessor(),
                 DisplayMultipleCursors(),
-                Drawn(self._pastes.label),
+                VisibleCharacters(self._pastes.label),
             ],
             # prompt-toolkit's own would go on marking what a search has found after it.
             include_default_input_processors=False,
@@ -270,7 +270,7 @@ class InputBox:
         if app is not self._app:
             self._app = app
             app.editing_mode = EditingMode.VI if self._vi else EditingMode.EMACS
-            hasten(app.input)
+            read_in_bursts(app.input)
 
     def _listed(self) -> None:
         """The first list of files is there, which may have taken longer than a completion waits; in its thread."""
@@ -281,7 +281,7 @@ class InputBox:
             app.loop.call_soon_threadsafe(self._offer_files, context=app.context.copy())
 
     def _offer_files(self) -> None:
-        place, state = spot(self.buffer.document.text_before_cursor), self.buffer.complete_state
+        place, state = find_spot(self.buffer.document.text_before_cursor), self.buffer.complete_state
         if place is None or place.kind != "file" or self.completing:
             return
         if state is not None and not state.completions:

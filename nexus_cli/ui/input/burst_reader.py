@@ -96,7 +96,7 @@ class PasteParser(Vt100Parser):
             self._size += len(piece)
 
 
-def hasten(source: Input) -> None:
+def read_in_bursts(source: Input) -> None:
     """Let a terminal's input read pastes in big pieces; other inputs stay as they are."""
     if isinstance(source, Vt100Input) and not isinstance(source.vt100_parser, PasteParser):
         source.vt100_parser = PasteParser(source.vt100_parser.feed_key_callback)

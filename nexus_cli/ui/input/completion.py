@@ -17,9 +17,9 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.ui.input.attached_files import quoted
-from nexus_cli.ui.input.file_index import SHOWN, FileIndex, in_folder
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.input.attached_files import quote_mention
+from nexus_cli.ui.input.file_index import SHOWN, FileIndex, list_folder
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _COMMAND = re.compile(r"/(\S*)")
 _ARGUMENT = re.compile(r"/(\S+) +(.*)")
@@ -43,7 +43,7 @@ class Spot:
     """For an argument: the command."""
 
 
-def spot(before: str) -> Spot | None:
+def find_spot(before: str) -> Spot | None:
     """The place at the end of `before`, all the text up to the cursor; None where nothing is completed."""
     if before.startswith("/"):
         if found := _COMMAND.fullmatch(before):
@@ -60,9 +60,9 @@ def spot(before: str) -> Spot | None:
     return None
 
 
-def calls(before: str) -> bool:
+def offers_completion(before: str) -> bool:
     """Whether the place at the end of `before` is offered something while somebody types, without being asked."""
-    place = spot(before)
+    place = find_spot(before)
     return place is not None and (bool(place.text) or place.kind in ("command", "argument", "file"))
 
 
@@ -86,7 +86,7 @@ class Completions(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """What can be told at once: commands and arguments."""
-        place = spot(document.text_before_cursor)
+        place = find_spot(document.text_before_cursor)
         if place is not None and place.kind in ("command", "argument"):
             yield from self._of_commands(place)
 
@@ -94,7 +94,7 @@ class Completions(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
         """Everything that fits the place of the cursor, best first."""
-        place = spot(document.text_before_cursor)
+        place = find_spot(document.text_before_cursor)
         if place is None:
             return
         if place.kind in ("command", "argument"):
@@ -102,24 +102,24 @@ class Completions(Completer):
                 yield completion
             if place.kind == "command" or self._takes_choices(place.name):
                 return
-            place = spot(" " + document.text_before_cursor)
+            place = find_spot(" " + document.text_before_cursor)
             if place is None:
                 return
         for name in await self._names(place):
             if name == place.text and name.endswith("/"):
                 continue
             written = _mention(name) if place.kind == "file" else name
-            yield Completion(written, -place.length, display=through(name))
+            yield Completion(written, -place.length, display=sanitize(name))
 
     async def _names(self, place: Spot) -> Sequence[str]:
         if place.kind == "file":
             found = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
-            return found if found else await asyncio.to_thread(in_folder, place.text, self._folder)
+            return found if found else await asyncio.to_thread(list_folder, place.text, self._folder)
         if place.kind == "program":
             if self._programs is None:
-                self._programs = await asyncio.to_thread(programs, self._environ.get("PATH", ""))
+                self._programs = await asyncio.to_thread(list_programs, self._environ.get("PATH", ""))
             return [name for name in self._programs if name.startswith(place.text)][:SHOWN]
-        return await asyncio.to_thread(in_folder, place.text, self._folder)
+        return await asyncio.to_thread(list_folder, place.text, self._folder)
 
     def _takes_choices(self, name: str) -> bool:
         command = self._commands().get(name)
@@ -129,7 +129,7 @@ class Completions(Completer):
         known = self._commands()
         if place.kind == "argument":
             for choice in self._choices(known.get(place.name), place.text):
-                yield Completion(choice, -place.length, display=through(choice))
+                yield Completion(choice, -place.length, display=sanitize(choice))
             return
         for name in _fitting(place.text, known):
             yield Completion("/" + name, -place.length, display_meta=known[name].summary)
@@ -153,12 +153,12 @@ def _fitting(text: str, names: Iterable[str]) -> list[str]:
 
 
 def _mention(name: str) -> str:
-    written = quoted(name)
+    written = quote_mention(name)
     # An open quote lets a folder's name be typed on.
     return written.removesuffix('"') if written.endswith('/"') else written
 
 
-def programs(path: str) -> list[str]:
+def list_programs(path: str) -> list[str]:
     """Names of what can be run from the absolute folders of a `PATH`, by letters; blocking."""
     found: set[str] = set()
     for folder in path.split(os.pathsep):

@@ -13,7 +13,7 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.layout.utils import explode_text_fragments
 
 from nexus_cli.ui.input.paste import MARKS
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TAB = "    "
 _SPECIAL = re.compile(
@@ -22,7 +22,7 @@ _SPECIAL = re.compile(
 """What is not drawn as itself. Other controls are made visible by prompt-toolkit."""
 
 
-class Drawn(Processor):
+class VisibleCharacters(Processor):
     """Draws special characters as something longer; comes after every other processor."""
 
     def __init__(self, label: Callable[[str], str | None]) -> None:
@@ -55,5 +55,5 @@ class Drawn(Processor):
         label = self._label(char)
         if label:
             return label, "class:input.paste bold"
-        visible = through(char)
+        visible = sanitize(char)
         return visible if visible != char else f"<U+{ord(char):X}>", ""

@@ -16,20 +16,20 @@ from pathlib import Path
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.tools.files import Refused, read
-from nexus_cli.ui.terminal_handoff import lend
+from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 FALLBACKS = ("vi", "nano", "pico")
 """Tried in this order where neither VISUAL nor EDITOR names an editor."""
 _HINT = "Set VISUAL or EDITOR to one that works"
 
 
-async def edit(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
+async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
     """`text` as the person leaves it in their editor, in a file of this name, without one newline at its end.
 
     `$VISUAL`, else `$EDITOR` (both may have arguments), else what is there of `FALLBACKS`. Raises
     `NexusError("usage", ...)` when there is none, when it fails, and when it leaves no file, no text or no UTF-8.
     """
-    command = editor(environ)
+    command = find_editor(environ)
     try:
         folder = tempfile.mkdtemp(prefix="nexus-")
     except OSError as error:
@@ -43,7 +43,7 @@ async def edit(text: str, environ: Mapping[str, str], name: str = "message.md") 
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def editor(environ: Mapping[str, str]) -> list[str]:
+def find_editor(environ: Mapping[str, str]) -> list[str]:
     """The editor's program and arguments; `NexusError("usage", ...)` when none is named and none is found."""
     for name in ("VISUAL", "EDITOR"):
         value = environ.get(name, "").strip()
@@ -70,7 +70,7 @@ def _write(path: Path, text: str) -> None:
 
 async def _run(command: list[str], environ: Mapping[str, str]) -> None:
     try:
-        status = await lend(command, environ=environ)
+        status = await run_on_terminal(command, environ=environ)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise NexusError("usage", f"the editor {command[0]}", f"cannot be started ({why})", _HINT) from error

@@ -187,7 +187,7 @@ def _seen_from(folder: Path, project: Path, found: Sequence[str]) -> Iterable[st
             yield path[len(here) :] if path.startswith(here) else up + path
 
 
-def in_folder(written: str, folder: Path, most: int = SHOWN) -> list[str]:
+def list_folder(written: str, folder: Path, most: int = SHOWN) -> list[str]:
     """Names that go on where the path `written` ends, looked up in its folder alone; `~` allowed. Blocking, quick."""
     parent, slash, start = written.rpartition("/")
     place = os.path.join(folder, os.path.expanduser(parent + slash))

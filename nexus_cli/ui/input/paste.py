@@ -33,12 +33,12 @@ class _Paste:
     """None when it was let go."""
 
 
-def plain(data: str) -> str:
+def normalize_newlines(data: str) -> str:
     """`data` with every line ended by a newline alone."""
     return data.replace("\r\n", "\n").replace("\r", "\n") if "\r" in data else data
 
 
-def within(data: str, most: int = KEPT) -> str:
+def clip_to_bytes(data: str, most: int = KEPT) -> str:
     """The beginning of `data` that takes at most `most` bytes."""
     if len(data) * 4 <= most:
         return data
@@ -55,7 +55,7 @@ class Pastes:
         self._pastes: dict[str, _Paste] = {}
         self._next = _FIRST
 
-    def folded(self, text: str, beside: str, *, cut: bool = False) -> str:
+    def fold_if_long(self, text: str, beside: str, *, cut: bool = False) -> str:
         """What to put into a box that holds `beside` for a pasted `text`: the text itself, or the character for it."""
         lines = text.count("\n") + (not text.endswith("\n"))
         small = lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS
@@ -77,15 +77,15 @@ class Pastes:
         paste = self._pastes.get(mark)
         return paste.label if paste else None
 
-    def unfolded(self, text: str) -> str:
+    def expand(self, text: str) -> str:
         """`text` with every paste whole."""
         return self._replaced(text, lambda paste: paste.label if paste.text is None else paste.text)
 
-    def shown(self, text: str) -> str:
+    def label_pastes(self, text: str) -> str:
         """`text` as it stands in the box."""
         return self._replaced(text, lambda paste: paste.label)
 
-    def remembered(self, text: str) -> str:
+    def for_history(self, text: str) -> str:
         """`text` for the history: with pastes whole, but for the long ones, of which the size is left."""
 
         def kept(paste: _Paste) -> str:

@@ -23,23 +23,23 @@ from nexus_cli.ui.print.progress_lines import Writable
 _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """`value` as JSON values: records become objects. A result's whole output is left out, it may be 64 MiB."""
     if is_dataclass(value) and not isinstance(value, type):
-        made = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value)}
         if isinstance(value, ToolResult):
             del made["full"]
         if type(value) in _ANSWERS:
             made = {"answer": _ANSWERS[type(value)], **made}
         return made
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     return str(value) if isinstance(value, PurePath | datetime) else value
 
 
-def failed(error: NexusError) -> dict[str, Any]:
+def failure_result(error: NexusError) -> dict[str, Any]:
     """The result object of a run that ended before there was a session."""
     return {
         "type": "result",
@@ -76,7 +76,7 @@ class JsonRenderer:
         self._print(result)
 
     def _print(self, value: Mapping[str, Any]) -> None:
-        self._stream.write(json_text(plain(value), escaped=self._stream.terminal) + "\n")
+        self._stream.write(json_text(to_json_value(value), escaped=self._stream.terminal) + "\n")
 
 
 class JsonLinesRenderer(JsonRenderer):
@@ -90,7 +90,7 @@ class JsonLinesRenderer(JsonRenderer):
     def feed(self, event: Event) -> None:
         """Print `event` on one line."""
         same = drop_value(event.drop) if isinstance(event, Dropped) else {}
-        self._numbered(event.kind, {**same, **plain(event)})
+        self._numbered(event.kind, {**same, **to_json_value(event)})
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Print the result, always last."""

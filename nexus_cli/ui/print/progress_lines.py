@@ -34,11 +34,11 @@ from nexus_cli.core.event import (
     TurnEnd,
     TurnStart,
 )
-from nexus_cli.ui.render.drop_batcher import LOST, Kept, SmallDrops, shell_way
+from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, shell_drops_command
 from nexus_cli.ui.reports.compaction import compacted
-from nexus_cli.ui.reports.denials import refused
-from nexus_cli.ui.reports.memory import facts_told
-from nexus_cli.ui.terminal_sanitizer import Door, through
+from nexus_cli.ui.reports.denials import describe_denials
+from nexus_cli.ui.reports.memory import describe_told_facts
+from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 FACTS = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
@@ -60,7 +60,7 @@ class Writable(Protocol):
         """Write all of `text`."""
 
 
-class Remarks:
+class ProgressLines:
     """Tells on stderr what happens."""
 
     def __init__(self, stream: Writable, *, verbose: bool = False, quiet: bool = False) -> None:
@@ -68,28 +68,28 @@ class Remarks:
         self._verbose = verbose and not quiet
         self._quiet = quiet
         self._progress = (stream.terminal or self._verbose) and not quiet
-        self._thinking = Door()
+        self._thinking = StreamSanitizer()
         self._in_thought = False
-        self._session: Kept | None = None
-        self._small = SmallDrops(self._left_out, lambda: shell_way(self._session))
+        self._session: DropOwner | None = None
+        self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self._session))
 
-    def belong_to(self, session: Kept) -> None:
+    def belong_to(self, session: DropOwner) -> None:
         """Name `session` in what is advised from now on: a command finds it then from any folder, and later."""
         self._session = session
 
     def notice(self, text: str) -> None:
         """Tell something that is no error."""
-        self._tell_small()
+        self._show_held_drops()
         self._noted(text)
 
     def error(self, line: str) -> None:
         """Tell an error, also when quiet."""
-        self._tell_small()
+        self._show_held_drops()
         self._line(line, "31")
 
     def last(self, line: str) -> None:
         """Tell what a person can do next, also when quiet."""
-        self._tell_small()
+        self._show_held_drops()
         self._line(line)
 
     def feed(self, event: Event) -> None:
@@ -97,9 +97,9 @@ class Remarks:
         if self._in_thought and not isinstance(event, Thinking):
             self._in_thought = False
             self._stream.write(self._thinking.flush() + "\n")
-        if self._small.takes(event):
+        if self._drop_batch.hold(event):
             return
-        self._tell_small(event)
+        self._show_held_drops(event)
         match event:
             case Thinking():
                 self._think(event.text)
@@ -136,7 +136,7 @@ class Remarks:
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
             case ContextPlan() if self._verbose and event.plan.get("facts"):
-                self._step(f"  {facts_told(event.plan)}")
+                self._step(f"  {describe_told_facts(event.plan)}")
             case TurnStart() | Steered() | StepStart() | ContextPlan() | Text() | Asked() | Answered() | Dropped():
                 pass
             case CacheResult() if self._verbose and event.why:
@@ -146,9 +146,9 @@ class Remarks:
             case _:
                 assert_never(event)
 
-    def _tell_small(self, event: Event | None = None) -> None:
+    def _show_held_drops(self, event: Event | None = None) -> None:
         """The small things that were left out, unless more of them may follow before `event`."""
-        for text in self._small.due(event):
+        for text in self._drop_batch.release(event):
             self._noted(text)
 
     def _noted(self, text: str) -> None:
@@ -172,7 +172,7 @@ class Remarks:
 
     def _ended(self, outcome: Outcome) -> None:
         if outcome.denied:
-            self._line(f"nexus: {refused(outcome.denied, '--allow')}")
+            self._line(f"nexus: {describe_denials(outcome.denied, '--allow')}")
         if outcome.error:
             hint = outcome.error.get("hint", "").rstrip(".")
             self.error(f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else ""))
@@ -185,12 +185,12 @@ class Remarks:
     def _step(self, text: str, colour: str = "2") -> None:
         if not self._progress:
             return
-        text = " ".join(through(text).split(" ")).replace("\n", " ").replace("\t", " ")
+        text = " ".join(sanitize(text).split(" ")).replace("\n", " ").replace("\t", " ")
         room = self._stream.width - 1
         self._write(text if len(text) <= room else text[: room - 1] + "…", colour)
 
     def _line(self, text: str, colour: str = "") -> None:
-        self._write(" ".join(through(text).split()), colour)
+        self._write(" ".join(sanitize(text).split()), colour)
 
     def _write(self, text: str, colour: str) -> None:
         styled = f"\x1b[{colour}m{text}\x1b[0m" if colour and self._stream.colour else text
@@ -198,7 +198,7 @@ class Remarks:
 
     def _left_out(self, drop: Drop) -> str:
         beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
-        way = shell_way(self._session, drop.id)
+        way = shell_drops_command(self._session, drop.id)
         return (
             f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); "
             f"{way if way == LOST else f'{way} prints it'}"

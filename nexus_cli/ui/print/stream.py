@@ -20,7 +20,7 @@ class Gone(Exception):
 _writing = 0
 
 
-def writing() -> bool:
+def is_writing() -> bool:
     """True while the program waits for a reader to take what is written. For any thread."""
     return _writing > 0
 
@@ -76,7 +76,7 @@ class Stream:
                 ) from error
 
 
-class Quietly:
+class QuietStream:
     """A stream whose failures are nobody's concern: stderr, where there is no third place to complain."""
 
     def __init__(self, stream: Stream) -> None:

@@ -9,7 +9,7 @@ LONGEST = 4096
 """Bytes of a line that are kept: as many as a terminal takes."""
 
 
-async def typed(descriptor: int = 0) -> str:
+async def read_terminal_line(descriptor: int = 0) -> str:
     """The next line with its newline, "" at the end of input; reads only what belongs to the line. Cancellable."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[bytes] = loop.create_future()

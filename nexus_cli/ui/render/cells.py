@@ -12,7 +12,7 @@ from functools import lru_cache
 from prompt_toolkit.utils import get_cwidth
 from rich.cells import get_character_cell_size
 
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TAB = 4
 _WORD = re.compile(r"\s*\S+|\s+$")
@@ -40,10 +40,10 @@ def painted_cells(text: str) -> int:
 
 def one_line(text: str) -> str:
     """`text` through the door and on one line, every run of blanks one space."""
-    return " ".join(through(text).split())
+    return " ".join(sanitize(text).split())
 
 
-def untabbed(line: str, size: int = TAB) -> str:
+def expand_tabs(line: str, size: int = TAB) -> str:
     """`line` with each tab as the spaces up to the next multiple of `size` characters."""
     return line.expandtabs(size) if "\t" in line else line
 
@@ -58,7 +58,7 @@ def cut(line: str, width: int, sign: str = "") -> str:
     return (kept if cells(kept) <= room else "") + sign
 
 
-def last(text: str, width: int, sign: str = "") -> str:
+def cut_start(text: str, width: int, sign: str = "") -> str:
     """The end of `text` that fits `width` cells, with `sign` before it where something is missing."""
     if cells(text) <= width:
         return text
@@ -90,7 +90,7 @@ def wrap(text: str, width: int) -> Iterator[str]:
     """The lines of `text` in pieces of at most `width` cells, cut between words where that is possible."""
     width = max(2, width)
     for line in text.split("\n"):
-        line = untabbed(line).rstrip(" ")
+        line = expand_tabs(line).rstrip(" ")
         if cells(line) <= width:
             yield line
         else:

@@ -21,7 +21,7 @@ LOST = "kept until the end of this run only"
 """What is said instead of a command where no other process can read what was left out."""
 
 
-class Kept(Protocol):
+class DropOwner(Protocol):
     """The session that leaves things out."""
 
     @property
@@ -33,7 +33,7 @@ class Kept(Protocol):
         """Whether another process can read it, now."""
 
 
-def shell_way(session: Kept | None, drop: str = "") -> str:
+def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
     """The command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them all; `LOST`
     where there is none. Without a session the newest of the folder is meant."""
     if session is not None and not session.saved:
@@ -42,7 +42,7 @@ def shell_way(session: Kept | None, drop: str = "") -> str:
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
 
 
-class SmallDrops:
+class DropBatcher:
     """Holds them until something else happens."""
 
     def __init__(self, single: Callable[[Drop], str], way: Callable[[], str]) -> None:
@@ -51,14 +51,14 @@ class SmallDrops:
         self._way = way
         self._held: dict[str, list[Drop]] = {}
 
-    def takes(self, event: Event) -> bool:
+    def hold(self, event: Event) -> bool:
         """Whether this is one of them; it is told later then."""
         kind = _kind(event.drop) if isinstance(event, Dropped) else ""
         if isinstance(event, Dropped) and kind:
             self._held.setdefault(kind, []).append(event.drop)
         return bool(kind)
 
-    def due(self, event: Event | None = None) -> list[str]:
+    def release(self, event: Event | None = None) -> list[str]:
         """The lines to tell before `event` (None: before anything else); none while more of them may follow."""
         if isinstance(event, Dropped | ContextPlan | TurnStart):
             return []

@@ -9,16 +9,16 @@ from collections import deque
 from collections.abc import Iterable
 
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ui.render.cells import cut, fold, untabbed, wrap
+from nexus_cli.ui.render.cells import cut, expand_tabs, fold, wrap
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import running, title
-from nexus_cli.ui.terminal_sanitizer import Door
+from nexus_cli.ui.render.tool_line import format_call, format_running_call
+from nexus_cli.ui.terminal_sanitizer import StreamSanitizer
 
 KEPT = 4096
 """Characters of an open text that are looked at."""
 
 
-class Running:
+class OpenCall:
     """A call without a result."""
 
     def __init__(self, call: ToolCall, subject: str, now: float) -> None:
@@ -29,8 +29,8 @@ class Running:
         """The person is asked first: it does not run yet."""
         self.shown = ""
         """What they were shown of it then."""
-        self.what = title(call, subject)
-        self._door = Door()
+        self.what = format_call(call, subject)
+        self._door = StreamSanitizer()
         self._end = ""
 
     def feed(self, text: str) -> None:
@@ -47,22 +47,22 @@ class Running:
         return next((line for line in reversed(self._end.split("\n")) if line.strip()), "").strip()
 
 
-def prose(text: str, rows: int, width: int) -> list[str]:
+def tail_of_prose(text: str, rows: int, width: int) -> list[str]:
     """The last `rows` lines of a text."""
     return list(deque(wrap(text, width), rows))
 
 
-def code(text: str, rows: int, width: int) -> list[str]:
+def tail_of_code(text: str, rows: int, width: int) -> list[str]:
     """The last `rows` lines of an open fence, set off as it will be when it is finished."""
     indent = " " * (4 if width >= 40 else 2 if width >= 6 else 0)
-    pieces = (indent + piece for line in text.split("\n") for piece in fold(untabbed(line), width - len(indent)))
+    pieces = (indent + piece for line in text.split("\n") for piece in fold(expand_tabs(line), width - len(indent)))
     return list(deque(pieces, rows))
 
 
-def calls(open_: Iterable[Running], now: float, rows: int, width: int, theme: Theme) -> list[str]:
+def call_lines(open_: Iterable[OpenCall], now: float, rows: int, width: int, theme: Theme) -> list[str]:
     """One line for each call and below it the last line of its output, as far as there is room."""
     every = list(open_)
-    lines = [running(call.what, call.seconds(now), width, theme) for call in every]
+    lines = [format_running_call(call.what, call.seconds(now), width, theme) for call in every]
     if len(lines) > rows:
         more = cut(f"... and {len(lines) - rows + 1} more", width, theme.signs.cut)
         return [*lines[: rows - 1], theme.paint("dim", more)]
@@ -71,6 +71,6 @@ def calls(open_: Iterable[Running], now: float, rows: int, width: int, theme: Th
     for line, call in zip(lines, every, strict=True):
         made.append(line)
         if spare and call.last_line and width > 8:
-            made.append("    " + theme.paint("dim", cut(untabbed(call.last_line), width - 4, theme.signs.cut)))
+            made.append("    " + theme.paint("dim", cut(expand_tabs(call.last_line), width - 4, theme.signs.cut)))
             spare -= 1
     return made

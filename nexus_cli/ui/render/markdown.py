@@ -17,10 +17,10 @@ from rich.text import Text
 from rich.theme import Theme as RichTheme
 
 from nexus_cli.ui.render.markdown_blocks import Block, Blocks
-from nexus_cli.ui.render.markdown_elements import ELEMENTS, fenced
-from nexus_cli.ui.render.markdown_table import ThemedTable, widened
+from nexus_cli.ui.render.markdown_elements import ELEMENTS, render_fence
+from nexus_cli.ui.render.markdown_table import ThemedTable, widen_head
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.terminal_sanitizer import Door, through
+from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 DEEPEST = 40
 """Levels of nesting that are rendered; a block that goes deeper is shown as it was written."""
@@ -44,7 +44,7 @@ class Markdown:
         With `eager` a block is given out by its lines as they come, where it can be.
         """
         self._eager = eager
-        self._door = Door()
+        self._door = StreamSanitizer()
         self._blocks = Blocks()
         self._theme = theme or Theme(colour=colour)
         self._width = width
@@ -109,7 +109,7 @@ class Markdown:
         for block in blocks:
             self._console.width = self._columns()
             text = self._print(
-                fenced(block.text, block.info if block.begins else block.info.partition(" ")[0], self._theme)
+                render_fence(block.text, block.info if block.begins else block.info.partition(" ")[0], self._theme)
                 if block.fence
                 else self._prose(block)
             )
@@ -126,7 +126,7 @@ class Markdown:
         return "\n".join(line.rstrip() for line in lines)
 
     def _prose(self, block: Block) -> RenderableType:
-        tokens = self._inline(block.text) if block.torn else self._parser.parse(widened(block.text))
+        tokens = self._inline(block.text) if block.torn else self._parser.parse(widen_head(block.text))
         if max((token.level for token in tokens), default=0) >= DEEPEST:
             return Text(block.text, overflow="fold")
         _clean(tokens)
@@ -143,11 +143,11 @@ class Markdown:
 def _clean(tokens: Iterable[Token]) -> None:
     """Let what the parser has decoded from entities pass the door too."""
     for token in tokens:
-        token.content = through(token.content)
-        token.info = through(token.info)
+        token.content = sanitize(token.content)
+        token.info = sanitize(token.info)
         for name, value in token.attrs.items():
             if isinstance(value, str):
-                token.attrs[name] = through(value)
+                token.attrs[name] = sanitize(value)
         if token.children:
             _clean(token.children)
 

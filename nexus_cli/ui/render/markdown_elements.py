@@ -68,7 +68,7 @@ class Code:
         return [*made[: len(lines)], *(Text(line) for line in lines[len(made) :])]
 
 
-def fenced(text: str, info: str, theme: Theme) -> RenderableType:
+def render_fence(text: str, info: str, theme: Theme) -> RenderableType:
     """The inside of a fence, set off from the prose; what its head says beyond a language stands above it."""
     language, _, more = info.partition(" ")
     code = _Indented(Code(text, language, theme))
@@ -115,7 +115,7 @@ class ThemedCode(CodeBlock):
     look: Theme
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield fenced(str(self.text).rstrip("\n"), self.info, self.look)
+        yield render_fence(str(self.text).rstrip("\n"), self.info, self.look)
 
 
 class ThemedRule(HorizontalRule):

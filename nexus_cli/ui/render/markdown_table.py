@@ -35,7 +35,7 @@ class ThemedTable(TableElement):
         for text in head:
             text.stylize("markdown.table.header")
         rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
-        widths = shares([max(_widest(row[column]) for row in [head, *rows]) for column in range(len(head))],
+        widths = column_widths([max(_widest(row[column]) for row in [head, *rows]) for column in range(len(head))],
                         options.max_width - GAP * (len(head) - 1))  # fmt: skip
         if widths is None:
             yield from _records(head, rows)
@@ -52,7 +52,7 @@ class ThemedTable(TableElement):
             yield from lines
 
 
-def widened(text: str) -> str:
+def widen_head(text: str) -> str:
     """`text` with a first table whose head has as many cells as its longest row: the parser drops those beyond."""
     lines = text.split("\n")
     at = next((n for n, line in enumerate(lines) if n and DELIMITER.match(line) and "|" in lines[n - 1]), 0)
@@ -77,7 +77,7 @@ def _cells(line: str) -> int:
     return len(parts) - (parts[:1] == [""]) - (len(parts) > 1 and parts[-1] == "")
 
 
-def shares(wanted: Sequence[int], room: int) -> list[int] | None:
+def column_widths(wanted: Sequence[int], room: int) -> list[int] | None:
     """A width for each column, together at most `room`: what it wants, or an equal share of what the others leave.
 
     None where a column would be thinner than `THINNEST` and wants more.

@@ -20,6 +20,6 @@ _NAMES = "|".join(map(re.escape, HERE))
 _SHELL = re.compile(rf"`({_NAMES})`|\b({_NAMES})(?![\w-])")
 
 
-def typed_here(text: str) -> str:
+def use_slash_names(text: str) -> str:
     """`text` with the slash form of each command of the shell that a session has too."""
     return _SHELL.sub(lambda found: HERE[found[1] or found[2]], text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.session.status import Status
-from nexus_cli.ui.render.cells import cells, cut, last, one_line
+from nexus_cli.ui.render.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
 
 HIGH, CRITICAL = 0.6, 0.8
@@ -98,7 +98,7 @@ def _place(folder: str, home: str, theme: Theme, *, whole: bool) -> str:
         text = "~" + text[len(home) :]
     if not whole:
         text = text.rstrip("/").rpartition("/")[2] or text
-    return last(text, FOLDER, theme.signs.cut)
+    return cut_start(text, FOLDER, theme.signs.cut)
 
 
 def short(tokens: int) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nexus_cli.ui.render.event_notes import lasted
-from nexus_cli.ui.terminal_sanitizer import Door
+from nexus_cli.ui.render.event_notes import format_duration
+from nexus_cli.ui.terminal_sanitizer import StreamSanitizer
 
 MOST = 1_000_000
 """Characters of one thought that are kept, to be shown when the person wants to see them."""
@@ -19,7 +19,7 @@ class Thought:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._began = clock()
-        self._door = Door()
+        self._door = StreamSanitizer()
         self._lines: list[str] = []
         self._size = 0
         self._line: list[str] = []
@@ -69,7 +69,7 @@ class Thought:
     def summary(self, shows: str = "") -> str:
         """How long it took and how much it was; `shows` names the key that shows it, where there is one."""
         seconds = self._clock() - self._began
-        time = f" for {lasted(seconds)}" if seconds >= 1 else ""
+        time = f" for {format_duration(seconds)}" if seconds >= 1 else ""
         return f"thought{time} ({self.words:,} words{', ' if shows else ''}{shows})"
 
     def _keep(self, lines: list[str]) -> None:

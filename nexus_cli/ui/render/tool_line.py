@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.ui.render.cells import cells, cut, fold, one_line, untabbed, wrap
+from nexus_cli.ui.render.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.ui.render.status_line import short
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.unified_diff import changes, diff_lines
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.render.unified_diff import count_changes, diff_lines
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 OUTPUT_LINES = 4
 """Lines of a command's output below its outcome."""
@@ -25,7 +25,7 @@ _MAIN = ("command", "path", "pattern", "query", "url", "name", "id")
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FinishedCall:
     """A call with its result."""
 
     call: ToolCall
@@ -39,18 +39,18 @@ class Done:
     """How the person sees all of its output: `, Ctrl+O shows all`, "" where there is no way."""
 
 
-def subject_of(call: ToolCall) -> str:
+def main_argument(call: ToolCall) -> str:
     """The main argument where nobody has said which it is: a call that an earlier process left open."""
     found = next((call.arguments[name] for name in _MAIN if call.arguments.get(name)), call.raw)
     return one_line(str(found)[:400])
 
 
-def title(call: ToolCall, subject: str) -> str:
+def format_call(call: ToolCall, subject: str) -> str:
     """Name and main argument on one line."""
     return f"{one_line(call.name)} {one_line(subject)}".rstrip()
 
 
-def running(what: str, seconds: float | None, width: int, theme: Theme) -> str:
+def format_running_call(what: str, seconds: float | None, width: int, theme: Theme) -> str:
     """The line of a call that runs (None: not yet), in at most `width` cells; `what` has passed the door."""
     sign = theme.signs.running + " "
     time = "" if seconds is None else f"  {seconds:.0f} s"
@@ -61,7 +61,7 @@ def running(what: str, seconds: float | None, width: int, theme: Theme) -> str:
     return theme.paint("accent", sign) + theme.paint("tool", name) + gap + rest + theme.paint("dim", time)
 
 
-def finished(done: Done, width: int, theme: Theme) -> list[str]:
+def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     """The outcome and what belongs to it, in lines of at most `width` cells."""
     width = max(4, width)
     lines = _head(done, width, theme)
@@ -78,14 +78,14 @@ def finished(done: Done, width: int, theme: Theme) -> list[str]:
     return lines
 
 
-def _head(done: Done, width: int, theme: Theme) -> list[str]:
+def _head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     failed = bool(done.result.error)
     bad = failed or bool(done.result.status)
     sign = theme.signs.error if failed else theme.signs.warn if bad else theme.signs.ok
     role = "error" if failed else "warn" if bad else "ok"
     if done.result.denied:
         role = "warn"
-    what = title(done.call, done.subject)
+    what = format_call(done.call, done.subject)
     facts = _facts(done)
     dot = f" {theme.signs.dot} "
     told = "".join(dot + text for text, _ in facts)
@@ -105,12 +105,12 @@ def _head(done: Done, width: int, theme: Theme) -> list[str]:
     return [first, *("  " + theme.paint(role_, cut(text, width - 2)) for text, role_ in facts)]
 
 
-def _facts(done: Done) -> list[tuple[str, str]]:
+def _facts(done: FinishedCall) -> list[tuple[str, str]]:
     """Time, size and exit status, or what became of a fact, each with the role that it is shown in."""
     result = done.result
     facts: list[tuple[str, str]] = []
     if result.diff:
-        added, removed = changes(result.diff)
+        added, removed = count_changes(result.diff)
         facts.append((f"+{added:,} -{removed:,}", "dim"))
     if done.seconds >= 0.1:
         facts.append((f"{done.seconds:.1f} s", "dim"))
@@ -127,8 +127,8 @@ def _facts(done: Done) -> list[tuple[str, str]]:
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
     """The last lines of a command's output, without its exit status, which stands above."""
-    text = through(_STATUS.sub("", output[-_KEPT:])).strip("\n")
-    lines = [untabbed(line).rstrip() for line in text.split("\n")]
+    text = sanitize(_STATUS.sub("", output[-_KEPT:])).strip("\n")
+    lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():
         return []
     shown = [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]]
@@ -141,7 +141,7 @@ def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
 
 def _cause(error: str, room: int, whole: str) -> list[str]:
     """The beginning of an error."""
-    lines = through(error[:_KEPT]).strip("\n").split("\n")
+    lines = sanitize(error[:_KEPT]).strip("\n").split("\n")
     shown: list[str] = []
     for number, line in enumerate(lines):
         pieces = list(wrap(line, room))[:ERROR_LINES]

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from nexus_cli.ui.render.cells import fold, untabbed
+from nexus_cli.ui.render.cells import expand_tabs, fold
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _BEGINS = re.compile(r"(?:diff |Index: |--- \S|@@ -\d)")
@@ -37,19 +37,19 @@ def looks_like_diff(text: str) -> bool:
     return bool(_BEGINS.match(head)) and any(_HUNK.match(line) for line in head.split("\n"))
 
 
-def painted(text: str, theme: Theme) -> str:
+def paint_diff(text: str, theme: Theme) -> str:
     """The lines of a diff as they are, each in the colour of its sign; the text has passed the door."""
     roles = {"+": "added", "-": "removed", "@": "hunk"}
     return "\n".join(theme.paint(roles.get(line[:1], ""), line) for line in text.split("\n"))
 
 
-def changes(text: str) -> tuple[int, int]:
+def count_changes(text: str) -> tuple[int, int]:
     """How many lines `text` adds and removes."""
-    roles = [line.role for line in parse(text)]
+    roles = [line.role for line in parse_diff(text)]
     return roles.count("added"), roles.count("removed")
 
 
-def parse(text: str) -> Iterator[DiffLine]:
+def parse_diff(text: str) -> Iterator[DiffLine]:
     """The lines of a diff; one with a false count of lines is read as far as it goes."""
     old = new = left_old = left_new = 0
     for line in text.removesuffix("\n").split("\n"):
@@ -78,7 +78,7 @@ def diff_lines(
     What is left out is counted where it is missed: at the end, or before the last `tail` lines. Without `names` the
     lines that name the files are left out.
     """
-    parsed = [line for line in parse(through(text)) if names or line.role != "bold"]
+    parsed = [line for line in parse_diff(sanitize(text)) if names or line.role != "bold"]
     digits = max((len(str(line.number)) for line in parsed if line.number), default=0)
     if not most_lines:
         return [piece for line in parsed for piece in _shown(line, digits, width, theme)]
@@ -114,7 +114,7 @@ def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> st
 def _shown(line: DiffLine, digits: int, width: int, theme: Theme) -> Iterator[str]:
     """One line with its number and sign before it, as many times as it has to be folded."""
     if line.role in ("hunk", "bold", "dim"):
-        yield from (theme.paint(line.role, piece) for piece in fold(untabbed(line.text), width))
+        yield from (theme.paint(line.role, piece) for piece in fold(expand_tabs(line.text), width))
         return
     sign = {"added": theme.signs.added, "removed": theme.signs.removed}.get(line.role, " ")
     gutter = digits + 3 if digits and width >= digits + 12 else 2
@@ -137,4 +137,4 @@ def _visible(line: DiffLine, theme: Theme) -> str:
         for part in re.split(r"(\t)", text):
             made += theme.signs.tab + " " * (3 - len(made) % 4) if part == "\t" else part
         text = made
-    return untabbed(text) + "".join(theme.signs.tab if blank == "\t" else theme.signs.space for blank in blanks)
+    return expand_tabs(text) + "".join(theme.signs.tab if blank == "\t" else theme.signs.space for blank in blanks)

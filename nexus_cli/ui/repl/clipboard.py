@@ -32,7 +32,7 @@ _PROGRAMS = (
 _HINT = "Install wl-copy, xclip or xsel, or use a terminal that has OSC 52"
 
 
-async def copy(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
+async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
     """Put `text` on the clipboard and say by what: a program, tmux, or the terminal (OSC 52) through `write`.
 
     `write` sends its text to the terminal as it is. Whether a terminal heeds OSC 52 cannot be known. Raises

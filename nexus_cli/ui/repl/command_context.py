@@ -12,18 +12,18 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last
 from nexus_cli.session.session import Session
-from nexus_cli.ui.input.editor import edit
+from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.render.cells import wrap
-from nexus_cli.ui.repl.clipboard import copy
-from nexus_cli.ui.repl.input_queue import Attached, one_line
+from nexus_cli.ui.repl.clipboard import copy_to_clipboard
+from nexus_cli.ui.repl.input_queue import Attachment, one_line
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 Reopen = Callable[[Options, Settings, Session], Session]
 """Opens the session that comes after another one; `NexusError` when it cannot."""
 
 
-class ReplDesk:
+class ReplCommandContext:
     """Implements `Desk` over a REPL."""
 
     def __init__(
@@ -70,7 +70,7 @@ class ReplDesk:
 
     def say(self, text: str) -> None:
         """See `Desk`."""
-        self._repl.note(text, "")
+        self._repl.show_note(text, "")
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """See `Desk`."""
@@ -84,10 +84,10 @@ class ReplDesk:
         """A numbered list, then a number or the beginning of a label."""
         if not choices:
             return None
-        text = "\n".join([*wrap(through(title), self._repl.face.width), *self._menu(choices)])
+        text = "\n".join([*wrap(sanitize(title), self._repl.view.width), *self._menu(choices)])
         for _ in range(3):
-            with self._repl.worker.waiting():
-                answer = await self._repl.face.question(text, f"1-{len(choices)}, empty leaves it: ")
+            with self._repl.jobs.wait_for_user():
+                answer = await self._repl.view.question(text, f"1-{len(choices)}, empty leaves it: ")
             word = (answer or "").strip()
             if not word:
                 return None
@@ -99,14 +99,14 @@ class ReplDesk:
                 return fits[0]
             number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
             text = f"{one_line(word)!r} is not one of these: type {number}"
-            text = "\n".join(wrap(text, self._repl.face.width))
+            text = "\n".join(wrap(text, self._repl.view.width))
         return None
 
     def _menu(self, choices: Sequence[Choice]) -> list[str]:
         """The choices with their numbers, in lines that fit; what does not goes on below its beginning."""
         made, indent = [], " " * 5
         for number, choice in enumerate(choices, 1):
-            first, *more = wrap(through(choice.label), self._repl.face.width - len(indent))
+            first, *more = wrap(sanitize(choice.label), self._repl.view.width - len(indent))
             made += [f"{number:>3}  {first}", *(indent + piece for piece in more)]
         return made
 
@@ -119,9 +119,9 @@ class ReplDesk:
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
-        self._repl.goes_along()
+        self._repl.share_attachments()
         for notice in made.take_notices():
-            self._repl.note(f"nexus: {notice}", "warn")
+            self._repl.show_note(f"nexus: {notice}", "warn")
         state = made.status()
         if made.id != before.id:
             self._repl.renderer.forget()
@@ -130,42 +130,42 @@ class ReplDesk:
             if options.resume and not copied:
                 self._repl.show("last", last.value(made))
             else:
-                self._repl.note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
-        self._repl.refresh()
+                self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
+        self._repl.refresh_status()
 
     def _left_behind(self) -> None:
         """What was to go along with the next message of the session before does not go to another one."""
-        for one in self._repl.waiting.attached:
-            self._repl.note(f"not sent to the new session: {one.what}", "warn")
-        self._repl.waiting.attached.clear()
+        for one in self._repl.input_queue.attached:
+            self._repl.show_note(f"not sent to the new session: {one.what}", "warn")
+        self._repl.input_queue.attached.clear()
 
     def start(self, text: str = "") -> None:
         """See `Desk`."""
-        self._repl.then(text)
+        self._repl.start_next(text)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         """See `Desk`."""
-        self._repl.face.changed()
-        await self._repl.worker.busy(what, work)
+        self._repl.view.invalidate()
+        await self._repl.jobs.run_busy(what, work)
 
     def fill(self, text: str) -> None:
         """See `Desk`."""
-        self._repl.face.fill(text)
+        self._repl.view.fill(text)
 
     def attach(self, block: str, what: str) -> None:
         """See `Desk`."""
-        self._repl.waiting.attached.append(Attached(block, what))
-        self._repl.refresh()
+        self._repl.input_queue.attached.append(Attachment(block, what))
+        self._repl.refresh_status()
 
     async def edit(self, text: str) -> str:
         """See `Desk`."""
-        with self._repl.worker.waiting():
-            return await self._repl.face.outside(lambda: edit(text, self._environ))
+        with self._repl.jobs.wait_for_user():
+            return await self._repl.view.outside(lambda: edit_text(text, self._environ))
 
     async def copy(self, text: str) -> str:
         """See `Desk`."""
-        return await copy(text, self._environ, self._raw)
+        return await copy_to_clipboard(text, self._environ, self._raw)
 
     def leave(self) -> None:
         """See `Desk`."""
-        self._repl.left()
+        self._repl.request_exit()

@@ -14,7 +14,7 @@ _MOST = 4096
 """Bytes of a file that are read; git's own have fewer."""
 
 
-def branch(folder: Path) -> str:
+def read_branch(folder: Path) -> str:
     """The branch that is checked out, the beginning of the commit when it is none, "" where neither can be read."""
     try:
         root = repository(folder)

@@ -17,12 +17,13 @@ LATER = 0.4
 """Seconds until it is looked up: first the prompt stands."""
 
 
-class FirstLook:
+class InitialEstimate:
     """Fills in the figure that a session knows only once somebody has looked."""
 
-    def __init__(self, beside: Callable[[Coroutine[Any, Any, None]], None], found: Callable[[], None]) -> None:
-        """`beside` lets work run on the loop; `found` is called when a figure has come."""
-        self._beside = beside
+    def __init__(self, start_background: Callable[[Coroutine[Any, Any, None]], None], found: Callable[[], None]
+    ) -> None:
+        """`start_background` lets work run on the loop; `found` is called when a figure has come."""
+        self._background = start_background
         self._found = found
         self._tokens: dict[Key, int] = {}
 
@@ -34,7 +35,7 @@ class FirstLook:
         key = (status.session, status.model, status.effort, status.used, status.waiting)
         if key not in self._tokens and _looping():
             self._tokens[key] = 0
-            self._beside(self._look(session, key))
+            self._background(self._look(session, key))
         return replace(status, used=self._tokens.get(key, 0) or status.used)
 
     async def _look(self, session: Session, key: Key) -> None:

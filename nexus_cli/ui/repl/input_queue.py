@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.trigger import Trigger
-from nexus_cli.ui.input.attached_files import mentions
-from nexus_cli.ui.repl.view import Typed
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.input.attached_files import read_mentions
+from nexus_cli.ui.repl.view import TypedMessage
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TOLD = 5
 """Mentioned files that are told by name."""
@@ -20,7 +20,7 @@ BRIEF = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class Attachment:
     """A text that the next message takes along."""
 
     text: str
@@ -29,68 +29,68 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class QueuedMessage:
     """What typed words became."""
 
-    typed: Typed
+    typed: TypedMessage
     trigger: Trigger
-    along: tuple[Attached, ...] = ()
+    along: tuple[Attachment, ...] = ()
     """What it took along."""
 
 
 @dataclass
-class Waiting:
+class InputQueue:
     """In the order in which it came."""
 
-    later: deque[Typed | Message] = field(default_factory=deque)
+    later: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
     """For after the running turn."""
-    attached: list[Attached] = field(default_factory=list)
-    given: dict[str, Message] = field(default_factory=dict)
+    attached: list[Attachment] = field(default_factory=list)
+    given: dict[str, QueuedMessage] = field(default_factory=dict)
     """What the running turn was given and has not taken yet, by the words that it was given."""
 
     def lines(self, steering: Sequence[str]) -> list[str]:
         """One line for each thing that waits, the words for the running turn first."""
-        now = [f"steers: {brief(self.shown(words))}" for words in steering]
+        now = [f"steers: {brief(self.typed_form(words))}" for words in steering]
         then = [f"then: {brief(_typed(one).shown)}" for one in self.later]
         return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
 
-    def shown(self, words: str) -> str:
+    def typed_form(self, words: str) -> str:
         """What the person typed of the words that the turn was given."""
         return self.given[words].typed.shown if words in self.given else words
 
-    def hold_back(self, steering: Sequence[str]) -> None:
+    def postpone(self, steering: Sequence[str]) -> None:
         """Words that the turn was given and did not take wait for later, before what waits already."""
-        words = [self.given.pop(one) if one in self.given else Typed(one, one) for one in steering]
+        words = [self.given.pop(one) if one in self.given else TypedMessage(one, one) for one in steering]
         self.later.extendleft(reversed(words))
 
-    def taken(self, steering: Sequence[str]) -> list[str]:
+    def take_all(self, steering: Sequence[str]) -> list[str]:
         """The texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
-        texts = [self.back(words) for words in steering]
+        texts = [self.take_back(words) for words in steering]
         while self.later:
             texts.append(self._back(self.later.popleft()))
         return texts
 
-    def newest(self) -> str:
+    def take_newest(self) -> str:
         """The text of what came last for later; it waits no longer."""
         return self._back(self.later.pop())
 
-    def back(self, words: str) -> str:
+    def take_back(self, words: str) -> str:
         """What was typed of words that the turn was given and has not taken; what they took along waits again."""
         message = self.given.pop(words, None)
         return self._back(message) if message is not None else words
 
-    def _back(self, one: Typed | Message) -> str:
-        if isinstance(one, Message):
+    def _back(self, one: TypedMessage | QueuedMessage) -> str:
+        if isinstance(one, QueuedMessage):
             self.attached[:0] = one.along
         return _typed(one).text
 
-    async def message(self, typed: Typed, folder: Path, tell: Callable[[str, str], None]) -> Message:
+    async def build_message(self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None]) -> QueuedMessage:
         """The words with the files that they mention and what was attached; `tell` gets what became of the mentions,
         and in which role of the theme it is shown.
 
         What was pasted in one piece mentions none: an `@name` in a log is nobody's wish.
         """
-        read = await asyncio.to_thread(mentions, typed.shown, folder)
+        read = await asyncio.to_thread(read_mentions, typed.shown, folder)
         for notice in read.notices:
             tell(notice, "warn")
         if read.missing:
@@ -101,7 +101,7 @@ class Waiting:
         along = tuple(self.attached)
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
-        return Message(typed, Trigger(text, "person", tuple(read.parts), read.uncounted), along)
+        return QueuedMessage(typed, Trigger(text, "person", tuple(read.parts), read.uncounted), along)
 
 
 def _named(names: Sequence[str], between: str) -> str:
@@ -109,8 +109,8 @@ def _named(names: Sequence[str], between: str) -> str:
     return between.join([*map(brief, names[:TOLD]), *more])
 
 
-def _typed(one: Typed | Message) -> Typed:
-    return one.typed if isinstance(one, Message) else one
+def _typed(one: TypedMessage | QueuedMessage) -> TypedMessage:
+    return one.typed if isinstance(one, QueuedMessage) else one
 
 
 def brief(text: str) -> str:
@@ -120,4 +120,4 @@ def brief(text: str) -> str:
 
 def one_line(text: str) -> str:
     """`text` through the door, on one line."""
-    return " ".join(through(text).split())
+    return " ".join(sanitize(text).split())

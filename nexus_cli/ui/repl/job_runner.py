@@ -14,16 +14,16 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.faults import internal
-from nexus_cli.ui.render.slash_names import typed_here
+from nexus_cli.ui.render.slash_names import use_slash_names
 
-Told = Callable[[str, str], None]
+ShowLine = Callable[[str, str], None]
 """Takes a line for the person and its role."""
 WIND_UP = 10.0
 """Seconds that the running work has to settle at the end."""
 
 
 @dataclass
-class Work:
+class Job:
     """What runs now."""
 
     kind: str
@@ -40,17 +40,17 @@ class Work:
         return time.monotonic() - self.began
 
 
-class Worker:
+class JobRunner:
     """Runs work in tasks of the loop."""
 
-    def __init__(self, told: Told, ended: Callable[[Work], None], cancel: Callable[[], bool]) -> None:
+    def __init__(self, show_line: ShowLine, ended: Callable[[Job], None], cancel: Callable[[], bool]) -> None:
         """`ended` is called with the piece of work that is over; `cancel` stops the session, if it is at work."""
-        self._told = told
+        self._show_line = show_line
         self._ended = ended
         self._cancel = cancel
-        self._beside: set[asyncio.Task[None]] = set()
-        self.now: Work | None = None
-        self.waits = False
+        self._background: set[asyncio.Task[None]] = set()
+        self.current: Job | None = None
+        self.waits_for_user = False
         """What runs waits for the person."""
         self.guard: AbstractContextManager[object] = nullcontext()
         """Entered around everything that runs."""
@@ -58,24 +58,24 @@ class Worker:
     @property
     def kind(self) -> str:
         """The kind of what runs, "" when nothing does."""
-        return self.now.kind if self.now is not None else ""
+        return self.current.kind if self.current is not None else ""
 
-    def begin(self, kind: str, what: str, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, kind: str, what: str, work: Coroutine[Any, Any, None]) -> None:
         """Let `work` run as the one thing that runs now."""
-        made = self.now = Work(kind, what)
+        made = self.current = Job(kind, what)
         made.task = asyncio.create_task(self._guarded(work))
         made.task.add_done_callback(self._over)
 
-    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Let `work` run beside what runs now."""
         task = asyncio.create_task(self._guarded(work))
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
-    async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+    async def run_busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         """Let `work` of the session run within the present command, as something that Ctrl+C stops; then it raises
         `NexusError("aborted", ...)` that names it."""
-        now = self.now
+        now = self.current
         if now is None or now.kind != "command":
             await work
             return
@@ -92,31 +92,31 @@ class Worker:
 
     def stop(self) -> None:
         """Let what runs settle and end; what is done is kept."""
-        if self.now is not None and self.now.task is not None and not self._cancel():
+        if self.current is not None and self.current.task is not None and not self._cancel():
             # A task that is cancelled before its first step would never know what it had to give back.
-            asyncio.get_running_loop().call_soon(self.now.task.cancel)
+            asyncio.get_running_loop().call_soon(self.current.task.cancel)
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def wait_for_user(self) -> Iterator[None]:
         """What runs waits for the person meanwhile."""
-        self.waits = True
+        self.waits_for_user = True
         try:
             yield
         finally:
-            self.waits = False
+            self.waits_for_user = False
 
     async def settle(self) -> None:
         """End everything and wait for it, within bounds."""
-        for task in self._beside:
+        for task in self._background:
             task.cancel()
-        work = self.now
+        work = self.current
         if work is not None and work.task is not None and not work.task.done():
             self.stop()
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(work.task), WIND_UP)
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        work, self.now = self.now, None
+        work, self.current = self.current, None
         if work is not None:
             self._ended(work)
 
@@ -125,8 +125,8 @@ class Worker:
             with self.guard:
                 await work
         except NexusError as error:
-            self._told(typed_here(error.line), "warn" if error.kind == "aborted" else "error")
+            self._show_line(use_slash_names(error.line), "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:
-            self._told("stopped", "dim")
+            self._show_line("stopped", "dim")
         except Exception as bug:  # the last seam: a traceback never reaches a person
-            self._told(internal(bug).line, "error")
+            self._show_line(internal(bug).line, "error")

@@ -9,40 +9,40 @@ import signal
 from weakref import WeakSet
 
 from nexus_cli.core.message import sound
-from nexus_cli.ui.repl.view import Face
-from nexus_cli.ui.terminal_handoff import lend
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.repl.view import ReplView
+from nexus_cli.ui.terminal_handoff import run_on_terminal
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SPARE = 4
 """Rows of the terminal that stay free of a text that is printed."""
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """How a pager ends that the person has left."""
-_PAGED: WeakSet[Face] = WeakSet()
+_PAGED: WeakSet[ReplView] = WeakSet()
 """The faces on which a text is paged now."""
 
 
-async def page(face: Face, text: str) -> None:
+async def show_in_pager(view: ReplView, text: str) -> None:
     """Show all of `text`: by `PAGER` (else `less`) where it is longer than the terminal, else printed.
 
-    Printed as well where the pager fails. Nothing while one is open on `face`.
+    Printed as well where the pager fails. Nothing while one is open on `view`.
     """
-    if face in _PAGED:
+    if view in _PAGED:
         return
-    shown = through(text).rstrip("\n") + "\n"
-    command = _pager() if shown.count("\n") > face.height - SPARE else []
+    shown = sanitize(text).rstrip("\n") + "\n"
+    command = _pager() if shown.count("\n") > view.height - SPARE else []
     if not command:
-        face.put(shown)
+        view.put(shown)
         return
-    _PAGED.add(face)
+    _PAGED.add(view)
     try:
-        status = await face.outside(lambda: lend(command, text=sound(shown).encode()))
+        status = await view.outside(lambda: run_on_terminal(command, text=sound(shown).encode()))
         how = "" if status in _LEFT else f"exit status {status}"
     except (OSError, ValueError) as error:
         how = getattr(error, "strerror", None) or str(error)
     finally:
-        _PAGED.discard(face)
+        _PAGED.discard(view)
     if how:
-        face.put(f"{shown}nexus: the pager {through(command[0])} failed: {how}. Set PAGER to one that works.\n")
+        view.put(f"{shown}nexus: the pager {sanitize(command[0])} failed: {how}. Set PAGER to one that works.\n")
 
 
 def _pager() -> list[str]:

@@ -12,9 +12,9 @@ from nexus_cli.core.paths import project
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, TOOL
-from nexus_cli.ui.repl.input_queue import Attached, brief
-from nexus_cli.ui.repl.view import Face
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.repl.input_queue import Attachment, brief
+from nexus_cli.ui.repl.view import ReplView
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 LINES, MOST = 400, 100_000
 """Lines and characters of an output that are printed."""
@@ -43,10 +43,10 @@ class Shell:
     """Runs one line after the other, and puts and sends along what they give."""
 
     def __init__(
-        self, face: Face, keep: Callable[[str, str], None], attach: Callable[[Attached], None]
+        self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[Attachment], None]
     ) -> None:
         """`keep` gets a title and the whole output, `attach` what goes with the next message."""
-        self._face = face
+        self._view = view
         self._keep = keep
         self._attach = attach
         self.output = ""
@@ -72,19 +72,19 @@ class Shell:
 
     def _show(self, line: ShellLine, text: str, shared: str) -> None:
         self._keep(f"! {line.command}", text)
-        self._face.put(end_of(text))
+        self._view.put(end_of(text))
         if not line.private:
-            self._attach(Attached(block(line, shared), f"! {brief(line.command)}"))
+            self._attach(Attachment(block(line, shared), f"! {brief(line.command)}"))
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]
-        self._face.changed()
+        self._view.invalidate()
 
 
 def end_of(text: str) -> str:
     """What is printed of an output: the end of it where it is long, ready for a terminal."""
     kept = text[-MOST:]
-    lines = through(kept).rstrip("\n").split("\n")
+    lines = sanitize(kept).rstrip("\n").split("\n")
     if len(kept) < len(text) or len(lines) > LINES:
         lines = [f"[... {text.count(chr(10)) + 1:,} lines in all, Ctrl+O shows them ...]", *lines[-LINES:]]
     return "\n".join(lines) + "\n"

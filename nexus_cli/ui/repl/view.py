@@ -1,6 +1,6 @@
 """The seam between what a REPL does and how it looks: a full screen or single lines, over one pair of protocols.
 
-`Hands` is what the person's keys reach and what the face shows all the time; `Face` is what the REPL draws with.
+`ReplController` is what keys reach and what the view shows all the time; `ReplView` is what the REPL draws with.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedMessage:
     """One message as it left the input box."""
 
     text: str
@@ -22,7 +22,7 @@ class Typed:
     """As it stood in the box: `[pasted 214 lines]` for a folded paste."""
 
 
-class Hands(Protocol):
+class ReplController(Protocol):
     """The REPL as a face sees it. Everything is called in the loop's thread and returns at once."""
 
     @property
@@ -33,10 +33,10 @@ class Hands(Protocol):
     def moving(self) -> bool:
         """The spinner moves: the face repaints it a few times a second."""
 
-    def entered(self, typed: Typed) -> None:
+    def submit(self, typed: TypedMessage) -> None:
         """Enter: a message, a command, a shell line; never empty."""
 
-    def queue(self, typed: Typed) -> None:
+    def enqueue(self, typed: TypedMessage) -> None:
         """Alt+Enter while a turn runs: for afterwards."""
 
     def take_back(self) -> str:
@@ -45,13 +45,13 @@ class Hands(Protocol):
     def interrupt(self) -> None:
         """Ctrl+C while a turn runs."""
 
-    def left(self) -> None:
+    def request_exit(self) -> None:
         """Ctrl+D, or Ctrl+C twice on an empty line: the person wants to leave."""
 
-    def thinking(self) -> None:
+    def toggle_thinking(self) -> None:
         """Ctrl+T: show or hide thinking."""
 
-    def output(self) -> None:
+    def show_last_output(self) -> None:
         """Ctrl+O: show the last tool output whole."""
 
     def live(self, rows: int) -> list[str]:
@@ -67,8 +67,8 @@ class Hands(Protocol):
         """The status line in at most `width` columns."""
 
 
-class Face(Protocol):
-    """How a REPL looks. `put`, `changed`, `fill` and `leave` are called in the loop's thread."""
+class ReplView(Protocol):
+    """How a REPL looks. `put`, `invalidate`, `fill` and `leave` are called in the loop's thread."""
 
     @property
     def width(self) -> int:
@@ -85,8 +85,8 @@ class Face(Protocol):
     def put(self, text: str) -> None:
         """Print finished text, with SGR codes only, once and for good; it ends in a newline."""
 
-    def changed(self) -> None:
-        """What `Hands` shows has changed: to be repainted within 1/15 s."""
+    def invalidate(self) -> None:
+        """What `ReplController` shows has changed: to be repainted within 1/15 s."""
 
     def fill(self, text: str) -> None:
         """Put `text` into the input box instead of what stands there; without one it is kept for the next Enter."""
@@ -102,7 +102,7 @@ class Face(Protocol):
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         """Give the terminal away while `work` runs (an editor, a pager). `leave` cancels it."""
 
-    async def run(self, hands: Hands) -> None:
+    async def run(self, controller: ReplController) -> None:
         """Until `leave`, or until the terminal is gone (`OSError`, `EOFError`)."""
 
     def interrupt(self) -> None:

@@ -10,7 +10,7 @@ NAMED = 5
 """Calls, and reasons, that are told."""
 
 
-def refused(denied: Sequence[Mapping[str, str]], switch: str) -> str:
+def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
     """The line, "" where nothing was refused; `switch` is how this front end sets the level of what is allowed."""
     if not denied:
         return ""

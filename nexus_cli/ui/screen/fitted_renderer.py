@@ -18,7 +18,7 @@ from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
 from prompt_toolkit.utils import get_cwidth
 
-from nexus_cli.ui.screen.rows import folded_above
+from nexus_cli.ui.screen.rows import rows_above_cursor
 from nexus_cli.ui.screen.terminal import TerminalOutput
 
 UNDER_WAY, UNDER_WAY_TMUX = 0.02, 0.3
@@ -34,7 +34,7 @@ _NAMES = (
 )  # fmt: skip
 
 
-def under_way(environ: Mapping[str, str]) -> float:
+def resize_delay(environ: Mapping[str, str]) -> float:
     """How long the terminal may be ahead of what it has told, in seconds."""
     return UNDER_WAY_TMUX if environ.get("TMUX") else UNDER_WAY
 
@@ -61,7 +61,7 @@ class FittedRenderer(Renderer):
         """`rows_drawn` has the rows that were drawn whole, by number, as text; `environ` names the terminal."""
         self._rows_drawn = rows_drawn
         self._breaks = breaks_lines(environ)
-        self._under_way = under_way(environ)
+        self._under_way = resize_delay(environ)
         self._whole_at = 0.0
         super().__init__(style, output)
 
@@ -103,7 +103,7 @@ class FittedRenderer(Renderer):
         if time.monotonic() - self._whole_at < self._under_way:
             # Perhaps drawn after the rows were broken: then going up further would take away what was printed.
             return y
-        return folded_above([self._widths(row) for row in range(y + 1)], x, size.columns)
+        return rows_above_cursor([self._widths(row) for row in range(y + 1)], x, size.columns)
 
     def _widths(self, row: int) -> list[int]:
         whole = self._rows_drawn().get(row)

@@ -1,6 +1,6 @@
 """The keys of the screen: what Enter, Esc and the control keys mean. Keys that edit are the box's own.
 
-Bindings only; what they cause is in `Screen` (through `Reach`) and behind `Hands`.
+Bindings only; what they cause is in `Screen` (through `ScreenActions`) and behind `ReplController`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
-from nexus_cli.ui.repl.view import Hands, Typed
+from nexus_cli.ui.repl.view import ReplController, TypedMessage
 from nexus_cli.ui.screen.layout import Box
-from nexus_cli.ui.screen.question import Panel, lapse
+from nexus_cli.ui.screen.question import QuestionPanel, expire
 
 ESCAPE_SECONDS = 0.05
 """How long an Esc may be the beginning of another key."""
@@ -41,18 +41,18 @@ class InputBox(Box, Protocol):
     def accept_completion(self) -> None:
         """Take it."""
 
-    def take(self) -> Typed:
+    def take(self) -> TypedMessage:
         """Empty the box and give what stood in it."""
 
     def fill(self, text: str) -> None:
         """Put `text` into the box; "" empties it, and what stood there can be called up again."""
 
 
-class Reach(Protocol):
+class ScreenActions(Protocol):
     """What keys do to the screen itself."""
 
     @property
-    def hands(self) -> Hands: ...
+    def controller(self) -> ReplController: ...
     def leaving(self) -> None:
         """Ctrl+C on an empty box."""
 
@@ -66,16 +66,16 @@ class Reach(Protocol):
 class Stops:
     """Ctrl+C as it stops what runs; the same one in the box and at a question."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: ScreenActions) -> None:
         self._reach = reach
         self._at = -MEANT
 
     def stop(self) -> bool:
         """Stop what runs; whether something ran."""
-        if not self._reach.hands.running:
+        if not self._reach.controller.running:
             return False
         self._at = time.monotonic()
-        self._reach.hands.interrupt()
+        self._reach.controller.interrupt()
         return True
 
     @property
@@ -84,14 +84,14 @@ class Stops:
         return time.monotonic() - self._at < MEANT
 
 
-def bindings(box: InputBox, panel: Panel, reach: Reach) -> KeyBindingsBase:
+def screen_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions) -> KeyBindingsBase:
     """Every binding of the app: the box's own while no field has the keys, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer))
     stops = Stops(reach)
     return merge_key_bindings([of_box, _of_box(box, reach, stops), _of_field(panel, stops), _of_both(reach)])
 
 
-def _of_box(box: InputBox, reach: Reach, stops: Stops) -> KeyBindings:
+def _of_box(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBindings:
     made, here = KeyBindings(), has_focus(box.buffer)
     empty = Condition(lambda: box.empty)
     completing = Condition(lambda: box.completing)
@@ -101,14 +101,14 @@ def _of_box(box: InputBox, reach: Reach, stops: Stops) -> KeyBindings:
         if box.completing:
             box.accept_completion()
         elif not _blank(box):
-            reach.hands.entered(box.take())
+            reach.controller.submit(box.take())
 
     @made.add("escape", "enter", filter=here)
     def _alt_enter(event: KeyPressEvent) -> None:
-        if not reach.hands.running:
+        if not reach.controller.running:
             box.buffer.newline(copy_margin=False)
         elif not _blank(box):
-            reach.hands.queue(box.take())
+            reach.controller.enqueue(box.take())
 
     @made.add("c-j", filter=here)
     def _newline(event: KeyPressEvent) -> None:
@@ -116,7 +116,7 @@ def _of_box(box: InputBox, reach: Reach, stops: Stops) -> KeyBindings:
 
     @made.add("escape", filter=here & empty & ~completing)
     def _take_back(event: KeyPressEvent) -> None:
-        text = reach.hands.take_back()
+        text = reach.controller.take_back()
         if text:
             box.fill(text)
         elif event.app.editing_mode == EditingMode.VI:
@@ -134,7 +134,7 @@ def _of_box(box: InputBox, reach: Reach, stops: Stops) -> KeyBindings:
 
     @made.add("c-d", filter=here & empty)
     def _end(event: KeyPressEvent) -> None:
-        reach.hands.left()
+        reach.controller.request_exit()
 
     @made.add("c-d", filter=here & ~empty)
     def _delete(event: KeyPressEvent) -> None:
@@ -143,7 +143,7 @@ def _of_box(box: InputBox, reach: Reach, stops: Stops) -> KeyBindings:
     return made
 
 
-def _of_field(panel: Panel, stops: Stops) -> KeyBindings:
+def _of_field(panel: QuestionPanel, stops: Stops) -> KeyBindings:
     made, here = KeyBindings(), has_focus(panel.buffer)
     empty = Condition(lambda: not panel.buffer.text)
 
@@ -161,7 +161,7 @@ def _of_field(panel: Panel, stops: Stops) -> KeyBindings:
     @made.add("<sigint>", filter=here)
     def _stop(event: KeyPressEvent) -> None:
         if stops.stop():
-            lapse(panel.answer)
+            expire(panel.answer)
         else:
             panel.give(None)
 
@@ -176,16 +176,16 @@ def _of_field(panel: Panel, stops: Stops) -> KeyBindings:
     return made
 
 
-def _of_both(reach: Reach) -> KeyBindings:
+def _of_both(reach: ScreenActions) -> KeyBindings:
     made = KeyBindings()
 
     @made.add("c-t")
     def _thinking(event: KeyPressEvent) -> None:
-        reach.hands.thinking()
+        reach.controller.toggle_thinking()
 
     @made.add("c-o")
     def _output(event: KeyPressEvent) -> None:
-        reach.hands.output()
+        reach.controller.show_last_output()
 
     @made.add("c-l")
     def _clear(event: KeyPressEvent) -> None:
@@ -198,7 +198,7 @@ def _of_both(reach: Reach) -> KeyBindings:
     return made
 
 
-def hasten(processor: KeyProcessor, hasty: Callable[[], bool]) -> None:
+def hasten_escape(processor: KeyProcessor, hasty: Callable[[], bool]) -> None:
     """Let an Esc that came alone act at once where `hasty`, instead of waiting for what Alt may be held with.
 
     The parser tells Esc from Alt by `ESCAPE_SECONDS`; the processor would then wait once more, for long enough that
@@ -213,7 +213,7 @@ def hasten(processor: KeyProcessor, hasty: Callable[[], bool]) -> None:
     processor.after_key_press += pressed
 
 
-def ending(processor: KeyProcessor, end: Callable[[Exception], None]) -> None:
+def catch_key_failures(processor: KeyProcessor, end: Callable[[Exception], None]) -> None:
     """Give a failure of a key to `end`, instead of to whatever read the key."""
     process = processor.process_keys
 

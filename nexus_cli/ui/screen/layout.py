@@ -16,11 +16,11 @@ from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_contain
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.ui.repl.view import Hands
-from nexus_cli.ui.screen.rows import RESET, fitted, without_codes
+from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.screen.rows import RESET, fit_row, without_codes
 
 if TYPE_CHECKING:
-    from nexus_cli.ui.screen.question import Panel
+    from nexus_cli.ui.screen.question import QuestionPanel
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
@@ -43,7 +43,7 @@ class Box(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class LayoutContent:
     """What the hands wanted to be seen when they were asked last."""
 
     live: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RowPlan:
     """Rows of each part for one size of the terminal."""
 
     live: int
@@ -70,17 +70,17 @@ class Plan:
         return self.live + self.gap + self.spinner + self.queued + self.panel + self.box + self.status
 
 
-class Stage(Container):
+class ScreenLayout(Container):
     """The root of the layout."""
 
-    def __init__(self, box: Box, panel: Panel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
+    def __init__(self, box: Box, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
         """`size` gives rows and columns of the terminal."""
         self._box = box
         self._inner = to_container(box.container)
         self._panel = panel
         self._size = size
         self._colour = colour
-        self.shown = Shown()
+        self.shown = LayoutContent()
         self.hint = ""
         """Stands in the place of the status line while it is not empty."""
         self.last: Callable[[], Screen | None] = lambda: None
@@ -89,16 +89,16 @@ class Stage(Container):
         """Text of the rows that were written whole, by number."""
         self._written: Mapping[int, str] = {}
         self._drawn_on: Screen | None = None
-        self._plan: Plan | None = None
+        self._plan: RowPlan | None = None
 
-    def ask(self, hands: Hands, columns: int) -> None:
+    def ask(self, controller: ReplController, columns: int) -> None:
         """Ask `hands` what is to be seen."""
         live = self.live_rows()
-        self.shown = Shown(
-            tuple(hands.live(live)[-live:]) if live else (),
-            hands.spinner(),
-            tuple(hands.queued()),
-            hands.status(columns) if columns > 0 else "",
+        self.shown = LayoutContent(
+            tuple(controller.live(live)[-live:]) if live else (),
+            controller.spinner(),
+            tuple(controller.queued()),
+            controller.status(columns) if columns > 0 else "",
         )
 
     def live_rows(self) -> int:
@@ -106,7 +106,7 @@ class Stage(Container):
         rows, _ = self._size()
         return rows // 3 if rows >= 6 else 0
 
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """Who gets how many rows: the box first, then what is asked, then status, spinner, queue and live lines."""
         rows, columns = self._size()
         panel = min(self._panel.height(columns - 1, max(1, rows // 3)), rows if self._panel.open else rows - 1)
@@ -122,7 +122,7 @@ class Stage(Container):
         free -= spinner
         queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
         live = max(0, min(len(self.shown.live), free - queued, self.live_rows()))
-        return Plan(live, gap, spinner, queued, panel, box, status)
+        return RowPlan(live, gap, spinner, queued, panel, box, status)
 
     def reset(self) -> None:
         """See `Container`."""
@@ -181,7 +181,7 @@ class Stage(Container):
         written, drawn = {}, {}
         last = self.last()
         for y, row in rows.items():
-            text, drawn[y] = fitted(row if self._colour else without_codes(row), columns - 1)
+            text, drawn[y] = fit_row(row if self._colour else without_codes(row), columns - 1)
             written[y] = text
             screen.data_buffer[y][0] = _WHOLE
             ends = f"{RESET}\x1b[K" if self._colour else "\x1b[K"

@@ -18,9 +18,9 @@ from typing import TypeVar
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.print.terminal_approver import excerpt
 from nexus_cli.ui.render.cells import wrap
-from nexus_cli.ui.repl.view import Hands, Typed
-from nexus_cli.ui.screen.question import lapse
-from nexus_cli.ui.terminal_handoff import Lent
+from nexus_cli.ui.repl.view import ReplController, TypedMessage
+from nexus_cli.ui.screen.question import expire
+from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
 T = TypeVar("T")
 
@@ -36,15 +36,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
 
 
-class LineFace:
-    """A `Face`. A line that ends in a backslash goes on in the next one."""
+class LineView:
+    """A `ReplView`. A line that ends in a backslash goes on in the next one."""
 
     echoes = True
 
     def __init__(self, *, environ: Mapping[str, str], stdin: int = 0, stdout: int = 1) -> None:
         self._stream = Stream(stdout, environ)
         self._stdin, self._stdout = stdin, stdout
-        self._hands: Hands | None = None
+        self._controller: ReplController | None = None
         self._done: asyncio.Future[None] | None = None
         self._answer: asyncio.Future[str | None] | None = None
         self._asking = asyncio.Lock()
@@ -54,7 +54,7 @@ class LineFace:
         """Lines of a message that goes on."""
         self.draft = ""
         """What an empty line sends."""
-        self._lent = Lent()
+        self._handoff = TerminalHandoff()
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None
         self._warned_at = -AGAIN
@@ -75,26 +75,26 @@ class LineFace:
             return 24
 
     def put(self, text: str) -> None:
-        """See `Face`."""
+        """See `ReplView`."""
         if not text:
             return
         shown = _bare(text)
         self._write(shown if shown.endswith("\n") else shown + "\n")
         self._settle()
 
-    def changed(self) -> None:
-        """See `Face`. Only the prompt may have to be printed."""
+    def invalidate(self) -> None:
+        """See `ReplView`. Only the prompt may have to be printed."""
         self._settle()
 
     def fill(self, text: str) -> None:
-        """See `Face`. There is no box: `text` is printed, and the next line sends it if it is empty."""
+        """See `ReplView`. There is no box: `text` is printed, and the next line sends it if it is empty."""
         self.draft = text if text.strip() else ""
         if self.draft:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
             self.put(f"not sent yet:\n{shown}\n(an empty Enter sends it, another line takes its place)\n")
 
     async def question(self, text: str, prompt: str) -> str | None:
-        """See `Face`. What was typed before is thrown away: it stands in the terminal, not in a box."""
+        """See `ReplView`. What was typed before is thrown away: it stands in the terminal, not in a box."""
         async with self._asking:
             if self._done is None or self._done.done():
                 return None
@@ -114,22 +114,22 @@ class LineFace:
                 self._settle()
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """See `Face`."""
+        """See `ReplView`."""
         loop = asyncio.get_running_loop()
         self._away = True
         loop.remove_reader(self._stdin)
         try:
-            return await self._lent.to(work)
+            return await self._handoff.run(work)
         finally:
             self._away = False
             if self._done is not None and not self._done.done():
                 loop.add_reader(self._stdin, self._arrived)
             self._settle()
 
-    async def run(self, hands: Hands) -> None:
-        """See `Face`."""
+    async def run(self, controller: ReplController) -> None:
+        """See `ReplView`."""
         loop = asyncio.get_running_loop()
-        self._hands, self._done = hands, loop.create_future()
+        self._controller, self._done = controller, loop.create_future()
         try:
             loop.add_reader(self._stdin, self._arrived)
         except PermissionError:
@@ -148,7 +148,7 @@ class LineFace:
                 self._answer.set_result(None)
 
     def leave(self) -> None:
-        """See `Face`."""
+        """See `ReplView`."""
         self._end(None)
 
     def interrupt(self) -> None:
@@ -156,21 +156,21 @@ class LineFace:
 
         What stands in a line that is not finished only the terminal knows, so one that cleared it counts too.
         """
-        if self._hands is None or self._done is None or self._done.done():
+        if self._controller is None or self._done is None or self._done.done():
             return
         self._prompted = False  # the terminal has shown ^C
         now = self._done.get_loop().time()
-        if self._hands.running:
+        if self._controller.running:
             self._stopped_at = now
-            self._hands.interrupt()
-            lapse(self._answer)
+            self._controller.interrupt()
+            expire(self._answer)
         elif self._answer is not None and not self._answer.done():
             self._answer.set_result(None)
         elif now - self._stopped_at < MEANT:
             self._stream_write("\n")
             self._settle()
         elif now - self._warned_at < AGAIN:
-            self._hands.left()
+            self._controller.request_exit()
         else:
             self._warned_at = now
             self._begun = self.draft = ""
@@ -209,10 +209,10 @@ class LineFace:
             self._line(whole.decode("utf-8", "replace"))
         elif self._answer is not None and not self._answer.done():
             self._answer.set_result(None)
-        elif self._hands is not None:
+        elif self._controller is not None:
             # Nothing more comes from an input that has ended; it would be ready for ever.
             asyncio.get_running_loop().remove_reader(self._stdin)
-            self._hands.left()
+            self._controller.request_exit()
 
     def _line(self, line: str) -> None:
         self._prompted, self._warned_at = False, -AGAIN
@@ -224,9 +224,9 @@ class LineFace:
         else:
             text, self._begun = self._begun + line, ""
             text = text if text.strip() else self.draft
-            if text and self._hands is not None:
+            if text and self._controller is not None:
                 self.draft = ""
-                self._hands.entered(Typed(text, text))
+                self._controller.submit(TypedMessage(text, text))
         self._settle()
 
     # What goes out
@@ -240,13 +240,13 @@ class LineFace:
         self._due = self._done.get_loop().call_later(SETTLED, self._show_prompt)
 
     def _show_prompt(self) -> None:
-        if self._prompted or self._away or self._hands is None:
+        if self._prompted or self._away or self._controller is None:
             return
         if self._answer is not None and not self._answer.done():
             prompt = _bare(self._prompt)
         elif self._begun:
             prompt = GOES_ON
-        elif self._hands.running:
+        elif self._controller.running:
             return
         else:
             prompt = READY
@@ -270,7 +270,7 @@ class LineFace:
                 return
 
     def _end(self, error: OSError | None) -> None:
-        self._lent.end()
+        self._handoff.end()
         if self._done is None or self._done.done():
             return
         if error is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Pending:
+class PrintQueue:
     """What was put and is not printed yet, in order. Everything in it ends in a newline."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
-from nexus_cli.ui.screen.rows import RESET, fitted, without_codes, wrapped
+from nexus_cli.ui.screen.rows import RESET, fit_row, without_codes, wrap_rows
 
 QUIET = 0.5
 """Seconds without a key before the field takes the keys."""
@@ -25,7 +25,7 @@ _CHOICE = re.compile(r"\[(\w)\]")
 _MORE = "\u2026"
 
 
-class Panel:
+class QuestionPanel:
     """The place of the question that is asked now, if any."""
 
     def __init__(self, colour: bool) -> None:
@@ -72,22 +72,22 @@ class Panel:
 
     def _rows(self, columns: int, most: int) -> list[str]:
         prompt = without_codes(self._prompt).rstrip()
-        lines = wrapped(prompt, columns)
+        lines = wrap_rows(prompt, columns)
         if len(lines) > most:
-            lines = wrapped(brief(prompt), columns)
+            lines = wrap_rows(shorten_prompt(prompt), columns)
         if len(lines) > most > 0:
-            lines[most - 1] = fitted(lines[most - 1], columns - 1)[1] + _MORE
+            lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
         return lines[: max(0, most)]
 
 
-def brief(prompt: str) -> str:
+def shorten_prompt(prompt: str) -> str:
     """A prompt of the form `Do it? [y]es once, [n]o (why)` as `Do it? y/n`; another one as it is."""
     asked, mark, choices = prompt.partition("?")
     letters = _CHOICE.findall(choices)
     return f"{asked}{mark} {'/'.join(letters)}" if letters else prompt
 
 
-def lapse(answer: asyncio.Future[str | None] | None) -> None:
+def expire(answer: asyncio.Future[str | None] | None) -> None:
     """What runs has been stopped: its question ends with it, or soon without it."""
 
     def give_up() -> None:
@@ -98,7 +98,7 @@ def lapse(answer: asyncio.Future[str | None] | None) -> None:
         answer.get_loop().call_later(LAPSE, give_up)
 
 
-async def quiet(panel: Panel, last_key: Callable[[], float]) -> None:
+async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
     """Return when the question has been seen and no key has come for `QUIET` seconds."""
     clock = asyncio.get_running_loop().time
     while True:

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Callable
 
 RATE = 15
-"""Frames a second at most."""
+"""RedrawTimer a second at most."""
 SPIN = 8
-"""Frames a second while something moves."""
+"""RedrawTimer a second while something moves."""
 
 
-class Frames:
+class RedrawTimer:
     """Calls `draw` in the running loop. `draw` says whether there is more to be drawn at once."""
 
     def __init__(self, draw: Callable[[], bool], moving: Callable[[], bool]) -> None:

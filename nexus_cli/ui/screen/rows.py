@@ -20,7 +20,7 @@ _FLAG, _WIDE_LETTER = 0x1F1E6, 0xFF21
 RESET = "\x1b[0m"
 
 
-def plain(text: str) -> str:
+def strip_ambiguous(text: str) -> str:
     """`text` where each character takes as many columns as it does alone, in every terminal.
 
     Joiners and selectors go, so that a joined emoji is shown as its parts; letters of flags become wide letters and
@@ -41,9 +41,9 @@ def without_codes(text: str) -> str:
     return _SGR.sub("", text) if "\x1b" in text else text
 
 
-def fitted(line: str, columns: int) -> tuple[str, str]:
+def fit_row(line: str, columns: int) -> tuple[str, str]:
     """`line` cut to `columns`: as it is written, and its text alone."""
-    line = plain(_CONTROL.sub(_shown, line)).replace("\t", "    ")
+    line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
     if len(line) <= columns and line.isascii() and "\x1b" not in line:
         return line, line
     room, made, text = columns, [], []
@@ -72,10 +72,10 @@ def _shown(found: re.Match[str]) -> str:
     return found[0] if found[0] == "\t" else "?"
 
 
-def wrapped(text: str, columns: int) -> list[str]:
+def wrap_rows(text: str, columns: int) -> list[str]:
     """`text` in rows of at most `columns`, cut at blanks where there are some."""
     rows, row, room = [], "", max(1, columns)
-    for word in re.findall(r"\s*\S+|\s+\Z", plain(text)):
+    for word in re.findall(r"\s*\S+|\s+\Z", strip_ambiguous(text)):
         if row and get_cwidth(row + word) > room:
             rows.append(row)
             row, word = "", word.lstrip()
@@ -87,7 +87,7 @@ def wrapped(text: str, columns: int) -> list[str]:
     return [*rows, row] if row or not rows else rows
 
 
-def folds(widths: Iterable[int], columns: int) -> int:
+def count_folds(widths: Iterable[int], columns: int) -> int:
     """Rows that characters of these widths take in a terminal of `columns` that breaks long lines; at least one."""
     rows, used = 1, 0
     for width in widths:
@@ -97,7 +97,7 @@ def folds(widths: Iterable[int], columns: int) -> int:
     return rows
 
 
-def folded_above(rows: Sequence[Sequence[int]], x: int, columns: int) -> int:
+def rows_above_cursor(rows: Sequence[Sequence[int]], x: int, columns: int) -> int:
     """Rows above the cursor after a terminal has broken `rows`, of which it stands in the last, at column `x`.
 
     Each row is the widths of its characters. Behind the end of a row the cursor stays in the row's last part.
@@ -111,4 +111,4 @@ def folded_above(rows: Sequence[Sequence[int]], x: int, columns: int) -> int:
         used += width
     # The character under the cursor decides in which part of the row the cursor is.
     under = last[len(here) : len(here) + 1]
-    return sum(folds(row, columns) for row in before) + folds([*here, *under], columns) - 1
+    return sum(count_folds(row, columns) for row in before) + count_folds([*here, *under], columns) - 1

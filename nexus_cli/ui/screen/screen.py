@@ -24,18 +24,24 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.repl.view import Hands
+from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
-from nexus_cli.ui.screen.key_bindings import ESCAPE_SECONDS, InputBox, bindings, ending, hasten
-from nexus_cli.ui.screen.layout import Stage
-from nexus_cli.ui.screen.print_queue import Pending
-from nexus_cli.ui.screen.question import Panel, quiet
-from nexus_cli.ui.screen.redraw import Frames
+from nexus_cli.ui.screen.key_bindings import (
+    ESCAPE_SECONDS,
+    InputBox,
+    catch_key_failures,
+    hasten_escape,
+    screen_bindings,
+)
+from nexus_cli.ui.screen.layout import ScreenLayout
+from nexus_cli.ui.screen.print_queue import PrintQueue
+from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
+from nexus_cli.ui.screen.redraw import RedrawTimer
 from nexus_cli.ui.screen.rows import without_codes
 from nexus_cli.ui.screen.screen_app import App
 from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
-from nexus_cli.ui.terminal_handoff import Lent
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.terminal_handoff import TerminalHandoff
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 T = TypeVar("T")
 
@@ -48,7 +54,7 @@ _STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "revers
 
 
 class Screen:
-    """A `Face`. One for the life of a terminal; `run` may be called once."""
+    """A `ReplView`. One for the life of a terminal; `run` may be called once."""
 
     def __init__(
         self,
@@ -68,40 +74,40 @@ class Screen:
         self._output = TerminalOutput(stdout, self._size, environ, self._colour)
         self._output.lost = self._end
         self._stdin = stdin
-        self._panel = Panel(self._colour)
-        self._stage = Stage(box, self._panel, self._size, self._colour)
-        self._pending = Pending()
+        self._panel = QuestionPanel(self._colour)
+        self._layout = ScreenLayout(box, self._panel, self._size, self._colour)
+        self._print_queue = PrintQueue()
         self._over = False
         self._error: BaseException | None = None
         self._asking = asyncio.Lock()
         self._away = asyncio.Lock()
         """Held by who has the terminal instead: prompt-toolkit's own queue does not outlive a cancellation."""
-        self._lent = Lent()
+        self._handoff = TerminalHandoff()
         self._key_at = 0.0
         self._warned_at = 0.0
-        self._hands: Hands | None = None
+        self._controller: ReplController | None = None
         with self._output.kept_back():
             self._app = self._made(keys or TerminalInput(stdin), environ)
         self._focused = self._app.layout.current_window
         """What has the keys again after a question."""
         self._mode = InputMode.INSERT
         """The vi mode that it was in."""
-        self._frames = Frames(self._draw, lambda: self._hands is not None and self._hands.moving)
+        self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
 
     def _made(self, keys: Input, environ: Mapping[str, str]) -> Application[None]:
-        app = App(self._sized, self._end, layout=Layout(self._stage), input=keys, output=self._output,
-                  key_bindings=bindings(self._box, self._panel, self), erase_when_done=True,
+        app = App(self._sized, self._end, layout=Layout(self._layout), input=keys, output=self._output,
+                  key_bindings=screen_bindings(self._box, self._panel, self), erase_when_done=True,
                   style=_STYLE, include_default_pygments_style=False,
                   max_render_postpone_time=None, terminal_size_polling_interval=None)  # fmt: skip
         app.ttimeoutlen = ESCAPE_SECONDS
-        renderer = FittedRenderer(app._merged_style, self._output, lambda: self._stage.drawn, environ)
+        renderer = FittedRenderer(app._merged_style, self._output, lambda: self._layout.drawn, environ)
         app.renderer = renderer
         self._renderer = renderer
-        self._stage.last = lambda: renderer.last_rendered_screen
+        self._layout.last = lambda: renderer.last_rendered_screen
         app.layout.focus(self._box.buffer)
         app.key_processor.before_key_press += self._pressed
-        hasten(app.key_processor, self._hasty)
-        ending(app.key_processor, self._end)
+        hasten_escape(app.key_processor, self._hasty)
+        catch_key_failures(app.key_processor, self._end)
         return app
 
     # What the REPL does with the face
@@ -119,39 +125,39 @@ class Screen:
     echoes = False
 
     @property
-    def hands(self) -> Hands:
+    def controller(self) -> ReplController:
         """Who is behind the keys."""
-        assert self._hands is not None, "keys come only while the screen runs"
-        return self._hands
+        assert self._controller is not None, "keys come only while the screen runs"
+        return self._controller
 
     def put(self, text: str) -> None:
-        """See `Face`. Before `run` it is kept, afterwards it is printed at once."""
+        """See `ReplView`. Before `run` it is kept, afterwards it is printed at once."""
         if not text:
             return
-        self._pending.add(text if text.endswith("\n") else text + "\n")
+        self._print_queue.add(text if text.endswith("\n") else text + "\n")
         if self._over:
-            self._print(self._ready(self._pending.all()))
+            self._print(self._ready(self._print_queue.all()))
         else:
-            self._frames.dirty()
+            self._redraw.dirty()
 
-    def changed(self) -> None:
-        """See `Face`."""
-        self._frames.dirty()
+    def invalidate(self) -> None:
+        """See `ReplView`."""
+        self._redraw.dirty()
 
     def fill(self, text: str) -> None:
-        """See `Face`."""
+        """See `ReplView`."""
         self._box.fill(text)
         self._app.invalidate()
 
     async def question(self, text: str, prompt: str) -> str | None:
-        """See `Face`. Several questions are asked one after the other."""
+        """See `ReplView`. Several questions are asked one after the other."""
         async with self._asking:
             if self._over:
                 return None
             self.put(text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._panel.begin(prompt, answer)
-            self._frames.dirty()
+            self._redraw.dirty()
             opening = asyncio.ensure_future(self._open())
             try:
                 return await answer
@@ -162,10 +168,10 @@ class Screen:
                     self._app.layout.focus(self._focused)
                     self._app.vi_state.input_mode = self._mode
                 self._panel.end()
-                self._frames.dirty()
+                self._redraw.dirty()
 
     async def _open(self) -> None:
-        await quiet(self._panel, lambda: self._key_at)
+        await wait_for_quiet(self._panel, lambda: self._key_at)
         self._panel.open = True
         self._focused = self._app.layout.current_window
         self._app.layout.focus(self._panel.buffer)
@@ -176,7 +182,7 @@ class Screen:
         self._app.invalidate()
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """See `Face`. What is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
+        """See `ReplView`. What is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
 
         async def away() -> T:
             async with self._away, in_terminal():
@@ -187,27 +193,27 @@ class Screen:
                     self._stoppable(self._app.is_running)
 
         try:
-            return await self._lent.to(away)
+            return await self._handoff.run(away)
         finally:
-            self._frames.now()
+            self._redraw.now()
 
-    async def run(self, hands: Hands) -> None:
-        """See `Face`. The terminal is as it was when this returns or raises, also when it is cancelled."""
-        self._hands = hands
+    async def run(self, controller: ReplController) -> None:
+        """See `ReplView`. The terminal is as it was when this returns or raises, also when it is cancelled."""
+        self._controller = controller
         try:
             with self._attached():
-                self._frames.begin()
+                self._redraw.begin()
                 await self._app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             self._over = True
-            self._frames.end()
+            self._redraw.end()
             self._panel.give(None)
-            self._print(self._ready(self._pending.all()))
+            self._print(self._ready(self._print_queue.all()))
         if self._error is not None:
             raise self._error
 
     def leave(self) -> None:
-        """See `Face`."""
+        """See `ReplView`."""
         self._end(None)
 
     # What keys do to the screen
@@ -215,16 +221,16 @@ class Screen:
     def leaving(self) -> None:
         """A Ctrl+C that has nothing to stop: say how to leave, and the second time leave."""
         now = asyncio.get_running_loop().time()
-        if self._stage.hint and now - self._warned_at <= AGAIN:
-            self.hands.left()
+        if self._layout.hint and now - self._warned_at <= AGAIN:
+            self.controller.request_exit()
             return
         self._warned_at = now
-        self._stage.hint = "press Ctrl+C again to leave"
+        self._layout.hint = "press Ctrl+C again to leave"
         asyncio.get_running_loop().call_later(AGAIN, self._unwarn)
 
     def _unwarn(self) -> None:
         if asyncio.get_running_loop().time() - self._warned_at >= AGAIN - 0.01:
-            self._stage.hint = ""
+            self._layout.hint = ""
             self._app.invalidate()
 
     def clear(self) -> None:
@@ -244,18 +250,18 @@ class Screen:
             # The SIGCONT that ends it is still to be handled, and is to find the app away.
             await asyncio.sleep(0.01)
             self._stoppable(self._app.is_running)
-        self._frames.now()
+        self._redraw.now()
 
     # How it is drawn
 
     def _draw(self) -> bool:
         """Draw everything as it is now; whether there is more to be put."""
-        app, hands = self._app, self._hands
-        if hands is None or not app.is_running or app._running_in_terminal or app.is_done:
+        app, controller = self._app, self._controller
+        if controller is None or not app.is_running or app._running_in_terminal or app.is_done:
             return False
         try:
-            self._stage.ask(hands, self.width - 1)
-            text = self._ready(self._pending.take(PIECE))
+            self._layout.ask(controller, self.width - 1)
+            text = self._ready(self._print_queue.take(PIECE))
             with self._output.held():
                 if text:
                     self._renderer.lift()
@@ -266,11 +272,11 @@ class Screen:
             return False
         if self._panel.asking and not self._panel.seen:
             self._panel.seen = asyncio.get_running_loop().time()
-        return bool(self._pending)
+        return bool(self._print_queue)
 
     def _sized(self) -> None:
         # At once: the next change of size may be under way, and rows are found by the size that the terminal had.
-        self._frames.now()
+        self._redraw.now()
 
     def _ready(self, text: str) -> str:
         """`text` as the terminal wants it."""
@@ -293,14 +299,14 @@ class Screen:
 
     def _pressed(self, sender: Any) -> None:
         self._key_at = asyncio.get_running_loop().time()
-        if self._stage.hint and self._key_at - self._warned_at > AGAIN:
-            self._stage.hint = ""
+        if self._layout.hint and self._key_at - self._warned_at > AGAIN:
+            self._layout.hint = ""
 
     # How it ends
 
     def _end(self, error: BaseException | None) -> None:
         self._error = self._error or error
-        self._lent.end()
+        self._handoff.end()
         future = self._app.future
         if future is not None and not future.done():
             future.set_result(None)
@@ -327,7 +333,7 @@ class Screen:
         """A failure that nobody waits for is one line; those of keys and of drawing do not come here."""
         error = context.get("exception")
         what = " ".join(str(context.get("message")).split())
-        self.put(through(f"nexus: {what}" + (f": {error!r}" if error is not None else "")) + "\n")
+        self.put(sanitize(f"nexus: {what}" + (f": {error!r}" if error is not None else "")) + "\n")
 
     def _stoppable(self, on: bool) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -342,4 +348,4 @@ class Screen:
         if self._app.is_running and not self._app._running_in_terminal:
             raw_mode(self._stdin).__enter__()
             self._renderer.reset()
-            self._frames.now()
+            self._redraw.now()

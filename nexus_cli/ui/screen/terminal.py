@@ -22,7 +22,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Attrs
 
-from nexus_cli.ui.screen.rows import plain
+from nexus_cli.ui.screen.rows import strip_ambiguous
 
 FALLBACK = Size(rows=24, columns=80)
 """What a terminal has that says 0."""
@@ -78,7 +78,7 @@ class TerminalOutput(Vt100_Output):
 
     def write(self, data: str) -> None:
         """Text of the app, without characters that terminals count differently."""
-        super().write(data if data.isascii() else plain(data))
+        super().write(data if data.isascii() else strip_ambiguous(data))
 
     def set_attributes(self, attrs: Attrs, color_depth: ColorDepth) -> None:
         """Colours and the like, where they are wanted."""

@@ -27,7 +27,7 @@ from nexus_cli.commands.command import Command, Desk
 from nexus_cli.tools.threads import Stop
 from nexus_cli.ui.input import burst_reader, file_index
 from nexus_cli.ui.input.box import LONG, InputBox
-from nexus_cli.ui.repl.view import Typed
+from nexus_cli.ui.repl.view import TypedMessage
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 UP, DOWN, LEFT, ESCAPE, BACKSPACE, SHIFT_TAB = "\x1b[A", "\x1b[B", "\x1b[D", "\x1b", "\x7f", "\x1b[Z"
@@ -58,7 +58,7 @@ class Stage:
     app: Application[None]
     written: StringIO
     size: Size
-    sent: list[Typed] = field(default_factory=list)
+    sent: list[TypedMessage] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
     async def until(self, true: Callable[[], object]) -> None:
@@ -169,7 +169,7 @@ def test_enter_takes_the_text_and_empties_the_box(folder: Path) -> None:
         await stage.keys("hello", "hello")
         assert not stage.box.empty
         await stage.keys("\r", "")
-        assert stage.sent == [Typed("hello", "hello")] and stage.box.empty
+        assert stage.sent == [TypedMessage("hello", "hello")] and stage.box.empty
 
     play(run, folder)
 
@@ -198,7 +198,7 @@ def test_a_narrow_terminal_has_the_text_without_a_prompt(folder: Path, columns: 
         await stage.keys("ab/", "ab/")
         assert columns < 5 or stage.rows()[0] == "ab/"
         await stage.keys("\r", "")
-        assert stage.sent == [Typed("ab/", "ab/")] and stage.rows()
+        assert stage.sent == [TypedMessage("ab/", "ab/")] and stage.rows()
 
     play(run, folder, size=Size(3, columns))
 
@@ -231,7 +231,7 @@ def test_a_slash_opens_the_menu_below_the_text(folder: Path) -> None:
         await stage.keys("\r", "/help ")
         assert stage.sent == [] and not stage.box.completing
         await stage.keys("\r", "")
-        assert stage.sent == [Typed("/help ", "/help ")]
+        assert stage.sent == [TypedMessage("/help ", "/help ")]
 
     play(run, folder)
 
@@ -252,7 +252,7 @@ def test_without_a_selected_entry_enter_sends_what_was_typed(folder: Path) -> No
         await stage.keys("/he", "/he")
         await stage.menu()
         await stage.keys("\r", "")
-        assert stage.sent == [Typed("/he", "/he")]
+        assert stage.sent == [TypedMessage("/he", "/he")]
 
     play(run, folder)
 
@@ -342,7 +342,7 @@ def test_a_bracketed_paste_never_submits_and_a_long_one_is_one_unit(folder: Path
         await stage.until(lambda: stage.rows()[0] == "> see [pasted 214 lines] ok")
         assert stage.sent == []
         await stage.keys("\r", "")
-        assert stage.sent == [Typed(f"see {LINES} ok", "see [pasted 214 lines] ok")]
+        assert stage.sent == [TypedMessage(f"see {LINES} ok", "see [pasted 214 lines] ok")]
 
     play(run, folder)
 
@@ -389,7 +389,7 @@ def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.M
     import nexus_cli.ui.input.box as box_module
 
     monkeypatch.setattr(burst_reader, "KEPT", 2048)
-    monkeypatch.setattr(box_module, "within", lambda data: data[:2048])
+    monkeypatch.setattr(box_module, "clip_to_bytes", lambda data: data[:2048])
 
     async def run(stage: Stage) -> None:
         stage.box.notice = stage.told.append
@@ -408,7 +408,7 @@ def test_lines_that_arrive_together_are_a_paste_also_without_brackets(folder: Pa
         await stage.keys(text.replace("\n", "\r"), text)
         assert stage.sent == []
         await stage.keys("\r", "")
-        assert stage.sent == [Typed(text, text)]
+        assert stage.sent == [TypedMessage(text, text)]
 
     play(run, folder)
 
@@ -416,7 +416,7 @@ def test_lines_that_arrive_together_are_a_paste_also_without_brackets(folder: Pa
 def test_what_is_typed_ahead_of_a_slow_program_is_sent_line_by_line(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("go on\ryes\rand")
-        await stage.until(lambda: stage.sent == [Typed("go on", "go on"), Typed("yes", "yes")])
+        await stage.until(lambda: stage.sent == [TypedMessage("go on", "go on"), TypedMessage("yes", "yes")])
         await stage.until(lambda: stage.box.buffer.text == "and")
 
     play(run, folder)
@@ -436,7 +436,7 @@ def test_very_much_at_once_without_brackets_is_folded_and_never_submits(folder: 
 def test_a_control_key_behind_enter_is_no_paste(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("one\r\x15two")
-        await stage.until(lambda: stage.sent == [Typed("one", "one")] and stage.box.buffer.text == "two")
+        await stage.until(lambda: stage.sent == [TypedMessage("one", "one")] and stage.box.buffer.text == "two")
 
     play(run, folder)
 
@@ -447,7 +447,7 @@ def test_lone_surrogates_become_replacements_in_what_is_sent(folder: Path) -> No
         await stage.until(lambda: len(stage.box.buffer.text) == 3)
         assert stage.rows()
         await stage.keys("\r", "")
-        assert stage.sent == [Typed("a\ufffdb", "a\ufffdb")]
+        assert stage.sent == [TypedMessage("a\ufffdb", "a\ufffdb")]
 
     play(run, folder)
 

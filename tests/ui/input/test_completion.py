@@ -15,8 +15,8 @@ from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.ui.input.attached_files import mentions
-from nexus_cli.ui.input.completion import Completions, Spot, calls, programs, spot
+from nexus_cli.ui.input.attached_files import read_mentions
+from nexus_cli.ui.input.completion import Completions, Spot, find_spot, list_programs, offers_completion
 from nexus_cli.ui.input.file_index import FileIndex
 
 
@@ -82,16 +82,16 @@ def results(before: str, folder: Path, **more: Any) -> list[str]:
     ],
 )
 def test_a_place_is_known_by_what_stands_before_it(before: str, expected: Spot) -> None:
-    assert spot(before) == expected
+    assert find_spot(before) == expected
 
 
 @pytest.mark.parametrize("before", ["", "hello", "me@example", "a/b", "\n/x", " /x", "word ", '@"a b" ', "@a b", "2!x"])
 def test_elsewhere_nothing_is_completed(before: str) -> None:
-    assert spot(before) is None and not calls(before)
+    assert find_spot(before) is None and not offers_completion(before)
 
 
 def test_behind_an_exclamation_mark_nothing_is_offered_before_the_first_letter() -> None:
-    assert not calls("!") and calls("!g") and not calls("!ls ") and calls("!ls s") and calls("@") and calls("/")
+    assert not any(map(offers_completion, ("!", "!ls "))) and all(map(offers_completion, ("!g", "!ls s", "@", "/")))
 
 
 def test_commands_are_offered_with_their_help_those_that_begin_so_first(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_completed_mention_is_read_back_as_the_file_it_names(name: str) -> Non
         except OSError:
             return
         for one in offered("see @x", Path(folder)):
-            assert mentions(f"see {one.text} now", Path(folder)).blocks == (
+            assert read_mentions(f"see {one.text} now", Path(folder)).blocks == (
                 '<file path="x{}">\nfound\n</file>'.format(name.replace("&", "&amp;").replace('"', "&quot;")),
             )
 
@@ -171,7 +171,7 @@ def test_the_first_word_of_a_shell_line_is_a_program_the_others_are_paths(tmp_pa
     assert results("!g", tmp_path, environ=environ) == ["!gitter", "!grape"]
     assert results("!!gi", tmp_path, environ=environ) == ["!!gitter"]
     assert results("!gitter g", tmp_path, environ=environ) == ["!gitter gain.txt"]
-    assert programs(environ["PATH"]) == ["gitter", "grape"]
+    assert list_programs(environ["PATH"]) == ["gitter", "grape"]
 
 
 def test_without_a_list_of_the_project_names_are_completed_folder_by_folder(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.input.editor import edit, editor
+from nexus_cli.ui.input.editor import edit_text, find_editor
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def script(tmp_path: Path, code: str) -> str:
 
 
 def edited(text: str, command: str, name: str = "EDITOR") -> str:
-    return asyncio.run(edit(text, {name: command, "PATH": os.environ["PATH"]}))
+    return asyncio.run(edit_text(text, {name: command, "PATH": os.environ["PATH"]}))
 
 
 def test_what_the_editor_leaves_is_the_text(tmp_path: Path) -> None:
@@ -59,21 +59,21 @@ def test_the_editor_is_started_without_the_environment_of_nexus(
     monkeypatch.chdir(tmp_path)
     environ = {"EDITOR": script(tmp_path, 'printf "$PATH" > "$2"'), "PATH": f"{sys.prefix}/bin:{os.defpath}"}
     theirs = environ["PATH"] if sys.prefix == sys.base_prefix else os.defpath
-    assert asyncio.run(edit("", environ)) == theirs
+    assert asyncio.run(edit_text("", environ)) == theirs
 
 
 def test_visual_comes_before_editor_and_both_may_have_arguments() -> None:
-    assert editor({"VISUAL": "code --wait 'a b'", "EDITOR": "ed"}) == ["code", "--wait", "a b"]
-    assert editor({"VISUAL": "  ", "EDITOR": "ed -s"}) == ["ed", "-s"]
+    assert find_editor({"VISUAL": "code --wait 'a b'", "EDITOR": "ed"}) == ["code", "--wait", "a b"]
+    assert find_editor({"VISUAL": "  ", "EDITOR": "ed -s"}) == ["ed", "-s"]
 
 
 def test_without_a_named_editor_one_that_is_there_is_taken(tmp_path: Path) -> None:
     nano = tmp_path / "nano"
     nano.write_text("#!/bin/sh\n")
     nano.chmod(0o755)
-    assert editor({"PATH": str(tmp_path)}) == [str(nano)]
+    assert find_editor({"PATH": str(tmp_path)}) == [str(nano)]
     with pytest.raises(NexusError, match="there is none") as caught:
-        editor({"PATH": str(tmp_path / "empty")})
+        find_editor({"PATH": str(tmp_path / "empty")})
     assert caught.value.kind == "usage" and "EDITOR" in caught.value.hint
 
 
@@ -119,7 +119,7 @@ def test_a_cancelled_edit_ends_the_editor_and_leaves_nothing(tmp_path: Path) -> 
     command = script(tmp_path, 'echo $$ > "$0.pid"; exec sleep 60')
 
     async def cancelled() -> None:
-        task = asyncio.create_task(edit("x", {"EDITOR": command, "PATH": os.environ["PATH"]}))
+        task = asyncio.create_task(edit_text("x", {"EDITOR": command, "PATH": os.environ["PATH"]}))
         pid = Path(f"{tmp_path}/an editor.pid")
         for _ in range(6000):
             if pid.exists() and pid.read_text():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.tools.threads import Stop, Stopped
 from nexus_cli.ui.input import file_index
-from nexus_cli.ui.input.file_index import SHOWN, FileIndex, Names, in_folder
+from nexus_cli.ui.input.file_index import SHOWN, FileIndex, Names, list_folder
 
 NAME = st.text("abcAB/_. é", min_size=1, max_size=12)
 QUERY = st.text("abcAB/_. é", max_size=6)
@@ -188,13 +188,13 @@ def test_at_most_fifty_names_are_given(tmp_path: Path) -> None:
 def test_a_path_out_of_the_project_is_completed_in_its_folder(tmp_path: Path) -> None:
     made(tmp_path, "project/a.py", "other/notes.txt", "other/.hidden", "Outer.md")
     folder = tmp_path / "project"
-    assert in_folder("../o", folder) == ["../Outer.md", "../other/"]
-    assert in_folder("../other/", folder) == ["../other/notes.txt"]
-    assert in_folder("../other/.", folder) == ["../other/.hidden"]
-    assert in_folder(f"{tmp_path}/oth", folder) == [f"{tmp_path}/other/"]
-    assert in_folder("../nowhere/", folder) == in_folder("a.py/", folder) == in_folder("\0/", folder) == []
+    assert list_folder("../o", folder) == ["../Outer.md", "../other/"]
+    assert list_folder("../other/", folder) == ["../other/notes.txt"]
+    assert list_folder("../other/.", folder) == ["../other/.hidden"]
+    assert list_folder(f"{tmp_path}/oth", folder) == [f"{tmp_path}/other/"]
+    assert list_folder("../nowhere/", folder) == list_folder("a.py/", folder) == list_folder("\0/", folder) == []
 
 
 def test_the_home_folder_is_completed_as_it_is_written(tmp_path: Path, _isolated: Path) -> None:
     made(_isolated, "thing.md")
-    assert in_folder("~/th", tmp_path) == ["~/thing.md"]
+    assert list_folder("~/th", tmp_path) == ["~/thing.md"]

@@ -12,7 +12,7 @@ from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.ui.print.jsonl_renderer import JsonLinesRenderer
-from nexus_cli.ui.print.progress_lines import Remarks
+from nexus_cli.ui.print.progress_lines import ProgressLines
 
 CALL = ToolCall("c1", "bash", {"command": "ls"})
 OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)
@@ -62,7 +62,7 @@ def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> No
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
     stream, remarks = Kept(), Kept()
     renderer = JsonLinesRenderer(stream, lambda: datetime(2026, 1, 2, tzinfo=UTC))
-    told = Remarks(remarks, verbose=True)
+    told = ProgressLines(remarks, verbose=True)
     for event in EVENTS:
         renderer.feed(event)
         told.feed(event)
@@ -90,7 +90,7 @@ def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> No
 
 def test_quiet_tells_only_errors_and_refusals() -> None:
     stream = Kept()
-    remarks = Remarks(stream, quiet=True, verbose=True)
+    remarks = ProgressLines(stream, quiet=True, verbose=True)
     for event in EVENTS:
         remarks.feed(event)
     remarks.notice("x")
@@ -123,7 +123,7 @@ def refused(*levels: str) -> str:
     why = "not for this run."
     calls = [{"tool": "bash", "subject": f"c{n}", "why": why, "allow": at} for n, at in enumerate(levels)]
     outcome = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5, denied=tuple(calls))
-    Remarks(kept).feed(e.TurnEnd(outcome))
+    ProgressLines(kept).feed(e.TurnEnd(outcome))
     return kept.text
 
 

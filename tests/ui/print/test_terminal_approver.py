@@ -12,7 +12,7 @@ import pytest
 
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ui.print.terminal_approver import TerminalApprover, parse
+from nexus_cli.ui.print.terminal_approver import TerminalApprover, parse_answer
 
 ENGINE = str(Path(__file__).parents[2] / "cli" / "fake_engine.py")
 
@@ -36,7 +36,7 @@ ENGINE = str(Path(__file__).parents[2] / "cli" / "fake_engine.py")
     ],
 )
 def test_only_clear_words_are_answers(line: str, answer: object) -> None:
-    assert parse(line + "\n") == answer
+    assert parse_answer(line + "\n") == answer
 
 
 class Screen:

@@ -7,7 +7,7 @@ import pytest
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.ui.print.progress_lines import Remarks
+from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 
@@ -36,7 +36,7 @@ MESSAGES = e.Dropped(Drop("d9", "messages 1 to 18 of the conversation", 4868, Ca
 
 def said(*events: e.Event) -> list[str]:
     stream = Kept()
-    remarks = Remarks(stream)
+    remarks = ProgressLines(stream)
     for event in events:
         remarks.feed(event)
     return stream.text.splitlines()
@@ -80,7 +80,7 @@ def test_messages_that_were_cut_are_told_at_once_and_alone() -> None:
 @pytest.mark.parametrize("way", ["notice", "error", "last"])
 def test_nothing_is_held_back_where_no_event_follows(way: str) -> None:
     stream = Kept()
-    remarks = Remarks(stream)
+    remarks = ProgressLines(stream)
     remarks.feed(section(1))
     getattr(remarks, way)("over")
     assert stream.text.startswith("nexus: left out as d1: section s1")
@@ -88,7 +88,7 @@ def test_nothing_is_held_back_where_no_event_follows(way: str) -> None:
     pieces: list[str] = []
     renderer = RichRenderer(pieces.append, lambda: 200, Theme("dark", False))
     renderer.feed(section(1))
-    renderer.told("over")
+    renderer.show_note("over")
     assert "left out as d1" in pieces[0] and "over" in pieces[-1]
 
 
@@ -101,7 +101,7 @@ class Session:
 
 def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept() -> None:
     stream, session = Kept(), Session()
-    remarks = Remarks(stream)
+    remarks = ProgressLines(stream)
     remarks.belong_to(session)
     named, lost = "--session 01M7XF8TR9YCT`", "kept until the end of this run only"
     for end in (named, lost):
@@ -116,7 +116,7 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
 
 def test_quiet_tells_of_no_section() -> None:
     stream = Kept()
-    remarks = Remarks(stream, quiet=True)
+    remarks = ProgressLines(stream, quiet=True)
     for event in (section(1), section(2), section(3), e.StepStart(1)):
         remarks.feed(event)
     assert stream.text == ""

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.ui.render.cells import cells, cut, fold, last, wrap
+from nexus_cli.ui.render.cells import cells, cut, cut_start, fold, wrap
 from nexus_cli.ui.render.markdown import DEEPEST, Markdown
 from nexus_cli.ui.render.markdown_blocks import LARGE_BLOCK, LONG_BLOCK, LONG_LINE, Blocks
-from nexus_cli.ui.render.markdown_table import shares
+from nexus_cli.ui.render.markdown_table import column_widths
 from nexus_cli.ui.render.theme import ASCII, Theme
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
@@ -204,7 +204,7 @@ def test_cells_beyond_the_head_of_a_table_are_shown() -> None:
     ],
 )
 def test_what_columns_share(wanted: list[int], room: int, given: list[int] | None) -> None:
-    assert shares(wanted, room) == given
+    assert column_widths(wanted, room) == given
 
 
 def test_a_very_long_table_repeats_its_head_in_each_part() -> None:
@@ -342,10 +342,10 @@ def test_pieces_fit_and_join_to_the_line(text: str, width: int) -> None:
     wrapped = list(wrap(text, width))
     assert all(cells(line) <= width for line in wrapped)
     assert "".join("".join(wrapped).split()) == "".join(text.split())
-    assert cells(cut(text, width, "…")) <= width and cells(last(text, width, "…")) <= width
+    assert cells(cut(text, width, "…")) <= width and cells(cut_start(text, width, "…")) <= width
 
 
 def test_a_cut_never_parts_a_joined_character() -> None:
     assert list(fold("ae\u0301", 2)) == ["ae\u0301"]
     assert list(fold("ab👩\u200d💻c", 4)) == ["ab", "👩\u200d💻", "c"]
-    assert cut("漢字", 3, "…") == "漢…" and last("漢字", 3, "…") == "…字" and cut("漢", 1) == ""
+    assert cut("漢字", 3, "…") == "漢…" and cut_start("漢字", 3, "…") == "…字" and cut("漢", 1) == ""

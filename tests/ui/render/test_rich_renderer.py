@@ -148,7 +148,7 @@ def test_finished_blocks_are_put_once_and_the_open_one_is_live() -> None:
 
 def test_a_fence_that_stays_open_swallows_nothing_after_the_turn() -> None:
     seen = Seen().feed(e.Text("```py\nx = 1"), e.TurnEnd(DONE))
-    seen.renderer.said("next")
+    seen.renderer.show_user_message("next")
     seen.feed(e.Text("**bold** text"), e.TurnEnd(DONE))
     assert seen.text == "    x = 1\n\n> next\n\nbold text\n"
 
@@ -268,14 +268,14 @@ def test_a_signed_thought_without_words_leaves_no_line() -> None:
 
 def test_the_persons_words_are_marked_wrapped_and_folded() -> None:
     seen = Seen(20)
-    seen.renderer.said("a rather long line of words\n  indented")
+    seen.renderer.show_user_message("a rather long line of words\n  indented")
     assert seen.text == "> a rather long line\n  of words\n    indented\n"
     seen = Seen()
-    seen.renderer.said("\n".join(f"line {n}" for n in range(500)))
+    seen.renderer.show_user_message("\n".join(f"line {n}" for n in range(500)))
     lines = seen.text.split("\n")
     assert lines[0] == "> line 0" and lines[20] == "  ... 480 more lines" and len(lines) == 22
     seen = Seen()
-    seen.renderer.said("x" * 1_000_000)
+    seen.renderer.show_user_message("x" * 1_000_000)
     assert len(seen.text.split("\n")) == 22 and seen.text.endswith("  ...\n")
 
 
@@ -296,7 +296,7 @@ def test_a_fact_is_shown_with_its_id_and_whether_it_waits(output: str, line: str
 
 def test_said_and_turn_start_show_the_words_once() -> None:
     seen = Seen()
-    seen.renderer.said("hello")
+    seen.renderer.show_user_message("hello")
     assert seen.feed(e.TurnStart("hello")).text == "> hello\n"
     assert seen.feed(e.Steered("wait")).text == "> hello\n\n> wait\n"
 
@@ -403,8 +403,8 @@ def test_the_spinner_says_what_is_waited_for(
 def test_our_own_notes_have_a_sign_for_their_role() -> None:
     seen = Seen(20)
     for role in ("", "dim", "warn", "error", "ok", "strange"):
-        seen.renderer.told("a note \x1b[2J that\nwraps", role)
-    seen.renderer.told("")
+        seen.renderer.show_note("a note \x1b[2J that\nwraps", role)
+    seen.renderer.show_note("")
     lines = seen.text.split("\n")
     assert lines[:4] == ["a note ␛[2J that", "wraps", "· a note ␛[2J that", "  wraps"]
     assert "! a note ␛[2J that" in lines and "✗ a note ␛[2J that" in lines and "✓ a note ␛[2J that" in lines
@@ -412,7 +412,7 @@ def test_our_own_notes_have_a_sign_for_their_role() -> None:
 
 def test_a_note_while_text_streams_does_not_tear_the_open_block() -> None:
     seen = Seen().feed(e.Text("```py\na\n"))
-    seen.renderer.told("by the way", "dim")
+    seen.renderer.show_note("by the way", "dim")
     seen.feed(e.Text("b\n```\nend"), e.TurnEnd(DONE))
     assert seen.text == "· by the way\n\n    a\n    b\n\nend\n"
 
@@ -504,8 +504,8 @@ def test_nothing_but_our_own_colours_gets_out_and_the_live_part_fits(
     seen = Seen(width, colour=colour)
     if thinking:
         seen.renderer.toggle_thinking()
-    seen.renderer.said(text)
-    seen.renderer.told(text, "warn")
+    seen.renderer.show_user_message(text)
+    seen.renderer.show_note(text, "warn")
     for event in shapes(text):
         seen.feed(event)
         lines, spinner = seen.live(rows), seen.renderer.spinner()

@@ -8,7 +8,7 @@ import pytest
 from ui.repl.test_repl import Stage
 
 from nexus_cli.commands import discover
-from nexus_cli.ui.render.slash_names import HERE, typed_here
+from nexus_cli.ui.render.slash_names import HERE, use_slash_names
 
 
 def test_every_form_names_a_command_that_there_is() -> None:
@@ -28,7 +28,7 @@ def test_every_form_names_a_command_that_there_is() -> None:
     ],
 )
 def test_a_command_of_the_shell_becomes_its_slash_form_where_there_is_one(told: str, here: str) -> None:
-    assert typed_here(told) == here
+    assert use_slash_names(told) == here
 
 
 def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.ui.render.cells import painted_cells
 from nexus_cli.ui.render.theme import ASCII, Theme
-from nexus_cli.ui.render.unified_diff import changes, diff_lines, diff_text, looks_like_diff, parse
+from nexus_cli.ui.render.unified_diff import count_changes, diff_lines, diff_text, looks_like_diff, parse_diff
 
 PLAIN = Theme(colour=False)
 DIFF = """--- a/x.py
@@ -32,7 +32,7 @@ CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def test_lines_have_the_number_of_the_file_they_are_in() -> None:
-    assert [(line.role, line.number) for line in parse(DIFF)][3:8] == [
+    assert [(line.role, line.number) for line in parse_diff(DIFF)][3:8] == [
         ("", 9),
         ("removed", 10),
         ("added", 10),
@@ -54,7 +54,7 @@ def test_lines_have_the_number_of_the_file_they_are_in() -> None:
         "111 + ++ new",
         "\\ No newline at end of file",
     ]
-    assert changes(DIFF) == (3, 2)
+    assert count_changes(DIFF) == (3, 2)
 
 
 def test_blanks_at_the_end_of_a_changed_line_are_seen_and_others_are_not() -> None:
@@ -115,7 +115,7 @@ def test_a_real_diff_has_its_signs_and_fits(old: list[str], new: list[str], widt
     shown = diff_lines(text, width, Theme())
     assert all(painted_cells(line) <= width for line in shown)
     expected = [line[0] for line in text.split("\n")[2:] if line[:1] in ("+", "-")]
-    assert changes(text) == (expected.count("+"), expected.count("-"))
+    assert count_changes(text) == (expected.count("+"), expected.count("-"))
 
 
 @given(st.text(), st.integers(4, 80), st.booleans())

@@ -15,7 +15,7 @@ from nexus_cli.ui.repl import clipboard
 
 
 def copy(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
-    return asyncio.run(clipboard.copy(text, environ, write))
+    return asyncio.run(clipboard.copy_to_clipboard(text, environ, write))
 
 
 class Terminal:
@@ -79,7 +79,7 @@ def test_a_program_that_hangs_stops_nothing_and_leaves_no_child(
 
     async def play() -> tuple[str, int]:
         ticks = 0
-        copying = asyncio.ensure_future(clipboard.copy("x" * 200_000, environ, Terminal().write))
+        copying = asyncio.ensure_future(clipboard.copy_to_clipboard("x" * 200_000, environ, Terminal().write))
         while not copying.done():
             await asyncio.sleep(0)
             ticks += 1

@@ -21,11 +21,11 @@ from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import short
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl.command_context import ReplDesk
-from nexus_cli.ui.repl.input_queue import Attached
+from nexus_cli.ui.repl.command_context import ReplCommandContext
+from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.repl.repl_approver import FaceApprover
-from nexus_cli.ui.repl.view import Hands, Typed
+from nexus_cli.ui.repl.repl_approver import ReplApprover
+from nexus_cli.ui.repl.view import ReplController, TypedMessage
 
 T = TypeVar("T")
 PATIENCE = 20.0
@@ -50,7 +50,7 @@ class Kept:
         assert text.endswith("\n"), "what is put ends in a newline"
         self.text += text
 
-    def changed(self) -> None:
+    def invalidate(self) -> None:
         """Nothing is painted."""
 
     def fill(self, text: str) -> None:
@@ -68,7 +68,7 @@ class Kept:
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
 
-    async def run(self, hands: Hands) -> None:
+    async def run(self, controller: ReplController) -> None:
         await self._end.wait()
 
     def interrupt(self) -> None:
@@ -79,34 +79,34 @@ class Kept:
 
 
 class Stage:
-    """A REPL with its face, over a model that is a function."""
+    """A REPL with its view, over a model that is a function."""
 
     def __init__(self, folder: Path, script: Callable[[Request], Answer], **options: Any) -> None:
-        self.face = Kept()
+        self.view = Kept()
         self.provider = Played(script)
         theme = choose_theme("dark", {}, False)
-        approver = FaceApprover(self.face, theme)
+        approver = ReplApprover(self.view, theme)
         opening = Options(folder, MODEL, interactive=True, recipe="chat", **options)
 
         def open_(options: Options, settings: Settings, earlier: Session | None = None) -> Session:
             return open_session(options, settings, approver=approver, provider=self.provider, earlier=earlier)
 
-        renderer = RichRenderer(self.face.put, lambda: self.face.width, theme)
-        self.repl = Repl(open_(opening, SETTINGS), self.face, renderer, theme)
-        self.repl.draft = lambda: self.face.box
-        self.repl.desk = ReplDesk(self.repl, opening, SETTINGS, {}, open_, lambda raw: None)
+        renderer = RichRenderer(self.view.put, lambda: self.view.width, theme)
+        self.repl = Repl(open_(opening, SETTINGS), self.view, renderer, theme)
+        self.repl.draft = lambda: self.view.box
+        self.repl.desk = ReplCommandContext(self.repl, opening, SETTINGS, {}, open_, lambda raw: None)
 
     def type(self, text: str) -> None:
-        self.repl.entered(Typed(text, text))
+        self.repl.submit(TypedMessage(text, text))
 
     async def until(self, holds: Callable[[], object]) -> None:
         end = time.monotonic() + PATIENCE
         while not holds():
-            assert time.monotonic() < end, self.face.text
+            assert time.monotonic() < end, self.view.text
             await asyncio.sleep(0.005)
 
     async def idle(self) -> None:
-        await self.until(lambda: self.repl.worker.now is None)
+        await self.until(lambda: self.repl.jobs.current is None)
 
     def play(self, scene: Coroutine[Any, Any, None]) -> None:
         """Run the REPL until `scene` is over."""
@@ -116,7 +116,7 @@ class Stage:
             try:
                 await scene
             finally:
-                self.repl.left()
+                self.repl.request_exit()
                 await asyncio.wait_for(running, PATIENCE)
                 await self.repl.session.aclose()
 
@@ -124,7 +124,7 @@ class Stage:
 
     @property
     def text(self) -> str:
-        return self.face.text
+        return self.view.text
 
 
 def _said(provider: Played, number: int = -1) -> list[str]:
@@ -157,7 +157,7 @@ def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: 
         one.type("begin")
         await one.until(lambda: one.provider.seen)
         one.type("and faster")
-        one.repl.queue(Typed("afterwards", "afterwards"))
+        one.repl.enqueue(TypedMessage("afterwards", "afterwards"))
         await one.until(lambda: one.repl.session.waiting)
         assert one.repl.queued() == ["steers: and faster", "then: afterwards"]
         await one.until(lambda: len(one.provider.seen) == 3)
@@ -179,7 +179,7 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
         await stage.until(lambda: len(stage.repl.session.waiting) == 1)
         stage.type("two")
         await stage.until(lambda: len(stage.repl.session.waiting) == 2)
-        stage.repl.queue(Typed("later", "later"))
+        stage.repl.enqueue(TypedMessage("later", "later"))
         assert [stage.repl.take_back() for _ in range(4)] == ["later", "two", "one", ""]
         stage.repl.interrupt()
         await stage.idle()
@@ -198,11 +198,11 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
         await stage.until(lambda: "so far" in "\n".join(stage.repl.live(8)[1:]))
         stage.type("steering words")
         await stage.until(lambda: stage.repl.session.waiting)
-        stage.repl.queue(Typed("queued words", "queued words"))
-        stage.face.box = "half typed"
+        stage.repl.enqueue(TypedMessage("queued words", "queued words"))
+        stage.view.box = "half typed"
         stage.repl.interrupt()
         await stage.idle()
-        assert stage.face.box == "half typed", "the draft is nobody's business"
+        assert stage.view.box == "half typed", "the draft is nobody's business"
         assert stage.repl.queued() == ["then: steering words", "then: queued words"]
         assert len(stage.provider.seen) == 1 and stage.repl.session.is_open(), "the model was not told yet"
         assert stage.repl.outcome is not None and stage.repl.outcome.error
@@ -240,7 +240,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
             ("/goal a parser", "Breaking the goal down was stopped: it is kept without steps."),
         ):
             stage.type(line)
-            await stage.until(lambda: stage.repl.worker.kind == "busy" and stage.repl.session.busy)
+            await stage.until(lambda: stage.repl.jobs.kind == "busy" and stage.repl.session.busy)
             await asyncio.sleep(0.05)
             stage.repl.interrupt()
             await stage.idle()
@@ -257,7 +257,7 @@ def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) ->
 
     async def scene() -> None:
         assert "-/" in stage.repl.status(80)
-        stage.repl.refresh()
+        stage.repl.refresh_status()
         await stage.until(lambda: "-/" not in stage.repl.status(80))
         used = int(stage.repl.session.report()["budget"]["used"]["total"])
         assert used > 1000 and f"{short(used)}/" in stage.repl.status(80)
@@ -273,7 +273,7 @@ def test_leaving_before_it_is_known_tells_nothing(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
     async def scene() -> None:
-        stage.repl.refresh()
+        stage.repl.refresh_status()
 
     stage.play(scene())
     assert stage.text == ""
@@ -285,7 +285,7 @@ def test_what_is_not_sent_is_told_when_the_person_leaves(tmp_path: Path) -> None
     async def scene() -> None:
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
-        stage.repl.queue(Typed("and then this", "and then this"))
+        stage.repl.enqueue(TypedMessage("and then this", "and then this"))
 
     stage.play(scene())
     assert "not sent: and then this" in stage.text
@@ -390,13 +390,13 @@ def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -
     stage = Stage(tmp_path, script)
 
     async def scene() -> None:
-        stage.face.answers = ["", "maybe", "y"]
+        stage.view.answers = ["", "maybe", "y"]
         stage.type("run it")
         await stage.idle()
-        stage.face.answers = ["n not this one"]
+        stage.view.answers = ["n not this one"]
         stage.type("run it again")
         await stage.idle()
-        stage.face.answers = [None]
+        stage.view.answers = [None]
         stage.type("and again")
         await stage.idle()
 
@@ -407,7 +407,7 @@ def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -
     assert "1 call was refused: bash echo ran-$((1+1)). The question was closed without an answer." in " ".join(
         stage.text.split()
     )
-    assert len(stage.face.asked) == 5 and "echo ran-" in stage.face.asked[0]
+    assert len(stage.view.asked) == 5 and "echo ran-" in stage.view.asked[0]
 
 
 def test_leaving_while_a_turn_runs_settles_it_first(tmp_path: Path) -> None:
@@ -453,7 +453,7 @@ def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path)
     async def scene() -> None:
         stage.type("first")
         for words in ("/nosuch", "second", "/nosuch either", "third"):
-            stage.repl.queue(Typed(words, words))
+            stage.repl.enqueue(TypedMessage(words, words))
         await stage.until(lambda: len(stage.provider.seen) == 3)
         await stage.idle()
         assert stage.repl.queued() == []
@@ -494,7 +494,7 @@ def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: P
     async def scene() -> None:
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
-        stage.repl.waiting.attached.append(Attached("<block/>", "a block"))
+        stage.repl.input_queue.attached.append(Attachment("<block/>", "a block"))
         stage.type("see @dot.png")
         await stage.until(lambda: stage.repl.queued() == ["then: see @dot.png"])
         assert stage.repl.take_back() == "see @dot.png"
@@ -509,11 +509,11 @@ def test_words_that_never_reached_the_session_stand_in_the_box_again(tmp_path: P
     stage = Stage(tmp_path, lambda request: "fine")
 
     async def scene() -> None:
-        stage.repl.waiting.attached.append(Attached("<block/>", "a block"))
+        stage.repl.input_queue.attached.append(Attachment("<block/>", "a block"))
         stage.type("words")
         stage.repl.interrupt()
         await stage.idle()
-        assert stage.face.box == "words" and stage.repl.queued() == ["with the next message: a block"]
+        assert stage.view.box == "words" and stage.repl.queued() == ["with the next message: a block"]
 
     stage.play(scene())
     assert not stage.provider.seen
@@ -575,7 +575,7 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
                   [("bash", {"command": "echo a"})])  # fmt: skip
 
     async def scene() -> None:
-        stage.face.answers = ["", "", "", "", ""]
+        stage.view.answers = ["", "", "", "", ""]
         stage.type("run it")
         await stage.idle()
 
@@ -590,12 +590,12 @@ def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [next(calls)] if len(request.messages) < 6 else "done")
 
     async def scene() -> None:
-        stage.face.answers = ["n", "n"]
+        stage.view.answers = ["n", "n"]
         stage.type("run it")
         await stage.idle()
 
     stage.play(scene())
-    run, write = stage.face.asked
+    run, write = stage.view.asked
     assert "Press Enter after [y]es once" in run and "[a]lways (every bash command this session)" in run
     assert "[a]lways (every write_file call this session)" in write
 
@@ -615,16 +615,16 @@ def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> N
 
 def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
-    stage.face.width = 24
+    stage.view.width = 24
 
     async def scene() -> None:
         assert stage.repl.desk is not None
-        stage.face.answers = ["7", "2"]
+        stage.view.answers = ["7", "2"]
         choices = [Choice("a", "the first of the choices"), Choice("b", "second")]
         assert await stage.repl.desk.choose("Which one of them is it?", choices) == "b"
 
     stage.play(scene())
-    assert stage.face.asked == [
+    assert stage.view.asked == [
         "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\n1-2, empty leaves it: ",
         "'7' is not one of these:\ntype a number from 1 to\n2\n1-2, empty leaves it: ",
     ]
@@ -635,10 +635,10 @@ def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
                   [("bash", {"command": "echo a\necho b"})])  # fmt: skip
 
     async def scene() -> None:
-        stage.face.answers = ["what is that?", "y"]
+        stage.view.answers = ["what is that?", "y"]
         stage.type("run it")
         await stage.idle()
 
     stage.play(scene())
-    first, second = stage.face.asked
+    first, second = stage.view.asked
     assert "what is that? is no answer" in second and first.count("echo a") == 1

@@ -12,7 +12,7 @@ from wcwidth import wcswidth
 from nexus_cli.ui import reports
 from nexus_cli.ui.reports.lines import cells, cut, dollars, filled, folded, one_line, table
 from nexus_cli.ui.reports.plan import brief
-from nexus_cli.ui.terminal_sanitizer import through
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 CONTEXT: dict[str, Any] = {
     "version": 1,
@@ -307,7 +307,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
 
 
 def too_wide(text: str, width: int) -> list[str]:
-    return [line for line in through(text).split("\n") if wcswidth(line) > width or wcswidth(line) < 0]
+    return [line for line in sanitize(text).split("\n") if wcswidth(line) > width or wcswidth(line) < 0]
 
 
 @pytest.mark.parametrize("form", list(reports.FORMS))

@@ -18,10 +18,10 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
-from nexus_cli.ui.input.editor import edit
+from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.repl.pager import page
-from nexus_cli.ui.repl.view import Typed
+from nexus_cli.ui.repl.pager import show_in_pager
+from nexus_cli.ui.repl.view import TypedMessage
 from nexus_cli.ui.screen.screen import Screen
 
 
@@ -46,17 +46,17 @@ class PlainBox:
     def accept_completion(self) -> None:
         self.buffer.complete_state = None
 
-    def take(self) -> Typed:
+    def take(self) -> TypedMessage:
         text = self.buffer.text
         self.buffer.reset()
-        return Typed(text, text)
+        return TypedMessage(text, text)
 
     def fill(self, text: str) -> None:
         self.buffer.text = text
         self.buffer.cursor_position = len(text)
 
 
-class PlainHands:
+class PlainController:
     """Remembers what the keys did, shows what it is told to show."""
 
     def __init__(self) -> None:
@@ -71,10 +71,10 @@ class PlainHands:
         """How often live lines were rendered."""
         self.screen: Any = None
 
-    def entered(self, typed: Typed) -> None:
+    def submit(self, typed: TypedMessage) -> None:
         self.said.append(f"entered {typed.text!r}")
 
-    def queue(self, typed: Typed) -> None:
+    def enqueue(self, typed: TypedMessage) -> None:
         self.said.append(f"queued {typed.text!r}")
         self.waiting.append(typed.text)
 
@@ -85,14 +85,14 @@ class PlainHands:
     def interrupt(self) -> None:
         self.said.append("interrupted")
 
-    def left(self) -> None:
+    def request_exit(self) -> None:
         self.said.append("left")
         self.screen.leave()
 
-    def thinking(self) -> None:
+    def toggle_thinking(self) -> None:
         self.said.append("thinking")
 
-    def output(self) -> None:
+    def show_last_output(self) -> None:
         self.said.append("output")
 
     def live(self, rows: int) -> list[str]:
@@ -109,7 +109,7 @@ class PlainHands:
         return "model  edit  ~/work  12 of 184k  $0.02"[:width]
 
 
-class OrderedHands(PlainHands):
+class OrderedController(PlainController):
     """Does what the person types."""
 
     tasks: set[asyncio.Task[None]]
@@ -129,7 +129,7 @@ class OrderedHands(PlainHands):
         self.running = self.moving = False
         self.screen.put("[interrupted]\n")
 
-    def entered(self, typed: Typed) -> None:
+    def submit(self, typed: TypedMessage) -> None:
         order, _, rest = typed.text.partition(" ")
         match order:
             case "flood":
@@ -149,8 +149,8 @@ class OrderedHands(PlainHands):
                 self._later(self._away())
             case "page":
                 text = "\n".join(f"paged {number}" for number in range(int(rest)))
-                self._later(page(self.screen, text))
-                self._later(page(self.screen, text))
+                self._later(show_in_pager(self.screen, text))
+                self._later(show_in_pager(self.screen, text))
             case "edit":
                 self._later(self._edit())
             case "fail":
@@ -159,7 +159,7 @@ class OrderedHands(PlainHands):
                 self.screen.leave()
             case _:
                 self.screen.put(f"{typed.text}\n")
-        self.screen.changed()
+        self.screen.invalidate()
 
     def _later(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -178,7 +178,7 @@ class OrderedHands(PlainHands):
         await self.screen.outside(work)
 
     async def _edit(self) -> None:
-        text = await self.screen.outside(lambda: edit("text", os.environ))
+        text = await self.screen.outside(lambda: edit_text("text", os.environ))
         self.screen.put(f"edited {text!r}\n")
 
     async def stream(self, seconds: float) -> None:
@@ -186,7 +186,7 @@ class OrderedHands(PlainHands):
         while time.monotonic() < end:
             self.screen.put(f"line {number:05} " + "-" * (number % 90) + "\n")
             self.lines = [f"live {n} of {number} " + "=" * (number % 70) for n in range(number % 5)]
-            self.screen.changed()
+            self.screen.invalidate()
             number += 1
             await asyncio.sleep(0.02)
         self.lines = []
@@ -194,16 +194,16 @@ class OrderedHands(PlainHands):
 
 
 async def main() -> None:
-    hands, box = OrderedHands(), PlainBox()
-    screen = hands.screen = Screen(box, Theme(), environ=os.environ)
+    controller, box = OrderedController(), PlainBox()
+    screen = controller.screen = Screen(box, Theme(), environ=os.environ)
     screen.put("ready\n")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, screen.leave)
     if "--spin" in sys.argv:
-        hands.running = hands.moving = True
+        controller.running = controller.moving = True
     if "--stream" in sys.argv:
-        hands._later(hands.stream(float(sys.argv[sys.argv.index("--stream") + 1])))
+        controller._later(controller.stream(float(sys.argv[sys.argv.index("--stream") + 1])))
     try:
-        await screen.run(hands)
+        await screen.run(controller)
     except (OSError, EOFError) as error:
         print(f"gone: {type(error).__name__}", file=sys.stderr)
     except RuntimeError as error:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from terminal.emulator import Emulator
-from ui.screen.screen_driver import PlainBox, PlainHands
+from ui.screen.screen_driver import PlainBox, PlainController
 
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.screen.screen import Screen
@@ -28,8 +28,8 @@ class Stand:
         self.columns, self.rows = columns, rows
         self.terminal = Emulator(columns, rows)
         self.keys = keys
-        self.box, self.hands = PlainBox(), PlainHands()
-        self.screen = self.hands.screen = Screen(
+        self.box, self.controller = PlainBox(), PlainController()
+        self.screen = self.controller.screen = Screen(
             self.box,
             Theme(),
             environ=environ,
@@ -67,7 +67,7 @@ class Stand:
         end = asyncio.get_running_loop().time() + timeout
         while not (holds in "\n".join(self.seen()) if isinstance(holds, str) else holds()):
             shown = "\n".join(self.seen())
-            assert asyncio.get_running_loop().time() < end, f"not seen: {holds}\n{shown}\n{self.hands.said}"
+            assert asyncio.get_running_loop().time() < end, f"not seen: {holds}\n{shown}\n{self.controller.said}"
             await asyncio.sleep(0.005)
 
     async def still(self) -> list[str]:
@@ -81,7 +81,7 @@ class Stand:
         keys = app.key_processor.input_queue or app.key_processor.key_buffer
         # An Esc may still be the beginning of another key.
         parsed = [task for task in app._background_tasks if "auto_flush_input" in str(task.get_coro())]
-        return not (typed or keys or parsed or app.invalidated or self.screen._frames._due or self.screen._pending)
+        return not (typed or keys or parsed or app.invalidated or self.screen._redraw._due or self.screen._print_queue)
 
 
 @asynccontextmanager
@@ -89,7 +89,7 @@ async def stand(columns: int = 60, rows: int = 12, environ: Mapping[str, str] | 
     """A running screen; it has left afterwards."""
     with create_pipe_input() as keys:
         made = Stand(keys, columns, rows, {"TERM": "xterm"} if environ is None else environ)
-        task = asyncio.ensure_future(made.screen.run(made.hands))
+        task = asyncio.ensure_future(made.screen.run(made.controller))
         await made.until("model")
         try:
             yield made

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from ui.screen.screen_driver import PlainHands
+from ui.screen.screen_driver import PlainController
 
 from nexus_cli.ui.screen import line_view
-from nexus_cli.ui.screen.line_view import LineFace
+from nexus_cli.ui.screen.line_view import LineView
 
 
 class Paper:
@@ -28,8 +28,8 @@ class Paper:
         self.raw = b""
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
-        self.hands = PlainHands()
-        self.face = self.hands.screen = LineFace(environ={"TERM": "dumb"}, stdin=self.slave, stdout=self.slave)
+        self.controller = PlainController()
+        self.face = self.controller.screen = LineView(environ={"TERM": "dumb"}, stdin=self.slave, stdout=self.slave)
 
     def _read(self) -> None:
         try:
@@ -50,7 +50,7 @@ class Paper:
             if holds():
                 return
             await asyncio.sleep(0.005)
-        raise AssertionError(f"not seen: {self.text!r} {self.hands.said}")
+        raise AssertionError(f"not seen: {self.text!r} {self.controller.said}")
 
 
 @contextmanager
@@ -67,10 +67,10 @@ def paper() -> Iterator[Paper]:
 def test_a_prompt_a_line_and_what_is_put_stand_one_below_the_other() -> None:
     async def play() -> str:
         with paper() as on:
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await on.until(lambda: on.text == "> ")
             on.type("words\n")
-            await on.until(lambda: on.hands.said)
+            await on.until(lambda: on.controller.said)
             on.face.put("\x1b[1manswer\x1b[0m\n")
             await on.until(lambda: on.text.endswith("answer\n> "))
             on.face.put("by itself\n")
@@ -78,7 +78,7 @@ def test_a_prompt_a_line_and_what_is_put_stand_one_below_the_other() -> None:
             on.face.leave()
             await task
             await on.until(lambda: on.text.endswith("\n"))
-            assert on.hands.said == ["entered 'words'"]
+            assert on.controller.said == ["entered 'words'"]
             assert b"\x1b" not in on.raw
             return on.text
 
@@ -88,10 +88,10 @@ def test_a_prompt_a_line_and_what_is_put_stand_one_below_the_other() -> None:
 def test_while_a_turn_runs_there_is_no_prompt_and_a_line_steers() -> None:
     async def play() -> tuple[str, list[str]]:
         with paper() as on:
-            on.hands.running = True
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
             on.type("other words\n\n")
-            await on.until(lambda: on.hands.said)
+            await on.until(lambda: on.controller.said)
             on.face.put("text\n")
             due = on.face._due
             assert due is not None
@@ -99,7 +99,7 @@ def test_while_a_turn_runs_there_is_no_prompt_and_a_line_steers() -> None:
             await on.until(lambda: on.text)
             on.face.leave()
             await task
-            return on.text, on.hands.said
+            return on.text, on.controller.said
 
     assert asyncio.run(play()) == ("text\n", ["entered 'other words'"])
 
@@ -107,14 +107,14 @@ def test_while_a_turn_runs_there_is_no_prompt_and_a_line_steers() -> None:
 def test_a_backslash_at_the_end_continues_the_line() -> None:
     async def play() -> list[str]:
         with paper() as on:
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            task = asyncio.ensure_future(on.face.run(on.controller))
             on.type("one\\\n")
             await on.until(lambda: "... " in on.text)
             on.type("two\\\\\n")
-            await on.until(lambda: on.hands.said)
+            await on.until(lambda: on.controller.said)
             on.face.leave()
             await task
-            return on.hands.said
+            return on.controller.said
 
     assert asyncio.run(play()) == [f"entered {'one' + chr(10) + 'two' + 2 * chr(92)!r}"]
 
@@ -122,8 +122,8 @@ def test_a_backslash_at_the_end_continues_the_line() -> None:
 def test_what_was_typed_before_a_question_is_no_answer() -> None:
     async def play() -> tuple[str | None, str]:
         with paper() as on:
-            on.hands.running = True
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await asyncio.sleep(0)
             on.type("y\n")
             # The line waits in the terminal when the question comes, which happens in the same moment.
@@ -142,8 +142,8 @@ def test_what_was_typed_before_a_question_is_no_answer() -> None:
 def test_a_question_can_be_left_unanswered(act: str) -> None:
     async def play() -> str | None:
         with paper() as on:
-            on.hands.running = True
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await asyncio.sleep(0)
             answer = asyncio.ensure_future(on.face.question("", "Allow?"))
             await on.until(lambda: "Allow? " in on.text)
@@ -164,7 +164,7 @@ def test_a_question_can_be_left_unanswered(act: str) -> None:
 def test_control_d_leaves_and_so_does_control_c_twice() -> None:
     async def play(act: str) -> tuple[list[str], str]:
         with paper() as on:
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await on.until(lambda: on.text == "> ")
             if act == "end":
                 on.type("\x04")
@@ -172,10 +172,10 @@ def test_control_d_leaves_and_so_does_control_c_twice() -> None:
                 on.type("half a line")
                 on.face.interrupt()
                 await on.until(lambda: "again to leave" in on.text)
-                assert on.hands.said == []
+                assert on.controller.said == []
                 on.face.interrupt()
             await task
-            return on.hands.said, on.text
+            return on.controller.said, on.text
 
     assert asyncio.run(play("end"))[0] == ["left"]
     assert asyncio.run(play("interrupt"))[0] == ["left"]
@@ -184,15 +184,15 @@ def test_control_d_leaves_and_so_does_control_c_twice() -> None:
 def test_a_line_between_makes_control_c_the_first_again() -> None:
     async def play() -> list[str]:
         with paper() as on:
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await on.until(lambda: on.text == "> ")
             on.face.interrupt()
             on.type("words\n")
-            await on.until(lambda: on.hands.said)
+            await on.until(lambda: on.controller.said)
             on.face.interrupt()
             on.face.leave()
             await task
-            return on.hands.said
+            return on.controller.said
 
     assert asyncio.run(play()) == ["entered 'words'"]
 
@@ -200,13 +200,13 @@ def test_a_line_between_makes_control_c_the_first_again() -> None:
 def test_a_signal_stops_the_running_turn() -> None:
     async def play() -> list[str]:
         with paper() as on:
-            on.hands.running = True
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await asyncio.sleep(0)
             on.face.interrupt()
             on.face.leave()
             await task
-            return on.hands.said
+            return on.controller.said
 
     assert asyncio.run(play()) == ["interrupted"]
 
@@ -217,18 +217,18 @@ def test_a_signal_right_after_one_that_stopped_the_turn_neither_clears_nor_leave
 ) -> None:
     async def play() -> tuple[list[str], str]:
         with paper() as on:
-            on.hands.running = True
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await asyncio.sleep(0)
             on.face.draft = "draft"
             on.face.interrupt()
-            on.hands.running = False
+            on.controller.running = False
             on.face.interrupt()
             on.face.interrupt()
             on.face.interrupt()
             on.face.leave()
             await task
-            return on.hands.said, on.face.draft
+            return on.controller.said, on.face.draft
 
     monkeypatch.setattr(line_view, "MEANT", 1000.0 if soon else 0.0)
     assert asyncio.run(play()) == (said, "draft" if soon else "")
@@ -237,8 +237,8 @@ def test_a_signal_right_after_one_that_stopped_the_turn_neither_clears_nor_leave
 def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:
     async def play(running: bool) -> tuple[list[str], str | None]:
         with paper() as on:
-            on.hands.running = running
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            on.controller.running = running
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await asyncio.sleep(0)
             answer = asyncio.ensure_future(on.face.question("", "Allow?"))
             await on.until(lambda: "Allow? " in on.text)
@@ -246,7 +246,7 @@ def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None
             said = await answer
             on.face.leave()
             await task
-            return on.hands.said, said
+            return on.controller.said, said
 
     assert asyncio.run(play(True)) == (["interrupted"], None)
     assert asyncio.run(play(False)) == ([], None)
@@ -264,16 +264,16 @@ def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None
 def test_what_is_filled_in_is_shown_and_sent_by_an_empty_line(keys: str, said: list[str]) -> None:
     async def play() -> list[str]:
         with paper() as on:
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await on.until(lambda: on.text == "> ")
             on.face.fill("one\ntwo")
             await on.until(lambda: on.text.endswith("place)\n> "))
             assert "not sent yet:\none\ntwo\n(an empty Enter sends it" in on.text
             on.type(keys + "end\n")
-            await on.until(lambda: on.hands.said[-1:] == ["entered 'end'"])
+            await on.until(lambda: on.controller.said[-1:] == ["entered 'end'"])
             on.face.leave()
             await task
-            return on.hands.said[:-1]
+            return on.controller.said[:-1]
 
     assert asyncio.run(play()) == said
 
@@ -281,15 +281,15 @@ def test_what_is_filled_in_is_shown_and_sent_by_an_empty_line(keys: str, said: l
 def test_control_c_gives_up_what_was_filled_in() -> None:
     async def play() -> list[str]:
         with paper() as on:
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await on.until(lambda: on.text == "> ")
             on.face.fill("words")
             on.face.interrupt()
             on.type("\nend\n")
-            await on.until(lambda: on.hands.said)
+            await on.until(lambda: on.controller.said)
             on.face.leave()
             await task
-            return on.hands.said
+            return on.controller.said
 
     assert asyncio.run(play()) == ["entered 'end'"]
 
@@ -297,7 +297,7 @@ def test_control_c_gives_up_what_was_filled_in() -> None:
 def test_who_leaves_cancels_what_has_the_terminal_and_gives_it_away_no_more() -> None:
     async def play() -> None:
         with paper() as on:
-            task = asyncio.ensure_future(on.face.run(on.hands))
+            task = asyncio.ensure_future(on.face.run(on.controller))
             await on.until(lambda: on.text == "> ")
             away = asyncio.ensure_future(on.face.outside(asyncio.Event().wait))
             await asyncio.sleep(0)
@@ -313,9 +313,9 @@ def test_who_leaves_cancels_what_has_the_terminal_and_gives_it_away_no_more() ->
 def test_a_terminal_that_is_gone_is_an_error_or_the_end() -> None:
     async def play() -> list[str]:
         master, slave = pty.openpty()
-        hands = PlainHands()
-        hands.screen = face = LineFace(environ={"TERM": "dumb"}, stdin=slave, stdout=slave)
-        task = asyncio.ensure_future(face.run(hands))
+        controller = PlainController()
+        controller.screen = face = LineView(environ={"TERM": "dumb"}, stdin=slave, stdout=slave)
+        task = asyncio.ensure_future(face.run(controller))
         await asyncio.sleep(0)
         os.close(master)
         try:
@@ -324,7 +324,7 @@ def test_a_terminal_that_is_gone_is_an_error_or_the_end() -> None:
             return [type(error).__name__]
         finally:
             os.close(slave)
-        return hands.said
+        return controller.said
 
     assert asyncio.run(play()) in (["OSError"], ["left"])
 
@@ -334,11 +334,11 @@ def test_a_line_of_fifty_megabytes_from_a_pipe_arrives_whole() -> None:
 
     async def play() -> int:
         read, write = os.pipe()
-        hands = PlainHands()
+        controller = PlainController()
         lengths: list[int] = []
-        face = LineFace(environ={"TERM": "dumb"}, stdin=read, stdout=os.open(os.devnull, os.O_WRONLY))
-        hands.entered = lambda typed: lengths.append(len(typed.text))  # type: ignore[method-assign]
-        hands.screen = face
+        face = LineView(environ={"TERM": "dumb"}, stdin=read, stdout=os.open(os.devnull, os.O_WRONLY))
+        controller.submit = lambda typed: lengths.append(len(typed.text))  # type: ignore[method-assign]
+        controller.screen = face
 
         def give() -> None:
             with open(write, "wb") as pipe:
@@ -346,7 +346,7 @@ def test_a_line_of_fifty_megabytes_from_a_pipe_arrives_whole() -> None:
 
         giver = threading.Thread(target=give)
         giver.start()
-        await face.run(hands)
+        await face.run(controller)
         giver.join()
         os.close(read)
         return lengths[0]
@@ -358,7 +358,7 @@ def test_an_input_that_cannot_be_waited_for_is_the_end() -> None:
     async def play() -> None:
         nowhere = os.open(os.devnull, os.O_RDWR)
         try:
-            await LineFace(environ={}, stdin=nowhere, stdout=nowhere).run(PlainHands())
+            await LineView(environ={}, stdin=nowhere, stdout=nowhere).run(PlainController())
         finally:
             os.close(nowhere)
 

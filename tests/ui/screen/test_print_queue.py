@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.ui.screen.print_queue import Pending
+from nexus_cli.ui.screen.print_queue import PrintQueue
 
 
 class Watched(str):
@@ -21,7 +21,7 @@ class Watched(str):
 
 @given(st.lists(st.text("ab\n", max_size=9), max_size=9), st.lists(st.integers(1, 12), max_size=20))
 def test_pieces_are_whole_lines_and_make_up_the_whole(texts: list[str], sizes: list[int]) -> None:
-    pending = Pending()
+    pending = PrintQueue()
     for text in texts:
         pending.add(f"{text}\n")
     taken = [pending.take(size) for size in sizes]
@@ -35,7 +35,7 @@ def test_pieces_are_whole_lines_and_make_up_the_whole(texts: list[str], sizes: l
 
 
 def test_every_character_of_a_huge_text_is_copied_once() -> None:
-    text, pending, pieces = Watched("a line of some words\n" * 100_000), Pending(), 0
+    text, pending, pieces = Watched("a line of some words\n" * 100_000), PrintQueue(), 0
     Watched.cut = 0
     pending.add(text)
     while pending:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from nexus_cli.ui.screen.redraw import RATE, SPIN, Frames
+from nexus_cli.ui.screen.redraw import RATE, SPIN, RedrawTimer
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def played(work: Coroutine[Any, Any, T]) -> T:
 def test_five_hundred_changes_a_second_are_drawn_fifteen_times() -> None:
     async def play() -> int:
         drawn = Drawn()
-        frames = Frames(drawn, lambda: False)
+        frames = RedrawTimer(drawn, lambda: False)
         frames.begin()
         for _ in range(1000):
             frames.dirty()
@@ -62,7 +62,7 @@ def test_five_hundred_changes_a_second_are_drawn_fifteen_times() -> None:
 def test_what_moves_is_drawn_eight_times_a_second_and_what_rests_not_at_all() -> None:
     async def play(moving: bool) -> int:
         drawn = Drawn()
-        frames = Frames(drawn, lambda: moving)
+        frames = RedrawTimer(drawn, lambda: moving)
         frames.begin()
         await asyncio.sleep(2)
         frames.end()
@@ -81,7 +81,7 @@ def test_what_is_left_over_is_drawn_at_once() -> None:
             drawn.append(loop.time())
             return len(drawn) < 100
 
-        frames = Frames(draw, lambda: False)
+        frames = RedrawTimer(draw, lambda: False)
         frames.begin()
         await asyncio.sleep(1)
         return len(drawn), drawn[-1] - drawn[0]

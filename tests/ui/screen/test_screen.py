@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.key_binding.vi_state import InputMode
-from ui.screen.screen_driver import PlainHands
+from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import Stand, stand
 
 from nexus_cli.ui.screen import key_bindings
@@ -26,12 +26,12 @@ def _text(rows: list[str]) -> list[str]:
 def test_parts_stand_below_what_was_put_in_their_order() -> None:
     async def play() -> list[str]:
         async with stand() as on:
-            on.hands.lines = ["live 1", "\x1b[31mlive 2\x1b[0m"]
-            on.hands.waits = "* waiting"
-            on.hands.waiting = [f"then: {n}" for n in range(5)]
+            on.controller.lines = ["live 1", "\x1b[31mlive 2\x1b[0m"]
+            on.controller.waits = "* waiting"
+            on.controller.waiting = [f"then: {n}" for n in range(5)]
             on.screen.put("first\nsecond\n")
             on.type("words")
-            on.screen.changed()
+            on.screen.invalidate()
             await on.until("words")
             return _text(await on.still())
 
@@ -45,7 +45,7 @@ def test_what_is_put_before_the_screen_runs_and_after_it_ended_is_printed_once()
         with create_pipe_input() as keys:
             made = Stand(keys, 40, 8, {"TERM": "xterm"})
             made.screen.put("before\n")
-            task = asyncio.ensure_future(made.screen.run(made.hands))
+            task = asyncio.ensure_future(made.screen.run(made.controller))
             await made.until("model")
             made.screen.put("at the end\n")
             made.screen.leave()
@@ -72,11 +72,11 @@ def test_from_sixteen_rows_on_one_row_stays_empty_below_what_was_printed() -> No
     async def play(rows: int) -> list[str]:
         async with stand(60, rows) as on:
             on.screen.put("printed\n")
-            on.hands.lines, on.hands.waits = ["live"], "* waiting"
-            on.screen.changed()
+            on.controller.lines, on.controller.waits = ["live"], "* waiting"
+            on.screen.invalidate()
             await on.until("waiting")
             one = list(on.seen())
-            on.hands.lines, on.hands.waits = [], ""
+            on.controller.lines, on.controller.waits = [], ""
             on.resize(60, rows + 1)
             await on.until(lambda: "live" not in on.seen())
             return [*one[:6], *on.seen()[:4]]
@@ -103,12 +103,12 @@ def test_a_key_is_shown_without_rendering_the_live_lines_again() -> None:
     async def play() -> tuple[int, int]:
         async with stand() as on:
             await on.still()
-            before = on.hands.asked
+            before = on.controller.asked
             for letter in "typing":
                 on.type(letter)
                 await on.until(lambda: not on.keys.closed)
             await on.until("> typing")
-            return before, on.hands.asked
+            return before, on.controller.asked
 
     before, after = asyncio.run(play())
     assert after == before
@@ -144,10 +144,10 @@ def test_nothing_is_drawn_while_nothing_moves() -> None:
 def test_keys_mean_what_they_are_said_to(keys: str, running: bool, said: list[str]) -> None:
     async def play() -> list[str]:
         async with stand() as on:
-            on.hands.running = running
+            on.controller.running = running
             on.keys.send_bytes(keys.encode("utf-8", "surrogateescape"))
             await on.still()
-            return on.hands.said
+            return on.controller.said
 
     heard = asyncio.run(play())
     assert len(heard) == len(said)
@@ -157,13 +157,13 @@ def test_keys_mean_what_they_are_said_to(keys: str, running: bool, said: list[st
 def test_escape_on_an_empty_box_takes_back_what_waits() -> None:
     async def play() -> list[str]:
         async with stand() as on:
-            on.hands.running, on.hands.waiting = True, ["earlier words"]
+            on.controller.running, on.controller.waiting = True, ["earlier words"]
             on.type("\x1b")
             await on.until("> earlier words")
-            on.hands.waiting = ["more"]
+            on.controller.waiting = ["more"]
             on.type("\x1b")
             await on.still()
-            return on.hands.said
+            return on.controller.said
 
     assert asyncio.run(play()) == ["taken back"]
 
@@ -171,10 +171,10 @@ def test_escape_on_an_empty_box_takes_back_what_waits() -> None:
 def test_alt_enter_on_an_empty_box_takes_nothing_back() -> None:
     async def play() -> list[str]:
         async with stand() as on:
-            on.hands.running, on.hands.waiting = True, ["earlier words"]
+            on.controller.running, on.controller.waiting = True, ["earlier words"]
             on.type("\x1b\r")
             await on.still()
-            return on.hands.said
+            return on.controller.said
 
     assert asyncio.run(play()) == []
 
@@ -184,10 +184,10 @@ def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
         async with stand() as on:
             on.type("\x03")
             await on.until("press Ctrl+C again to leave")
-            first = list(on.hands.said)
+            first = list(on.controller.said)
             on.type("\x03")
-            await on.until(lambda: on.hands.said)
-            return first, on.hands.said
+            await on.until(lambda: on.controller.said)
+            return first, on.controller.said
 
     assert asyncio.run(play()) == ([], ["left"])
 
@@ -199,18 +199,18 @@ def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leav
 ) -> None:
     async def play() -> tuple[list[str], str, list[str]]:
         async with stand() as on:
-            on.hands.running = True
+            on.controller.running = True
             on.type(draft)
             asking = asyncio.ensure_future(on.screen.question("", "Sure?") if asked else asyncio.sleep(0))
             await on.until(lambda: on.screen._panel.open or not asked)
             on.type("\x03")
-            await on.until(lambda: on.hands.said)
-            on.hands.running = False
+            await on.until(lambda: on.controller.said)
+            on.controller.running = False
             await asking
             for _ in range(3):
                 on.type("\x03")
                 await on.still()
-            return on.hands.said, on.box.buffer.text, _text(on.seen())
+            return on.controller.said, on.box.buffer.text, _text(on.seen())
 
     monkeypatch.setattr(key_bindings, "MEANT", 1000.0)
     said, text, rows = asyncio.run(play())
@@ -221,15 +221,15 @@ def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leav
 def test_control_c_a_while_after_one_that_stopped_the_turn_clears_and_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> list[str]:
         async with stand() as on:
-            on.hands.running = True
+            on.controller.running = True
             on.type("draft\x03")
-            await on.until(lambda: on.hands.said)
-            on.hands.running = False
+            await on.until(lambda: on.controller.said)
+            on.controller.running = False
             on.type("\x03")
             await on.until(lambda: on.box.empty)
             on.type("\x03\x03")
-            await on.until(lambda: len(on.hands.said) > 1)
-            return on.hands.said
+            await on.until(lambda: len(on.controller.said) > 1)
+            return on.controller.said
 
     monkeypatch.setattr(key_bindings, "MEANT", 0.0)
     assert asyncio.run(play()) == ["interrupted", "left"]
@@ -241,7 +241,7 @@ def test_control_d_on_an_empty_box_leaves_and_takes_the_app_off_the_screen() -> 
             on.screen.put("stays\n")
             await on.until("stays")
             on.type("\x04")
-            await on.until(lambda: on.hands.said == ["left"])
+            await on.until(lambda: on.controller.said == ["left"])
             await on.until(lambda: STATUS not in on.seen())
             return _text(on.all())
 
@@ -263,7 +263,7 @@ def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollbac
 def test_without_colours_no_code_of_colour_or_attribute_is_written() -> None:
     async def play() -> bytes:
         async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}) as on:
-            on.hands.lines = ["\x1b[31mlive\x1b[0m"]
+            on.controller.lines = ["\x1b[31mlive\x1b[0m"]
             on.screen.put("\x1b[1mput\x1b[0m\n")
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
             await on.until(lambda: on.screen._panel.open)
@@ -291,18 +291,19 @@ def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
     async def play() -> list[str]:
         with create_pipe_input() as keys:
             on = Stand(keys, columns, rows, {"TERM": "xterm"})
-            task = asyncio.ensure_future(on.screen.run(on.hands))
-            on.hands.lines, on.hands.waits, on.hands.waiting = ["live 👨‍👩‍👧"] * 30, "* waits", ["later"] * 9
+            task = asyncio.ensure_future(on.screen.run(on.controller))
+            on.controller.lines, on.controller.waits = ["live 👨‍👩‍👧"] * 30, "* waits"
+            on.controller.waiting = ["later"] * 9
             on.screen.put("put\n")
             asking = asyncio.ensure_future(on.screen.question("text\n", "a long prompt of many words"))
             on.type("typed words\r")
-            await on.until(lambda: on.hands.said)
+            await on.until(lambda: on.controller.said)
             await on.until(lambda: on.screen._panel.open)
             on.type("yes\r")
             assert await asking == "yes"
             on.screen.leave()
             await task
-            return on.hands.said
+            return on.controller.said
 
     assert asyncio.run(play()) == ["entered 'typed words'"]
 
@@ -310,8 +311,8 @@ def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
 def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> None:
     async def play() -> tuple[list[str], int]:
         async with stand() as on:
-            on.hands.lines = ["👨‍👩‍👧 family", "🇩🇪 flag", "❤️ heart", "👍🏽 thumb", "漢字 wide"]
-            on.screen.changed()
+            on.controller.lines = ["👨‍👩‍👧 family", "🇩🇪 flag", "❤️ heart", "👍🏽 thumb", "漢字 wide"]
+            on.screen.invalidate()
             on.type("x 👨‍👩‍👧 🇩🇪 y")
             await on.until("wide")
             await on.until("y")
@@ -364,7 +365,7 @@ def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
             for _ in range(8):
                 on.type("y\r")
                 await on.still()
-            typed = list(on.hands.said)
+            typed = list(on.controller.said)
             on.type("words")
             await on.until(lambda: on.screen._panel.open)
             on.type("no")
@@ -406,14 +407,14 @@ def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | No
 def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:
     async def play(act: str) -> tuple[list[str], str | None]:
         async with stand() as on:
-            on.hands.running = True
+            on.controller.running = True
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
             await on.until(lambda: on.screen._panel.open)
             if act == "signal":
                 on.screen.interrupt()
             else:
                 on.type(act)
-            return on.hands.said, await asking
+            return on.controller.said, await asking
 
     assert asyncio.run(play("\x03")) == (["interrupted"], None)
     assert asyncio.run(play("signal")) == (["interrupted"], None)
@@ -474,8 +475,8 @@ def test_leaving_answers_the_open_question_with_nothing() -> None:
 
 
 def test_a_failure_behind_a_key_ends_the_screen_with_it() -> None:
-    class Failing(PlainHands):
-        def thinking(self) -> None:
+    class Failing(PlainController):
+        def toggle_thinking(self) -> None:
             raise RuntimeError("behind a key")
 
         def live(self, rows: int) -> list[str]:
@@ -486,14 +487,14 @@ def test_a_failure_behind_a_key_ends_the_screen_with_it() -> None:
     async def play(act: str) -> None:
         with create_pipe_input() as keys:
             on = Stand(keys, 40, 8, {"TERM": "xterm"})
-            on.hands = Failing()
-            task = asyncio.ensure_future(on.screen.run(on.hands))
+            on.controller = Failing()
+            task = asyncio.ensure_future(on.screen.run(on.controller))
             await on.until("model")
             if act == "key":
                 on.type("\x14")
             else:
-                on.hands.running = True
-                on.screen.changed()
+                on.controller.running = True
+                on.screen.invalidate()
             await task
 
     with pytest.raises(RuntimeError, match="behind a key"):
@@ -511,7 +512,7 @@ def test_a_failure_in_somebody_elses_callback_is_one_line() -> None:
             asyncio.get_running_loop().call_soon(fail)
             await on.until("ValueError")
             on.type("words\r")
-            await on.until(lambda: on.hands.said == ["entered 'words'"])
+            await on.until(lambda: on.controller.said == ["entered 'words'"])
             return [row for row in on.all() if row and row not in (">", STATUS)]
 
     rows = asyncio.run(play())
@@ -523,7 +524,7 @@ def test_the_end_of_input_ends_the_screen() -> None:
     async def play() -> None:
         with create_pipe_input() as keys:
             on = Stand(keys, 40, 8, {"TERM": "xterm"})
-            task = asyncio.ensure_future(on.screen.run(on.hands))
+            task = asyncio.ensure_future(on.screen.run(on.controller))
             await on.until("model")
             keys.close()
             await task
@@ -562,8 +563,8 @@ def test_whatever_happens_every_line_that_was_put_stands_once_and_in_order(doing
                     on.screen.put(f"{put[-1]} {'x' * much}\n")
                 elif what == "live":
                     assert isinstance(much, int)
-                    on.hands.lines = [f"live {n} {'-' * 9 * n}" for n in range(much)]
-                    on.screen.changed()
+                    on.controller.lines = [f"live {n} {'-' * 9 * n}" for n in range(much)]
+                    on.screen.invalidate()
                 elif what == "type":
                     assert isinstance(much, int)
                     on.type("w" * much)
