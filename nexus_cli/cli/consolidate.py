@@ -23,9 +23,9 @@ from nexus_cli.session.memory import open_facts
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.remarks import Remarks
+from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.reports.lines import filled, plural
-from nexus_cli.ui.stream import Quietly, Stream
 
 RECIPE = "sleep_consolidate"
 
@@ -61,7 +61,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
 
 
 async def _follow(session: Session, done: Consolidated) -> None:
-    remarks = Remarks(Quietly(Stream(2)))
+    remarks = ProgressLines(QuietStream(Stream(2)))
     remarks.belong_to(session)
     interrupt = Interrupt()
     watchdog = LoopWatchdog(lambda: session, end_blocked)

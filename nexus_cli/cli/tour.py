@@ -29,7 +29,7 @@ from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.reports.models import listing
 from nexus_cli.tools.process import end_all
-from nexus_cli.ui.stream import Gone, Stream
+from nexus_cli.ui.print.stream import Gone, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 COMMAND = "tour"
