@@ -13,10 +13,10 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from nexus_cli.context.aside import Aside, within
 from nexus_cli.context.file_outline import outline
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.work_record import WorkItem, WorkLog, WorkRecord, command_items, safe_line
+from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.goal import Goal
 from nexus_cli.core.seen import SeenFile
@@ -77,8 +77,7 @@ async def look_at_files(record: WorkRecord, files: Callable[[], Sequence[SeenFil
             detail = f": {', '.join(map(safe_line, names))}" if names else ""
             found[_file_line(file, folder, file.how)] = WorkItem(file.entry, line, detail=detail)
 
-    looking = Aside[None](lambda _: look())
-    await within({looking: SECONDS})
+    await run_tasks([DaemonTask(look, SECONDS)])
     looked = dict(found)
     return replace(record, items=[looked.get(item.text, item) for item in record.items])
 
