@@ -43,7 +43,7 @@ LAZY = {
     "provider/litellm_backend.py": {"litellm"},
     "context/recipe_file.py": {"nexus_cli"},
     "context/tokens.py": {"tiktoken"},
-    "session/reports/shown.py": {"nexus_cli"},
+    "session/reports/request_view.py": {"nexus_cli"},
     "session/usable.py": {"nexus_cli"},
     "ledger/sessions.py": {"difflib"},
     "tools/listing.py": {"pathspec"},

@@ -33,11 +33,11 @@ async def run(desk: Desk, rest: str) -> None:
     ledger, session = ledger_of(desk), desk.session.id
     say_if_old(desk)
     if option == "--step":
-        held = await asyncio.to_thread(of_request, ledger, session, desk.options, desk.settings, int(number))
+        held = await asyncio.to_thread(of_request, ledger, session, desk.settings, int(number))
         desk.show("context", held)
         return
     step = int(number) if number else None
-    desk.show("between", await asyncio.to_thread(difference_in, ledger, session, desk.options, desk.settings, step))
+    desk.show("between", await asyncio.to_thread(difference_in, ledger, session, desk.settings, step))
 
 
 def _words(desk: Desk) -> Sequence[str]:

@@ -56,6 +56,11 @@ class ChangedSections:
         """Return its sections for interface.md section 8."""
         return [one.described(cached=False) for one in self.plan.chosen if not one.off]
 
+    def facts(self) -> list[Mapping[str, str]]:
+        """Return the remembered facts that it tells in words: sticky ones may have shrunk to a pointer."""
+        in_words = (one for one in self.plan.sent if not one.section.sticky or one.name != "pointer")
+        return [one.section.fact for one in in_words if one.section.fact]
+
 
 @dataclass
 class SectionCollector:

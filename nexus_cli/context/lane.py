@@ -72,6 +72,8 @@ class Lane:
         self._dressed: set[int] = set()
         self._sent_messages = 0
         self._messages_tokens = 0
+        self.changes = 0
+        """Counts what was done to the window: as long as it is the same, so is the next request."""
 
     @classmethod
     def load(
@@ -139,6 +141,7 @@ class Lane:
         entry = self.timeline.append(kind, message, actor, tokens, record)
         self.tail.append(slot_of(entry))
         self._messages_tokens += tokens
+        self.changes += 1
         if kind is Kind.USER:
             self.run = entry.id
         return entry
@@ -176,6 +179,7 @@ class Lane:
     def _put(self, slot: Slot, preamble: str) -> None:
         other = replace(slot, preamble=preamble, tokens=self._measure(slot.message, preamble))
         self._messages_tokens += other.tokens - slot.tokens
+        self.changes += 1
         if slot in self.tail:
             self.tail[self.tail.index(slot)] = other
             return
@@ -205,6 +209,7 @@ class Lane:
         )
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
         self.cursor, self._head_sent = self.timeline.last, True
+        self.changes += 1
         self._head_open, self._dressed = False, set()
         return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous, dressed)
 
@@ -249,6 +254,7 @@ class Lane:
         self.epoch, self.tail, self._wire, self._begun = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
         self._head_open, self._dressed = True, set()
+        self.changes += 1
         self._count()
         try:
             now, last = self.timeline.now(), self.timeline.last
@@ -261,7 +267,8 @@ class Lane:
 
     def reframe(self, frame: Frame) -> None:
         """Give an epoch of which nothing was recorded or sent another frame."""
-        self.epoch = _epoch(frame, self.epoch.id, self.epoch.parent, self.epoch.cause, self.epoch.head, self.epoch.base)
+        self.epoch = with_frame(self.epoch, frame)
+        self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
         """Record the first epoch of a new lane, with what its system text leaves out."""
@@ -269,6 +276,7 @@ class Lane:
         now, last = self.timeline.now(), self.timeline.last
         self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
         self._begun = True
+        self.changes += 1
 
     def _newest_run(self) -> int:
         """Return the newest entry of the window that began a run; asks the log, which alone tells a request from
@@ -292,6 +300,11 @@ def slot_of(entry: Entry) -> Slot:
 def frame_of(epoch: Epoch) -> Frame:
     """Return the frame of an epoch."""
     return Frame(**{f.name: getattr(epoch, f.name) for f in fields(Frame)})
+
+
+def with_frame(epoch: Epoch, frame: Frame) -> Epoch:
+    """The epoch with another frame."""
+    return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(Frame)})
 
 
 def _epoch(frame: Frame, number: int, parent: int | None, cause: str, head: tuple[Slot, ...], base: int) -> Epoch:

@@ -82,6 +82,11 @@ class Meter:
         return self._learned.calibration
 
     @property
+    def state(self) -> tuple[object, ...]:
+        """Compares unequal once an estimate of the same window may be another one."""
+        return self.anchor, self.calibration, self._learned.doubt
+
+    @property
     def basis(self) -> str:
         """`reported+estimate` with an anchor, else `estimate`."""
         return "reported+estimate" if self.anchor else "estimate"

@@ -7,21 +7,20 @@ what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import asdict, replace
 from typing import Any
 
 from nexus_cli.context.economy import Rewrite, miss_cost, price_rewrite
 from nexus_cli.context.fingerprints import Difference, first_difference, rendered
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
-from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.cache_life import CacheLife, cache_life
+from nexus_cli.provider.cache_life import CacheLife
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.miss import Facts, age, expected, judge
-from nexus_cli.session.sent import Sent, beginning
+from nexus_cli.session.miss import Facts, age, judge
+from nexus_cli.session.next_request.current import unreported_tokens, window_request
+from nexus_cli.session.next_request.request import Outlook
+from nexus_cli.session.sent import Sent, beginning, known_life
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
@@ -29,54 +28,9 @@ MOST_EPOCHS = 4
 """So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What is known before a request is sent."""
-
-    tokens: int
-    """What the provider's cache should hold of it: of the request before it, or of one under a former epoch."""
-    messages: int
-    """How many messages on the wire those are, where a new epoch began; else 0."""
-    shared: int
-    """Tokens of its beginning that the request before it had too."""
-    age: float | None
-    """Seconds since the beginning of that one was used last, None where the clock does not tell."""
-    at: datetime
-
-
-def outlook(engine: Engine) -> Outlook:
-    """What the next request of the lane may expect, as it stands in the window now."""
-    sent, lane, now = engine.sent, engine.lane, engine.clock()
-    if sent is None:
-        return Outlook(0, 0, 0, None, now)
-    if sent.epoch is lane.epoch:
-        seconds = age(engine.uses.get(sent.epoch.id), now)
-        return Outlook(expected(_life(engine), sent.tokens, seconds), 0, sent.tokens, seconds, now)
-    made = []
-    for one in _candidates(engine):
-        seconds = age(engine.uses.get(one.epoch.id), now)
-        shared, messages = one.shares(lane.epoch, lane.slots)
-        made.append(Outlook(expected(_life(engine), shared, seconds), messages, shared, seconds, now))
-    best = max(made, key=lambda one: one.tokens)
-    return replace(made[0], tokens=best.tokens, messages=best.messages)
-
-
-def _candidates(engine: Engine) -> Iterator[Sent]:
-    """The request before, then the newest ones under former epochs: any of them may still be in the cache."""
-    if engine.sent is not None:
-        yield engine.sent
-        yield from (one for one in reversed(engine.earlier.values()) if one.epoch is not engine.sent.epoch)
-
-
-def ahead(engine: Engine) -> dict[str, int]:
-    """Tokens of the next request as the window stands now, and how many of them a cache should hold."""
-    tokens = engine.coming()
-    return {"tokens": tokens, "cached": min(tokens, outlook(engine).tokens)}
-
-
 def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
     """What came of the request that was just answered, by the provider's own figures; ask before `remember`."""
-    sent, made = engine.sent, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
+    sent, made = engine.cache.last, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if sent is None or not usage.input:
         return made
     facts = Facts(
@@ -104,19 +58,19 @@ def _fresh(engine: Engine, sent: Sent, reported: int) -> int:
 
 def remember(engine: Engine, ahead: Outlook, usage: Usage) -> None:
     """The request that was just sent reached the provider; `usage` are its own figures, empty where it gave none."""
-    lane = engine.lane
-    engine.uses[lane.epoch.id] = ahead.at
+    lane, cache = engine.lane, engine.cache
+    cache.uses[lane.epoch.id] = ahead.at
     if usage.input:
-        engine.cold += max(0, usage.input - usage.cache_read)
-        before, mine = engine.sent, (usage.input, lane.counted)
+        cache.cold += max(0, usage.input - usage.cache_read)
+        before, mine = cache.last, (usage.input, lane.counted)
         cached = _cached(usage) or (before is not None and before.cached)
         begins = beginning(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
-        least = engine.least[begins] = min(mine, engine.least.get(begins, mine))
-        engine.sent = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins)
-        engine.earlier.pop(lane.epoch.id, None)
-        engine.earlier[lane.epoch.id] = engine.sent
-        while len(engine.earlier) > MOST_EPOCHS:
-            del engine.earlier[next(iter(engine.earlier))]
+        least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
+        cache.last = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins)
+        cache.earlier.pop(lane.epoch.id, None)
+        cache.earlier[lane.epoch.id] = cache.last
+        while len(cache.earlier) > MOST_EPOCHS:
+            del cache.earlier[next(iter(cache.earlier))]
 
 
 def _cached(usage: Usage) -> bool:
@@ -124,19 +78,15 @@ def _cached(usage: Usage) -> bool:
     return bool(usage.cache_read or usage.cache_write)
 
 
-def known_life(info: ModelInfo) -> CacheLife | None:
-    """What is known of the cache of a model."""
-    return cache_life(info.name, info.provider, caches=info.cache)
-
-
 def warm(engine: Engine) -> bool:
     """Whether the provider's cache may still hold what the lane sent last, for the model that is asked now."""
-    return _kept(engine) and (engine.sent is None or engine.sent.epoch.model == engine.lane.epoch.model)
+    last = engine.cache.last
+    return _kept(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
 
 
 def _kept(engine: Engine) -> bool:
     """Whether what the lane sent last may still be in a cache, for whichever model; also where nobody knows."""
-    return engine.sent is None or _still(engine, engine.sent)
+    return engine.cache.last is None or _still(engine, engine.cache.last)
 
 
 def _still(engine: Engine, sent: Sent) -> bool:
@@ -146,7 +96,7 @@ def _still(engine: Engine, sent: Sent) -> bool:
         return True
     if sent.tokens < life.minimum:
         return False
-    seconds = age(engine.uses.get(sent.epoch.id), engine.clock())
+    seconds = age(engine.cache.uses.get(sent.epoch.id), engine.clock())
     return seconds is None or seconds <= life.most
 
 
@@ -155,7 +105,7 @@ def record_rewrite(engine: Engine, before: int) -> Rewrite:
 
     The meter already knows the window that came of it.
     """
-    priced = _priced(engine, before, engine.meter.estimate(engine.lane.counted))
+    priced = _priced(engine, before, window_request(engine).tokens)
     engine.lane.timeline.memo(*_rewrite(engine, priced))
     return priced
 
@@ -166,7 +116,7 @@ def rewritten(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
     the cache as far as it had been sent; what it now has in common with that still is.
     """
-    return _rewrite(engine, _priced(engine, before, round(engine.meter.unanchored(engine.lane.counted))))
+    return _rewrite(engine, _priced(engine, before, unreported_tokens(engine)))
 
 
 def _rewrite(engine: Engine, priced: Rewrite) -> tuple[str, dict[str, Any]]:
@@ -178,7 +128,7 @@ def _priced(engine: Engine, before: int, after: int) -> Rewrite:
     """`before` and `after` are estimates of the whole window, in tokens."""
     lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else warm(engine)
-    held = (one for one in _candidates(engine) if _still(engine, one)) if still_warm else ()
+    held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.slots) for one in held), default=0)
     fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
     tokens = engine.meter.density().tokens

@@ -19,8 +19,10 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Fold, Reply
 from nexus_cli.provider.usage import cost
-from nexus_cli.session.cache import Outlook, outlook, remember, result
+from nexus_cli.session.cache import remember, result
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.next_request.request import Outlook
 
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
@@ -48,7 +50,7 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
     Without `main` (side lanes) no text is emitted and the turn's steps are not counted.
     """
-    ahead = outlook(engine)
+    ahead = window_request(engine).outlook()
     request = _send(engine, cap, main, ahead)
     info = engine.model.info
     first = engine.lane.timeline.last + 1
@@ -84,7 +86,7 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
 def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = engine.lane
     engine.said = ""
-    expected = engine.meter.estimate(lane.counted)
+    expected = window_request(engine).tokens
     sealed = lane.seal()
     previous_end = sealed.previous_end or ahead.messages
     engine.step += 1
@@ -100,6 +102,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         ahead.tokens,
     )
     lane.timeline.log.sending(manifest, sealed.fixed, sealed.head_lines, sealed.dressed)
+    engine.event = ()
     if main:
         engine.emit(event.StepStart(engine.step))
         engine.emit(event.CacheExpect(manifest.cached))
@@ -166,7 +169,7 @@ def _judge(reply: Reply) -> None:
 def _estimated(engine: Engine, message: Message) -> Usage:
     """What a request used of which the provider reported nothing that can be so: by our count, at the known prices."""
     said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
-    usage = Usage(engine.meter.estimate(engine.lane.counted), said)
+    usage = Usage(window_request(engine).tokens, said)
     return replace(usage, cost_usd=cost(usage, engine.model.info))
 
 

@@ -77,13 +77,13 @@ class Frames:
             late = f"context section {', '.join(arrived)} finished loading"
             engine.emit(Notice(f"{late}; the next request includes it and will miss the prompt cache"))
         changed = await self.collector.changed_sections(only="" if everything else NOTICES)
-        engine.event = ()
+        engine.event = engine.facts = ()
         self._due = self._due and bool(changed.text)
 
         def settle() -> None:
             self._due = False
             self.collector.mark_sent(changed)
-            engine.event = changed.described()
+            engine.event, engine.facts = changed.described(), changed.facts()
             if engine.event:
                 lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, engine.event))
             if NOTICES in changed.sent:

@@ -32,4 +32,4 @@ def _denied(parts: Parts) -> Iterator[dict[str, str]]:
     """Every refused call of the turn, with what lets it run."""
     for row in parts.dispatcher.denied:
         tool = parts.dispatcher.registry.get(row["tool"])
-        yield explained(row, parts.bounds, parts.recipe, str(tool.effect) if tool else "")
+        yield explained(row, parts.bounds, parts.recipe.name, str(tool.effect) if tool else "")

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nexus_cli.context.assembled import scaled
 from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.frames import PLAN
-from nexus_cli.session.reports.budget import assembled, budget_value
+from nexus_cli.session.memo_kinds import PLAN
+from nexus_cli.session.next_request.current import next_request
+from nexus_cli.session.next_request.request import scaled
 from nexus_cli.session.reports.drops import of_window
 
 
@@ -47,11 +47,11 @@ class OwnContext:
     def held(self) -> Mapping[str, Any]:
         """See `Assembly`."""
         engine, drops = self.engine(), self.kept.drops()
-        lane, made = engine.lane, assembled(engine, ())
+        lane, request = engine.lane, next_request(engine)
         listed = of_window("", drops, lane.slots, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
-            "budget": budget_value(made.budget),
-            "sections": [*made.report.sections, *self._told(made.report.messages)],
+            "budget": request.budget.described(),
+            "sections": [*request.sections, *self._told(request.messages_scale)],
             "drops": [one for one in listed if not one["back"]],
         }
 

@@ -10,6 +10,7 @@ from typing import Any
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.planned import Planned
+from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
@@ -46,7 +47,7 @@ class Parts:
     dispatcher: Dispatcher
     limits: Limits
     bounds: tuple[Bound, ...] = ()
-    recipe: str = "chat"
+    recipe: Recipe = field(default_factory=lambda: Recipe("chat"))
     session_id: str = ""
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
@@ -59,7 +60,7 @@ class Parts:
     """Whether the session can be resumed by another process."""
     cost: Callable[[], float | None] = lambda: None
     """Dollars of all requests of the session so far, None when a price is unknown."""
-    report: Callable[[], Mapping[str, Any]] = dict
+    report: Callable[[Parts], Mapping[str, Any]] = lambda parts: {}
     """What the next request would hold: interface.md section 8."""
     record: Record | None = None
     ledger: Ledger | None = None

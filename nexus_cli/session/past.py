@@ -15,12 +15,12 @@ from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.session.cache import MOST_EPOCHS, known_life
+from nexus_cli.session.cache import MOST_EPOCHS
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.miss import age
 from nexus_cli.session.opening import known_model
-from nexus_cli.session.sent import Sent, beginning
+from nexus_cli.session.sent import CacheHistory, Sent, beginning, known_life
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,15 @@ def least(
     return 0, 0
 
 
-def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
-    """Go on from what was sent before: the newest request of the lane, and the newest under each of its last epochs
-    that a cache may still hold."""
+def load_history(engine: Engine, log: SessionLogger, settings: Settings) -> CacheHistory:
+    """Return what the lane sent before: its newest request, and the newest under each of its last epochs that a cache
+    may still hold."""
+    history = CacheHistory()
     try:
         before = past(log.ledger, log.session.id, "notable")
     except NexusError:
-        return  # what is damaged of requests that were answered is in none to come
-    engine.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
+        return history  # what is damaged of requests that were answered is in none to come
+    history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
     newest: dict[int, RequestRow] = {}
     rows = (*before.source, *before.lanes[log.lane])
     for row in rows:
@@ -100,26 +101,27 @@ def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
             newest.pop(row.manifest.epoch, None)
             newest[row.manifest.epoch] = row
     if not newest:
-        return
+        return history
     last = next(reversed(newest))
     for epoch in list(newest)[-MOST_EPOCHS:]:
         try:
             begins = beginning(like := _epoch(engine, log, epoch))
             small = least(rows, like, lambda number: _epoch(engine, log, number), log.read)
             if all(small):  # it tells what the same beginning takes also where no cache holds it any more
-                engine.least[begins] = small
-            if epoch == last or not _gone(engine, epoch):
+                history.least[begins] = small
+            if epoch == last or not _gone(engine, history.uses.get(epoch)):
                 sent = _sent(engine, log, newest[epoch], settings)
-                engine.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
+                history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
             continue  # likewise
-    engine.sent = engine.earlier.get(last)
-    engine.cold = taken(newest[last])  # what stands in the window was sent once at least
+    history.last = history.earlier.get(last)
+    history.cold = taken(newest[last])  # what stands in the window was sent once at least
+    return history
 
 
-def _gone(engine: Engine, epoch: int) -> bool:
-    """Whether no cache holds any more what was sent under an epoch."""
-    life, seconds = known_life(engine.model.info), age(engine.uses.get(epoch), engine.clock())
+def _gone(engine: Engine, used: datetime | None) -> bool:
+    """True if no cache holds any more what was sent under an epoch that was `used` last then."""
+    life, seconds = known_life(engine.model.info), age(used, engine.clock())
     return life is not None and seconds is not None and seconds > life.most
 
 

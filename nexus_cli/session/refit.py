@@ -14,6 +14,7 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import Notice
 from nexus_cli.session.cache import rewritten
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import unreported_tokens
 
 WINDOW = "window"
 """Cause of the epoch; also the memo that says for which `window` an `epoch` that fits was looked at without gain."""
@@ -37,7 +38,7 @@ async def refit(engine: Engine) -> bool:
         if not hopeless:
             lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": engine.budget.window})
         return False
-    before = round(engine.meter.unanchored(lane.counted))
+    before = unreported_tokens(engine)
     head, cause = flatten(lane.groups()), engine.pending or WINDOW
     engine.begin(head, cause, planned, notes=lambda _: [rewritten(engine, before)])
     engine.pending = ""

@@ -21,6 +21,7 @@ from nexus_cli.session.compaction.compact import compact, drafted
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.prune import prune_instead
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.refit import refit
 from nexus_cli.session.spending import left_over
 from nexus_cli.session.user_messages import said
@@ -50,9 +51,9 @@ async def make_room(engine: Engine) -> None:
 async def _make_room(engine: Engine) -> None:
     await refit(engine)
     _refuse_if_hopeless(engine)
-    expected = engine.meter.estimate(engine.lane.counted)
-    fits = engine.fits()
-    if fits and expected < engine.compact.at * engine.budget.available:
+    request = window_request(engine)
+    fits = request.fits
+    if fits and request.tokens < engine.compact.at * engine.budget.available:
         return
     hopeless = fits and refused_for_nothing(engine) and drafted(engine, "window", engine.compact.to) is None
     if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
@@ -77,7 +78,7 @@ def _cut_down(engine: Engine) -> None:
     """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
     for _ in range(CUTS):
         before = engine.lane.counted
-        if engine.fits():
+        if window_request(engine).fits:
             return
         truncate(engine)
         if engine.lane.counted >= before:
@@ -88,7 +89,7 @@ def truncate(engine: Engine) -> None:
     """Cut the window down to the low-water mark and tell what was left out; pins and the person's own words stand in
     the marker. Room is left for what has to be told anew then."""
     lane = engine.lane
-    before, available = engine.meter.estimate(lane.counted), engine.meter.countable(engine.room)
+    before, available = window_request(engine).tokens, engine.meter.countable(engine.room)
     keeps = Kept(
         pins(lane.timeline),
         int(available * PINS_SHARE),
@@ -126,7 +127,7 @@ def _refuse_if_too_large(engine: Engine) -> None:
 
     Up to there request and pairs go before the budget, whose reserves are for such a case (design section 2).
     """
-    expected, info = engine.expected(), engine.model.info
+    estimate, expected, info = window_request(engine).tokens, window_request(engine).most, engine.model.info
     if left_over(info, expected) >= engine.least_output:
         return
     images, groups = _images(engine), engine.lane.groups()
@@ -135,7 +136,6 @@ def _refuse_if_too_large(engine: Engine) -> None:
     parts = {**engine.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = size(groups[-1])
-    estimate = engine.meter.estimate(engine.lane.counted)
     answer = engine.least_output + info.window - left_over(info, 0)
     sums = {"for the request": estimate, _margin(engine): expected - estimate, "for the answer": answer}
     raise _too_large(engine, "the request does not fit the window", parts, FEWER, _sum(sums, info.window, "window"))

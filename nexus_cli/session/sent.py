@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from hashlib import sha256
 
 from nexus_cli.context.fingerprints import Fingerprint, in_common, rendered
 from nexus_cli.context.groups import arrange, flatten, size
 from nexus_cli.context.render import Wire
 from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.wire import canonical
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.cache_life import CacheLife, cache_life
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,38 @@ class Sent:
         """The messages that both begin with; None where already what stands before the messages differs."""
         same = in_common(self.fingerprint(), rendered(epoch, slots))
         return None if same < 0 else flatten(arrange(slots))[:same]
+
+
+@dataclass
+class CacheHistory:
+    """What a lane and its forks sent, as far as a cache may hold it."""
+
+    last: Sent | None = None
+    """The lane's newest request that reached the provider; a fork begins with that of its parent."""
+    cold: int = 0
+    """Tokens that the lane's requests sent without finding them in a cache; where it was resumed, about as many."""
+    earlier: dict[int, Sent] = field(default_factory=dict)
+    """The newest requests under the epochs that were used last, by epoch, those of forks among them."""
+    least: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By what requests begin with, the smallest one: tokens as reported and by our count."""
+    uses: dict[int, datetime] = field(default_factory=dict)
+    """When each epoch was used last, by this lane or by a fork."""
+
+    def fork(self) -> CacheHistory:
+        """Return the history of a lane that begins as this one: what either sends, both may find in a cache."""
+        return replace(self)
+
+    def candidates(self) -> list[tuple[Sent, datetime | None]]:
+        """Return the last request, then the newest ones under former epochs, each with the last use of its epoch."""
+        if self.last is None:
+            return []
+        others = (one for one in reversed(self.earlier.values()) if one.epoch is not self.last.epoch)
+        return [(one, self.uses.get(one.epoch.id)) for one in (self.last, *others)]
+
+
+def known_life(info: ModelInfo) -> CacheLife | None:
+    """Return what is known of the cache of a model."""
+    return cache_life(info.name, info.provider, caches=info.cache)
 
 
 def beginning(epoch: Epoch) -> str:

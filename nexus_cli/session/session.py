@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nexus_cli.context.groups import Dispatch, Done
 from nexus_cli.context.manager import ContextManager
@@ -36,6 +36,7 @@ from nexus_cli.session.dispatch import Deferred
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
+from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome
 from nexus_cli.session.parts import Parts, bare_parts
@@ -48,6 +49,7 @@ from nexus_cli.session.turn import steered, turn
 from nexus_cli.session.unhurried import unhurried
 from nexus_cli.tools.registry import ToolRegistry
 
+T = TypeVar("T")
 ENDS = 16
 """So many turns may end before the result of the first one is asked for."""
 
@@ -142,10 +144,10 @@ class Session:
 
     def report(self) -> Mapping[str, Any]:
         """What the next request would hold (interface.md section 8); `NexusError` where the ledger fails."""
-        return self._parts.report()
+        return self._parts.report(self._parts)
 
-    def look(self, report: Callable[[Parts], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """What a report of `nexus_cli.session.reports` says of the session as it is now."""
+    def look(self, report: Callable[[Parts], T]) -> T:
+        """Return what a report says of the session as it is now."""
         return report(self._parts)
 
     def tools(self) -> list[Tool]:
@@ -249,7 +251,7 @@ class Session:
     def reload(self) -> None:
         """Read instructions and everything else that an epoch freezes anew, with the next request."""
         engine = self._parts.engine
-        engine.pending, engine.ahead = engine.pending or "reload", None
+        engine.pending, engine.draft = engine.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
         """`text` as it may stand in the next message: at most as long as one tool result; the rest becomes a drop."""
@@ -321,7 +323,7 @@ class Session:
                 events.append(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message
-            tokens = self._parts.engine.coming()
+            tokens = next_request(self._parts.engine).tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 
@@ -374,7 +376,7 @@ class Session:
 
     async def _begin(self, engine: Engine, trigger: Trigger) -> None:
         """Everything up to the person's words in the window."""
-        engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe, self._parts.resumed))
+        engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe.name, self._parts.resumed))
         await self._open(engine)
         await self._admit(trigger)
         engine.emit(event.TurnStart(trigger.text))

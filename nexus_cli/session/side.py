@@ -12,6 +12,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.sent import CacheHistory
 
 
 def forked(engine: Engine, agent: str, instruction: str) -> Engine:
@@ -20,7 +21,9 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     log = engine.side_log(agent, lane.timeline.last)
     context = engine.context.fork(lane.fork(Timeline(log, engine.clock)))
     context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
-    return replace(engine, context=context, meter=engine.meter.fork(), step=0, notices=[], limits=None)
+    return replace(
+        engine, context=context, meter=engine.meter.fork(), cache=engine.cache.fork(), step=0, notices=[], in_force=None
+    )
 
 
 def sized(engine: Engine, model: Model) -> tuple[TokenBudget, Meter]:
@@ -45,7 +48,7 @@ def separate(engine: Engine, agent: str, model: Model) -> Engine:
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
     return replace(
-        engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[], sent=None, cold=0,
-        earlier={}, least={}, files=tuple, event=(), limits=None,
+        engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[],
+        cache=CacheHistory(uses=engine.cache.uses), files=tuple, event=(), in_force=None,
         calibrations=None if _same(engine, model) else engine.calibrations,
     )  # fmt: skip

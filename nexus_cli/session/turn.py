@@ -19,9 +19,9 @@ from nexus_cli.session.compaction.prune import prune
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
+from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
 from nexus_cli.session.powers import SPARE, Run
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
-from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import after_overflow, make_room
 from nexus_cli.session.unhurried import unhurried
 
@@ -56,9 +56,9 @@ async def request(engine: Engine) -> None:
     await prune(engine)
     await make_room(engine)
     await _tell_anew(engine, epoch)
-    engine.emit(event.ContextPlan(plan_value(engine)))
+    engine.emit(event.ContextPlan(context_plan(engine)))
     try:
-        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected_beside_answer()))
+        await exchange(engine, answer_cap(engine))
     except ProviderError as error:
         if error.kind != "overflow":
             raise
@@ -67,14 +67,14 @@ async def request(engine: Engine) -> None:
         epoch = engine.lane.epoch.id
         await after_overflow(engine, error)
         await _tell_anew(engine, epoch)
-        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected_beside_answer()))
+        await exchange(engine, answer_cap(engine))
 
 
 async def renew(engine: Engine) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
     if engine.pending:
         head = flatten(engine.lane.groups())
-        before = round(engine.meter.unanchored(engine.lane.counted))
+        before = unreported_tokens(engine)
         planned = await engine.frame()
         engine.begin(head, engine.pending, planned, notes=lambda _: [rewritten(engine, before)])
         engine.pending = ""

@@ -61,11 +61,10 @@ from nexus_cli.session.opening import (
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.own_context import OwnContext
 from nexus_cli.session.parts import Parts, ignore
-from nexus_cli.session.past import resume
+from nexus_cli.session.past import load_history
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.refit import refit
-from nexus_cli.session.reports.context import of_session as report_of
-from nexus_cli.session.reports.shown import Running
+from nexus_cli.session.reports.live_context import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
@@ -224,7 +223,7 @@ class _Wiring:
             Spending(limits, (self.recipe,)), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.logger.step(),
-            files=lambda: self.ledger.seen_files(self.made.id), limits=lambda: dispatcher.in_force(engine, bounds)[0],
+            files=lambda: self.ledger.seen_files(self.made.id), in_force=lambda: dispatcher.in_force(engine, bounds),
         )  # fmt: skip
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project(options.cwd), approver, services,
@@ -236,12 +235,10 @@ class _Wiring:
         if self.settings.compact.extract and facts.saves:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
-            engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
+            engine, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log, bounds), log.drops, self._close,
             lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine),
-            lambda: self._report(
-                log, Running(dispatcher.powers(engine).now, engine.pending, engine.meter, tuple(engine.along()))
-            ), log, self.ledger, options, self.settings,
+            live_report, log, self.ledger, options, self.settings,
         )  # fmt: skip
 
     def _cost(self, engine: Engine) -> float | None:
@@ -249,13 +246,6 @@ class _Wiring:
             return self.ledger.session(self.made.id).cost_usd
         except NexusError:
             return engine.spending.usage.cost_usd
-
-    def _report(self, log: SteadyLog, running: Running) -> dict[str, Any]:
-        options = replace(self.options, model=self.info.name, recipe="")
-        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe, running)
-        if not log.saving:
-            value["notices"].append("the ledger has failed: this is what it held until then")
-        return value
 
     def _context(self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:
         cut = self.settings.truncation
@@ -307,7 +297,7 @@ class _Wiring:
         frames.resume(engine)
         last = log.logger.last_request()
         engine.last_usage = last.usage if last else None
-        resume(engine, log.logger, self.settings)
+        engine.cache = load_history(engine, log.logger, self.settings)
         if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort):
             engine.pending = "model"
         elif not lane.renders_as(*_sent_lines(log, lane)):

@@ -29,8 +29,8 @@ from nexus_cli.core.paths import places, project
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memory import add_fact
+from nexus_cli.session.next_request.current import context_plan
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import make_room
 from nexus_cli.session.session import Session
 from nexus_cli.session.turn import dress, renew
@@ -84,7 +84,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         await dress(engine)
         await renew(engine)
         await make_room(engine)
-        plan_value(engine)
+        context_plan(engine)
         sealed = engine.lane.seal()
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))

@@ -256,7 +256,7 @@ def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
             await lived(session, FIRST)
             engine = session._parts.engine
             side = forked(engine, "reflect", "what was learned?")
-            return engine.sent, side.sent
+            return engine.cache.last, side.cache.last
         finally:
             await session.aclose()
 

@@ -16,7 +16,6 @@ from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.cache_life import OPENAI
 from nexus_cli.session.miss import slack
-from nexus_cli.session.options import Options
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.context import difference
 from nexus_cli.session.session import Session
@@ -165,7 +164,7 @@ def test_a_fork_that_has_sent_nothing_has_nothing_to_compare_and_says_so(tmp_pat
     turn(source, FIRST)
     fork = forked(source.id, stamp(provider.clock()))
     with pytest.raises(NexusError, match=f"--diff: session {fork} has sent no request yet") as refused:
-        difference(Options(tmp_path, MODEL), SETTINGS, fork)
+        difference(SETTINGS, fork)
     assert "--step" not in str(refused.value)
     with the_ledger() as ledger:
         assert uses(ledger, fork, SETTINGS)["requests"] == uses(ledger, fork, SETTINGS)["rewrites"] == []

@@ -23,6 +23,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.acts.pin import pin, unpin
 from nexus_cli.session.compaction import pins
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
@@ -212,7 +213,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
             markers = [s.message.content for s in session.context.lane.slots if s.form is Form.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
             engine = session._parts.engine
-            assert engine.fits()
+            assert window_request(engine).fits
             return session.id
 
     asyncio.run(live())
@@ -265,7 +266,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
                 await turn(session, words)
             later = [drop for drop in session._parts.drops() if drop.what.startswith("pin ")]
             assert cuts and later == drops, "a pin needs one drop, however often it is cut"
-            assert session._parts.engine.fits()
+            assert window_request(session._parts.engine).fits
             return session.id
 
     session = asyncio.run(live())

@@ -26,8 +26,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.anew import anew
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
@@ -106,7 +106,7 @@ async def agrees(session: Session, *, other: bool = True) -> int:
     figures = {
         "status line": before.used,
         "/context": value["budget"]["used"]["total"],
-        "sent anew": session.look(anew)["tokens"],
+        "sent anew": session.look(prepare_next_request).tokens,
     }
     if other:
         figures["nexus context"] = on_record(session, parts.dispatcher.cwd, session.model)
@@ -219,7 +219,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
             (tmp_path / "NEXUS.md").write_text("Be exact and brief. " * 200)
             session.reload()
             assert not session.status().settled, "nobody has looked yet"
-            old, new = session.status().used, session.look(anew)["tokens"]
+            old, new = session.status().used, session.look(prepare_next_request).tokens
             assert new > old + 500 and session.status().settled and await agrees(session, other=False) == new
             await turn(session, "go on")
             used, name = await agrees(session), session.id
@@ -232,7 +232,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
         (tmp_path / "NEXUS.md").unlink()
         async with living(provider, tmp_path, name, OTHER) as session:
             assert not session.status().settled
-            assert session.look(anew)["tokens"] < used and await agrees(session, other=False)
+            assert session.look(prepare_next_request).tokens < used and await agrees(session, other=False)
             await turn(session, "go on")
             await agrees(session)
 

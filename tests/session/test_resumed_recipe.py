@@ -115,7 +115,7 @@ def test_a_sent_request_is_explained_by_what_was_recorded_whatever_became_of_its
     (recipes / "locked.toml").unlink()
     value = shown(tmp_path, first.id, 1)
     assert value["recipe"] == "locked" and limits(value)["tools"] == ([], "recipe") and not value["notices"]
-    assert difference(Options(tmp_path, MODEL), SETTINGS, first.id, 1)["step"] == 1
+    assert difference(SETTINGS, first.id, 1)["step"] == 1
 
 
 def test_each_request_shows_the_limits_that_it_was_sent_under(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from nexus_cli.session.compaction.record_sources import (
 from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
 from nexus_cli.session.compaction.summary_source import Choice, choose
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.user_messages import said_before
 from nexus_cli.session.way_back import can_recall
 
@@ -90,7 +91,7 @@ def pins_room(engine: Engine) -> int:
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
-    before, spent = engine.coming(), engine.spending.usage.cost_usd
+    before, spent = next_request(engine).tokens, engine.spending.usage.cost_usd
     engine.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(engine.lane, engine.work)
     plan = drafted(engine, cause, share)
@@ -106,8 +107,8 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         kept = await _accept(engine, plan, summary, choice, cause)
     except Failed as reason:
         again = isinstance(reason, TooLong)
-        cut = not again and (cause == "overflow" or (cause != "command" and not engine.fits()))
-        over = cause == "overflow" or not engine.fits()
+        cut = not again and (cause == "overflow" or (cause != "command" and not window_request(engine).fits))
+        over = cause == "overflow" or not window_request(engine).fits
         note_failed(engine, str(reason), paid=plan is not None and not again, over=over)
         paid = _since(spent, engine)
         engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
@@ -115,7 +116,8 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             engine.overflowed(reason.counted, reason.error)
             return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
         return False
-    engine.emit(event.CompactionDone(True, before, engine.coming(), kept=kept, cost_usd=_since(spent, engine)))
+    after, paid = next_request(engine).tokens, _since(spent, engine)
+    engine.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
 
 
@@ -153,7 +155,7 @@ async def _accept(
     engine: Engine, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
 ) -> dict[str, Any]:
     """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
-    lane, count, before = engine.lane, engine.context.counter.count, engine.meter.estimate(engine.lane.counted)
+    lane, count, before = engine.lane, engine.context.counter.count, window_request(engine).tokens
     record = await look_at_files(make_record(lane, engine.work, engine.files), engine.files)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(engine)
     known = named_ways(slot.message.content for slot in lane.slots if slot.form in (Form.MARKER, Form.SUMMARY))
@@ -212,8 +214,8 @@ def _require_smaller(slots: Sequence[Slot], engine: Engine, fixed: int) -> None:
     """Raise `Failed` if `slots` beside system text and schemas of `fixed` tokens make the window no smaller."""
     before, after = engine.lane.counted, fixed + sum(slot.tokens for slot in slots)
     if after >= before:
-        estimate = engine.meter.estimate
-        raise Failed(f"it would not get smaller ({estimate(before):,} to {estimate(after):,} tokens)")
+        tokens = window_request(engine).tokens
+        raise Failed(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
 
 
 def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[Span]) -> Drop:

@@ -20,6 +20,7 @@ from nexus_cli.core.message import Role
 from nexus_cli.session.cache import REWRITE, record_rewrite, warm
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.way_back import can_recall
 
 PRUNED = str(Cause.PRUNED)
@@ -108,7 +109,7 @@ def _freed(engine: Engine, one: Stale) -> int:
 
 
 def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -> None:
-    lane, counted, before = engine.lane, engine.lane.counted, engine.meter.estimate(engine.lane.counted)
+    lane, counted, before = engine.lane, engine.lane.counted, window_request(engine).tokens
     stubs: dict[int, Slot] = {}
     drops: list[Drop] = []
     for one in found:
@@ -136,7 +137,7 @@ def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], stil
 
     Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
     """
-    info = engine.model.info.priced(engine.expected())
+    info = engine.model.info.priced(window_request(engine).most)
     allowed = _allowed(engine) if still_warm else math.inf
     order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
     best: tuple[float, Batch] | None = None
@@ -155,7 +156,7 @@ def _allowed(engine: Engine) -> float:
     """Tokens that pruning may still send cold, beside what it earns by what it takes out."""
     rewrites = [memo.value for memo in engine.lane.timeline.memos(REWRITE)]
     spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
-    return ALLOWED * engine.cold - spent
+    return ALLOWED * engine.cache.cold - spent
 
 
 def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
@@ -179,6 +180,5 @@ def _compaction_follows(engine: Engine, saved: int) -> bool:
 
 def _after(engine: Engine, saved: int) -> int:
     """Tokens of the window without so many of ours, as the status line will have them."""
-    counted = engine.lane.counted
-    estimate = engine.meter.estimate(counted)
-    return estimate - round(saved * estimate / max(1, counted))
+    tokens = window_request(engine).tokens
+    return tokens - round(saved * tokens / max(1, engine.lane.counted))

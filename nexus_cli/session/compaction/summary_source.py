@@ -17,6 +17,7 @@ from nexus_cli.context.prompts import prompt
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache import warm
 from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.next_request.current import most_with, window_request
 from nexus_cli.session.side import sized
 from nexus_cli.session.spending import left_over
 
@@ -62,7 +63,7 @@ def choose(
     forks = not engine.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
     words = engine.context.counter.count(asked(plan, ""))
     if forks:
-        why, tokens = "its own lines are in the cache", engine.meter.estimate(engine.lane.counted)
+        why, tokens = "its own lines are in the cache", window_request(engine).tokens
         said = round(words * engine.meter.density(PLAIN).ratio)
         here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
@@ -102,8 +103,8 @@ def asked(plan: CompactionPlan, instructions: str) -> str:
 
 def fork_fits(engine: Engine, plan: CompactionPlan, instructions: str) -> bool:
     """Whether a fork of the lane leaves room for a summary of the length that is allowed."""
-    counted = engine.lane.counted + engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
-    return left_over(engine.model.info, engine.meter.upper(counted)) >= max(plan.summary_cap, engine.least_output)
+    added = engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
+    return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
 
 
 def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:

@@ -16,7 +16,6 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.session.compaction.backoff import UNDONE
 from nexus_cli.session.left_out import KIND as LEFT_OUT
 from nexus_cli.session.logger import SessionLogger
-from nexus_cli.session.reports.result import drop_value
 
 Memos = Callable[[str], Iterable[Memo]]
 """The memos of a lane of one kind."""
@@ -44,6 +43,20 @@ def listing(
         "drops": [drop_value(drop) | {"back": drop.id in returned, "unit": UNIT} for drop in drops],
         "left_out": len(out),
         "recalled": sum(1 for drop in out if drop.recalls),
+    }
+
+
+def drop_value(drop: Drop) -> dict[str, Any]:
+    """A drop with the keys of interface.md section 8, and its time and recalls."""
+    return {
+        "id": drop.id,
+        "what": drop.what,
+        "tokens": drop.tokens,
+        "cause": str(drop.cause),
+        "recall": drop.id,
+        "at": drop.at,
+        "uncounted_bytes": drop.uncounted,
+        "recalls": drop.recalls,
     }
 
 

@@ -32,11 +32,11 @@ class Held:
     lost: str = ""
     """Why the session cannot go on in its recipe, and what is shown instead; "" where it can."""
 
-    def at(self, budget: TokenBudget, now: Signals | None) -> Held:
-        """The same with what the state of the run says, where that binds: `now`, else a turn that the person begins."""
+    def at(self, budget: TokenBudget) -> Held:
+        """The same with what the state of the run says, where that binds: that of a turn that the person begins."""
         if not self.recipe.signals:
             return self
-        limits, bounds = tightened(self.bounds, now or Signals(budget.pressure, event_class="communication"))
+        limits, bounds = tightened(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
 
     def described(self) -> list[dict[str, Any]]:
@@ -45,12 +45,12 @@ class Held:
 
 
 def held(
-    log: SessionLogger, found: SessionInfo, options: Options, settings: Settings, recipe: Recipe | None
+    log: SessionLogger, found: SessionInfo, options: Options, settings: Settings
 ) -> Held:
-    """What holds for the session `found`, in `recipe` where that is at hand. Raises as `load_recipe` does for a recipe
+    """What holds for the session `found`. Raises as `load_recipe` does for a recipe
     that was named; where the session's own is gone or broken it is what its last request had."""
     try:
-        recipe = recipe or recipe_of(found, replace(options, front=""))[0]
+        recipe = recipe_of(found, replace(options, front=""))[0]
     except NexusError as error:
         if options.recipe:
             raise

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nexus_cli.core.entry import Drop
+from nexus_cli.core.event import Outcome
 from nexus_cli.core.usage import Usage, rounded
-
-if TYPE_CHECKING:
-    from nexus_cli.core.event import Outcome
-    from nexus_cli.session.parts import Parts
+from nexus_cli.session.next_request.current import next_request
+from nexus_cli.session.parts import Parts
+from nexus_cli.session.reports.drops import drop_value
 
 
 def result(parts: Parts, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:
     """What `--json` prints at the end of a turn; `drops` are those of the turn."""
     engine = parts.engine
-    budget = engine.budget
+    request = next_request(engine)
     return {
         "type": "result",
         "version": 1,
@@ -31,10 +31,10 @@ def result(parts: Parts, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, A
         "seconds": outcome.seconds,
         "usage": usage_value(outcome.usage),
         "context": {
-            "window": budget.window,
-            "budget": budget.available,
-            "used": engine.coming(),
-            "basis": engine.basis,
+            "window": request.budget.window,
+            "budget": request.budget.available,
+            "used": request.tokens,
+            "basis": request.basis,
             "epoch": engine.lane.epoch.id,
         },
         "drops": [drop_value(drop) for drop in drops],
@@ -53,18 +53,4 @@ def usage_value(usage: Usage) -> dict[str, Any]:
         "cache_write": usage.cache_write,
         "reasoning": usage.reasoning,
         "cost_usd": None if usage.cost_usd is None else rounded(usage.cost_usd),
-    }
-
-
-def drop_value(drop: Drop) -> dict[str, Any]:
-    """A drop with the keys of interface.md section 8, and its time and recalls."""
-    return {
-        "id": drop.id,
-        "what": drop.what,
-        "tokens": drop.tokens,
-        "cause": str(drop.cause),
-        "recall": drop.id,
-        "at": drop.at,
-        "uncounted_bytes": drop.uncounted,
-        "recalls": drop.recalls,
     }

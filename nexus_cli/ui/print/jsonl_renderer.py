@@ -17,7 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Dropped, Event
 from nexus_cli.core.json_text import json_text
 from nexus_cli.core.message import ToolResult
-from nexus_cli.session.reports.result import drop_value
+from nexus_cli.session.reports.drops import drop_value
 from nexus_cli.ui.print.progress_lines import Writable
 
 _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
