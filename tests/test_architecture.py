@@ -263,6 +263,21 @@ def test_broad_excepts_give_their_reason() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+ESTIMATES = {"estimate", "upper", "layers", "unanchored"}
+"""Methods of the token estimator that say how large a request is."""
+
+
+def test_one_module_says_how_large_a_request_is() -> None:
+    wrong = [
+        f"{name(path)}:{node.lineno} asks for {node.attr}"
+        for path in product()
+        if room(path) != "context" and not name(path).startswith("session/next_request/")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "meter" in ast.unparse(node.value)
+    ]
+    assert not wrong, "read it off `next_request` or `window_request`:\n" + "\n".join(wrong)
+
+
 def test_the_top_level_holds_only_what_belongs_there() -> None:
     there = {path.relative_to(ROOT).parts[0] for path in tracked()}
     extra = {entry for entry in there if not entry.startswith(".")} - TOP
