@@ -34,7 +34,7 @@ from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports import last
+from nexus_cli.session.reports import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
 from nexus_cli.tools.process import end_all
@@ -217,7 +217,7 @@ class _Start:
         for notice in session.take_notices():
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:
-            repl.show("last", last.value(session))
+            repl.show("last", last_exchange.value(session))
 
     def _last_words(self, session: Session) -> str:
         """The command that comes back to the session, "" when nothing happened in it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import nothing, wrong
-from nexus_cli.session.reports import last
+from nexus_cli.session.reports import last_exchange
 
 
 async def run(desk: Desk, rest: str) -> None:
@@ -14,7 +14,7 @@ async def run(desk: Desk, rest: str) -> None:
     nexus ended is never run a second time by itself.
     """
     nothing("continue", rest)
-    if not desk.session.is_open() and last.value(desk.session)["finished"]:
+    if not desk.session.is_open() and last_exchange.value(desk.session)["finished"]:
         raise wrong("continue", rest, "nothing is open", "Say what comes next")
     desk.start()
 

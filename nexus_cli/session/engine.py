@@ -25,9 +25,9 @@ from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.core.settings import Compact
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.windows import set_window
+from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.control import Control
 from nexus_cli.session.next_request.request import LimitsInForce, NextRequest
-from nexus_cli.session.sent import CacheHistory
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
 Emit = Callable[[Event], None]

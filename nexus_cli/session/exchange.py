@@ -19,7 +19,7 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Fold, Reply
 from nexus_cli.provider.usage import cost
-from nexus_cli.session.cache import remember, result
+from nexus_cli.session.cache.expectation import remember, result
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.next_request.request import Outlook

@@ -12,7 +12,7 @@ from nexus_cli.context.groups import flatten
 from nexus_cli.context.planner import JOINT, section_budget
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import Notice
-from nexus_cli.session.cache import rewritten
+from nexus_cli.session.cache.expectation import rewritten
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import unreported_tokens
 

@@ -11,8 +11,8 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.engine import Engine, Model
-from nexus_cli.session.sent import CacheHistory
 
 
 def forked(engine: Engine, agent: str, instruction: str) -> Engine:

@@ -14,15 +14,15 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.session.admit import admit
-from nexus_cli.session.cache import rewritten
+from nexus_cli.session.cache.expectation import rewritten
 from nexus_cli.session.compaction.prune import prune
+from nexus_cli.session.context_fit import after_overflow, make_room
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
 from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
 from nexus_cli.session.powers import SPARE, Run
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
-from nexus_cli.session.room import after_overflow, make_room
 from nexus_cli.session.unhurried import unhurried
 
 TRIES = 2

@@ -38,17 +38,17 @@ from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.acts.extract import extract
-from nexus_cli.session.anchors import take_anchor
+from nexus_cli.session.cache.request_history import load_history
+from nexus_cli.session.context_tool_service import OwnContext
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
-from nexus_cli.session.frames import Frames
+from nexus_cli.session.estimate_anchor import take_anchor
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
-from nexus_cli.session.in_force import LIMITS, InForce, changed_limits
+from nexus_cli.session.limits_record import LIMITS, InForce, changed_limits
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import SessionFacts
-from nexus_cli.session.offered import names_of, offered, strangers
 from nexus_cli.session.opening import (
     chosen_session,
     hold,
@@ -59,9 +59,8 @@ from nexus_cli.session.opening import (
     refuse_to_leave,
 )
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.own_context import OwnContext
 from nexus_cli.session.parts import Parts, ignore
-from nexus_cli.session.past import load_history
+from nexus_cli.session.prompt_assembly import Frames
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.refit import refit
 from nexus_cli.session.reports.live_context import live_report
@@ -69,6 +68,7 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.steady import SteadyLog
+from nexus_cli.session.tool_selection import names_of, offered, strangers
 from nexus_cli.session.usable import resolved
 from nexus_cli.tools.registry import ToolRegistry
 

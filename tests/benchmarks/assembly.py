@@ -27,11 +27,11 @@ from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.paths import places, project
 from nexus_cli.core.settings import Settings
+from nexus_cli.session.context_fit import make_room
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memory import add_fact
 from nexus_cli.session.next_request.current import context_plan
 from nexus_cli.session.options import Options
-from nexus_cli.session.room import make_room
 from nexus_cli.session.session import Session
 from nexus_cli.session.turn import dress, renew
 from nexus_cli.session.wiring import open_session

@@ -11,7 +11,7 @@ from session.played import MODEL, the_ledger
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.session.reports import last
+from nexus_cli.session.reports import last_exchange
 from nexus_cli.ui.reports import FORMS
 
 
@@ -218,7 +218,7 @@ def test_what_is_open_goes_on(desk: FakeDesk) -> None:
 
 def test_the_exchange_of_a_resumed_session_is_drawn(desk: FakeDesk) -> None:
     desk.turn("what was [/bold] said")
-    value = last.value(desk.session)
+    value = last_exchange.value(desk.session)
     assert (value["user"], value["assistant"]) == ("what was [/bold] said", "heard: what was [/bold] said")
     assert value["finished"] and not value["open"] and value["turns"] == 1
     text = FORMS["last"](value, 60)

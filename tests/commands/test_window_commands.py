@@ -17,7 +17,7 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.paths import places
 from nexus_cli.ledger import Ledger
 from nexus_cli.session import usable
-from nexus_cli.session.reports import last
+from nexus_cli.session.reports import last_exchange
 from nexus_cli.ui.reports import FORMS
 
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
@@ -345,7 +345,7 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(desk: FakeDesk) ->
     entry = lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
     with the_ledger() as ledger:
         ledger.start_call(ledger.session(desk.session.id).main_lane, "c9a", "bash", entry.at)
-    value = last.value(desk.session)
+    value = last_exchange.value(desk.session)
     assert value["open"] == [
         {"name": "bash", "subject": "pytest -q", "started": True},
         {"name": "read_file", "subject": "x.py", "started": False},

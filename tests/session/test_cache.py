@@ -34,7 +34,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.core.settings import Settings
 from nexus_cli.provider.cache_life import OPENAI
-from nexus_cli.session.miss import slack
+from nexus_cli.session.cache.diagnosis import slack
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.session import Session
 from nexus_cli.session.side import forked

@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.cache_life import OPENAI
-from nexus_cli.session.miss import slack
+from nexus_cli.session.cache.diagnosis import slack
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.context import difference
 from nexus_cli.session.session import Session

@@ -20,7 +20,7 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.acts.uncompact import uncompaction
-from nexus_cli.session.cache import REWRITE
+from nexus_cli.session.cache.expectation import REWRITE
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.compaction import pinned

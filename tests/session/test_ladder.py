@@ -20,9 +20,9 @@ from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.session import gathering
-from nexus_cli.session.frames import PLAN
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
+from nexus_cli.session.prompt_assembly import PLAN
 from nexus_cli.session.reports.context import difference, report
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.fingerprints import SYSTEM, Difference
 from nexus_cli.provider.cache_life import ANTHROPIC, OPENAI, USUAL
-from nexus_cli.session.miss import Facts, age, changed, expected, judge, spoken
+from nexus_cli.session.cache.diagnosis import Facts, age, changed, expected, judge, spoken
 
 NOW = datetime(2026, 1, 13, 9, 30, tzinfo=UTC)
 HIT = Facts(20_000, 20_000, 20_500, 20_000, 30.0)

@@ -12,7 +12,7 @@ from ledger.conftest import AT, epoch, manifest, new, user
 
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.session.past import past, taken
+from nexus_cli.session.cache.request_history import past, taken
 
 LONG, SHORT = 8, 3
 """Requests, and forks, at most."""

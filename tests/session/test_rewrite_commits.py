@@ -14,7 +14,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.session.acts.uncompact import uncompaction
-from nexus_cli.session.cache import REWRITE
+from nexus_cli.session.cache.expectation import REWRITE
 from nexus_cli.session.compaction.backoff import TRIED, UNDONE
 
 WANTED = {

@@ -12,7 +12,7 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
-from nexus_cli.session.cache import rewritten
+from nexus_cli.session.cache.expectation import rewritten
 from nexus_cli.session.compaction.backoff import anchor_before, note_undone
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest

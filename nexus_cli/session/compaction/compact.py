@@ -23,7 +23,7 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import rounded
-from nexus_cli.session.cache import rewritten
+from nexus_cli.session.cache.expectation import rewritten
 from nexus_cli.session.compaction.backoff import note_failed, note_made
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.record_sources import (

@@ -18,7 +18,7 @@ from nexus_cli.context.pin import Pin
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.session.cache import warm
+from nexus_cli.session.cache.expectation import warm
 from nexus_cli.session.compaction.compact import chosen, drafted
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.summary_source import Choice

@@ -17,7 +17,7 @@ from nexus_cli.context.pruning import LEAST, Stale, pruned, stale
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Role
-from nexus_cli.session.cache import REWRITE, record_rewrite, warm
+from nexus_cli.session.cache.expectation import REWRITE, record_rewrite, warm
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import window_request

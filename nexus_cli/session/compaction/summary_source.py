@@ -15,7 +15,7 @@ from nexus_cli.context.groups import flatten
 from nexus_cli.context.kinds import PLAIN, total
 from nexus_cli.context.prompts import prompt
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.cache import warm
+from nexus_cli.session.cache.expectation import warm
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.next_request.current import most_with, window_request
 from nexus_cli.session.side import sized

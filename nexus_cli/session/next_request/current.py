@@ -11,9 +11,9 @@ from typing import Any
 from nexus_cli.context.meter import Anchor
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.message import Message, Role
+from nexus_cli.session.cache.last_request import known_life
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.request import Earlier, LimitsInForce, NextRequest, unreported
-from nexus_cli.session.sent import known_life
 from nexus_cli.session.spending import left_over
 
 

@@ -30,17 +30,17 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.engine import EpochDraft, Model
-from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
 from nexus_cli.session.next_request.request import NextRequest, Sections
-from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.options import Options
 from nexus_cli.session.parts import Parts
-from nexus_cli.session.past import load_history
+from nexus_cli.session.prompt_assembly import Frames
+from nexus_cli.session.tool_selection import names_of, offered
 from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")

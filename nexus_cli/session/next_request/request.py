@@ -23,8 +23,8 @@ from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.provider.cache_life import CacheLife
-from nexus_cli.session.miss import age, expected
-from nexus_cli.session.sent import Sent
+from nexus_cli.session.cache.diagnosis import age, expected
+from nexus_cli.session.cache.last_request import Sent
 
 Sections = Sequence[Mapping[str, Any]]
 """The `sections` of interface.md section 8, with tokens by our own count."""

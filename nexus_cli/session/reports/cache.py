@@ -1,7 +1,7 @@
 """What each request of a session had from the provider's cache, and why one had less than it could have had.
 
 From the ledger alone: what was expected, reported and missed, with the first part that differed from the request
-before in its lane. The verdicts are those of `nexus_cli.session.miss`.
+before in its lane. The verdicts are those of `nexus_cli.session.cache.diagnosis`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, nth
 from nexus_cli.provider.cache_life import CacheLife
-from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge
-from nexus_cli.session.past import answered
+from nexus_cli.session.cache.diagnosis import CAUSES, Facts, Verdict, expected, judge
+from nexus_cli.session.cache.request_history import answered
 from nexus_cli.session.reports.requests import Asked, Trail, trails
 
 Value = dict[str, Any]

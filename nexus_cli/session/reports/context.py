@@ -20,9 +20,9 @@ from nexus_cli.ledger import Ledger, nth
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.next_request.request import scaled
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.between import between
 from nexus_cli.session.reports.drops import UNIT, of_window
 from nexus_cli.session.reports.largest import largest
+from nexus_cli.session.reports.request_diff import between
 from nexus_cli.session.reports.request_view import RequestView, first_view, recorded_view, sent_view
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.session.past import answered
+from nexus_cli.session.cache.request_history import answered
 
 TURNS = 10
 AT_ONCE = 500

@@ -14,8 +14,8 @@ from nexus_cli.context.unseen import Span
 from nexus_cli.core.entry import Drop, Form, Memo, Slot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.compaction.backoff import UNDONE
-from nexus_cli.session.left_out import KIND as LEFT_OUT
 from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.section_drops import KIND as LEFT_OUT
 
 Memos = Callable[[str], Iterable[Memo]]
 """The memos of a lane of one kind."""

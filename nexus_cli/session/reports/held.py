@@ -1,6 +1,6 @@
 """In which recipe and under which limits a session would send its next request, as far as that is known.
 
-What was sent has its own on record (`session.in_force`); where the recipe is gone these are the last that are known.
+What was sent has its own on record (`session.limits_record`); where the recipe is gone these are the last known ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import SETS, Bound, Limits, compose
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import SessionInfo
-from nexus_cli.session.in_force import LIMITS
+from nexus_cli.session.limits_record import LIMITS
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of

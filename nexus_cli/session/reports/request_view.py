@@ -21,8 +21,8 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
 from nexus_cli.provider.arguments import effort_notice
-from nexus_cli.session.anchors import anchor_on, take_anchor
-from nexus_cli.session.in_force import LIMITS, limits_of
+from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
+from nexus_cli.session.limits_record import LIMITS, limits_of
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.request import NextRequest, Sections, unreported

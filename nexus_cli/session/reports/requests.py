@@ -16,10 +16,10 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.provider.cache_life import CacheLife
-from nexus_cli.session.miss import Facts, age
+from nexus_cli.session.cache.diagnosis import Facts, age
+from nexus_cli.session.cache.last_request import Sent, known_life
+from nexus_cli.session.cache.request_history import least, past, taken
 from nexus_cli.session.opening import known_model
-from nexus_cli.session.past import least, past, taken
-from nexus_cli.session.sent import Sent, known_life
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from nexus_cli.commands.command import Choice, Command
 from nexus_cli.core.event import Event
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports import last
+from nexus_cli.session.reports import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.render.cells import wrap
@@ -66,7 +66,7 @@ class ReplCommandContext:
     @property
     def last_answer(self) -> str:
         """See `Desk`."""
-        return self._repl.renderer.last_answer or str(last.value(self.session).get("assistant") or "")
+        return self._repl.renderer.last_answer or str(last_exchange.value(self.session).get("assistant") or "")
 
     def say(self, text: str) -> None:
         """See `Desk`."""
@@ -128,7 +128,7 @@ class ReplCommandContext:
             self._left_behind()
             copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
             if options.resume and not copied:
-                self._repl.show("last", last.value(made))
+                self._repl.show("last", last_exchange.value(made))
             else:
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()

@@ -1,7 +1,7 @@
 """What was sent of a session before, as the ledger has it: by earlier processes, and by the session it was forked from.
 
 A running session goes on from it and the reports look at it. What a cache may hold of it is for
-`nexus_cli.session.cache`.
+`nexus_cli.session.cache.expectation`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.session.cache import MOST_EPOCHS
+from nexus_cli.session.cache.diagnosis import age
+from nexus_cli.session.cache.expectation import MOST_EPOCHS
+from nexus_cli.session.cache.last_request import CacheHistory, Sent, beginning, known_life
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.logger import SessionLogger
-from nexus_cli.session.miss import age
 from nexus_cli.session.opening import known_model
-from nexus_cli.session.sent import CacheHistory, Sent, beginning, known_life
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
 
-Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.miss`, how long providers keep
-what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_cli.context.economy`.
+Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.cache.diagnosis`, how long providers
+keep what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_cli.context.economy`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.session.cache.diagnosis import Facts, age, judge
+from nexus_cli.session.cache.last_request import Sent, beginning, known_life
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.miss import Facts, age, judge
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.next_request.request import Outlook
-from nexus_cli.session.sent import Sent, beginning, known_life
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""

@@ -1,6 +1,6 @@
 """Why a request read less from the provider's cache than the one before it had sent: our doing, time, or the provider.
 
-Pure. What a running session knows is gathered in `nexus_cli.session.cache`, what the ledger tells in
+Pure. What a running session knows is gathered in `nexus_cli.session.cache.expectation`, what the ledger tells in
 `nexus_cli.session.reports.cache`; both are judged here.
 """
 

@@ -15,7 +15,7 @@ from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.provider.windows import set_window
-from nexus_cli.session.cache import rewritten
+from nexus_cli.session.cache.expectation import rewritten
 from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
 from nexus_cli.session.compaction.compact import compact, drafted
 from nexus_cli.session.compaction.pins import pins
