@@ -1,19 +1,24 @@
-"""Making room before a request: compaction, then truncation, and the refusal where neither can help (laws 2 and 6)."""
+"""Making a request fit: sections for the present window, then compaction and truncation, and the refusal where nothing
+can help (laws 2 and 6)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from math import ceil
 
 from nexus_cli.context.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.compaction_plan import OWN_WORDS_SHARE, PINS_SHARE
-from nexus_cli.context.groups import size
+from nexus_cli.context.groups import flatten, size
 from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
+from nexus_cli.context.planner import JOINT, section_budget
 from nexus_cli.context.rewrite import MARKER_ROOM
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
+from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import Notice
 from nexus_cli.provider.windows import set_window
 from nexus_cli.session.cache.expectation import rewritten
 from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
@@ -21,8 +26,7 @@ from nexus_cli.session.compaction.compact import compact, drafted
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.prune import prune_instead
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.refit import refit
+from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
 from nexus_cli.session.user_messages import said
 from nexus_cli.session.way_back import can_recall
@@ -32,6 +36,10 @@ NAMED = 3
 CUTS = 3
 """So often a window is cut before one request at most."""
 FEWER = "Send less at once, or use a model with a larger window"
+WINDOW = "window"
+"""Cause of the epoch; also the memo that says for which `window` an `epoch` that fits was looked at without gain."""
+WORTH = 0.1
+"""Share of system text and tools that has to become free, where they fit as they are: the cache goes cold for it."""
 
 
 async def make_room(engine: Engine) -> None:
@@ -180,3 +188,44 @@ def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, w
     if info.told and not info.window_key:
         hint += f". A refusal named this window; if it is wrong: {set_window(info, info.listed)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
+
+
+async def refit(engine: Engine) -> bool:
+    """Begin an epoch with sections for the present budget if those of the lane's epoch are too large for it and would
+    become smaller; return True if one began. Sends nothing.
+
+    The forms of the static sections are chosen once per epoch. Where the window is another one afterwards (a resume
+    with other settings, a switch of model, a provider that names a smaller one), they may take more than their share,
+    or all.
+    """
+    lane = engine.lane
+    epoch = lane.epoch
+    fixed = epoch.system_tokens + epoch.tools_tokens
+    hopeless = fixed > engine.meter.countable(engine.room)
+    outgrown = _taken(epoch) > section_budget(engine.budget.available)
+    if not hopeless and not (outgrown and not _looked_at(engine)):
+        return False
+    planned = await engine.frame()
+    saved = fixed - planned.fixed
+    if saved <= (0 if hopeless else int(WORTH * fixed)):
+        if not hopeless:
+            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": engine.budget.window})
+        return False
+    before = unreported_tokens(engine)
+    head, cause = flatten(lane.groups()), engine.pending or WINDOW
+    engine.begin(head, cause, planned, notes=lambda _: [rewritten(engine, before)])
+    engine.pending = ""
+    engine.emit(Notice(f"the sections were planned anew for a window of {engine.budget.window:,} tokens"))
+    return True
+
+
+def _taken(epoch: Epoch) -> int:
+    """Tokens of the sections in the system text, with what joins them."""
+    rows = json.loads(epoch.sections)
+    return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
+
+
+def _looked_at(engine: Engine) -> bool:
+    """Whether a plan for this window was no better than the epoch's own."""
+    seen = {"epoch": engine.lane.epoch.id, "window": engine.budget.window}
+    return any(memo.value == seen for memo in engine.lane.timeline.memos(WINDOW))

@@ -1,4 +1,5 @@
-"""The limits and the window that requests were sent under, kept with them: a memo of the lane, once per change.
+"""The limits and the window that requests were sent under, kept with them: a memo of the lane, once per change; and
+those that hold for the next request of a session that does not run here.
 
 Where the state of a run binds them they can be others for each request.
 
@@ -8,15 +9,23 @@ A report on an old request reads them here: what settings and recipes say by the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
-from nexus_cli.core.limits import SETS, Bound, Limits
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import SETS, Bound, Limits, compose
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.settings import Settings
+from nexus_cli.ledger import SessionInfo
+from nexus_cli.session.logger import SessionLogger
+from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.refused import SIGNALS
+from nexus_cli.session.signals import Signals, tightened
 
 T = TypeVar("T")
 LIMITS = "limits"
@@ -92,3 +101,60 @@ def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
     """What was noted for a request that was sent; None for one of before such notes were taken."""
     held = [memo.value for memo in memos if sent.knew(memo.entry, memo.at)]
     return dict(held[-1]) if held else None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What holds for the next request."""
+
+    recipe: Recipe
+    limits: Limits
+    bounds: tuple[Bound, ...]
+    lost: str = ""
+    """Why the session cannot go on in its recipe, and what is shown instead; "" where it can."""
+
+    def at(self, budget: TokenBudget) -> Held:
+        """The same with what the state of the run says, where that binds: that of a turn that the person begins."""
+        if not self.recipe.signals:
+            return self
+        limits, bounds = tightened(self.bounds, Signals(budget.pressure, event_class="communication"))
+        return replace(self, limits=limits, bounds=bounds)
+
+    def described(self) -> list[dict[str, Any]]:
+        """The limits as interface.md section 8 has them."""
+        return [bound.described() for bound in self.bounds]
+
+
+def held(
+    log: SessionLogger, found: SessionInfo, options: Options, settings: Settings
+) -> Held:
+    """What holds for the session `found`. Raises as `load_recipe` does for a recipe
+    that was named; where the session's own is gone or broken it is what its last request had."""
+    try:
+        recipe = recipe_of(found, replace(options, front=""))[0]
+    except NexusError as error:
+        if options.recipe:
+            raise
+        why = f"{error.message}. {error.hint}. What is shown is the request with the limits that were noted last"
+        return _last(log, found, why)
+    return Held(recipe, *compose(limit_layers(settings, recipe, options, True)))
+
+
+def _last(log: SessionLogger, found: SessionInfo, why: str) -> Held:
+    """What the newest request had, as far as it was recorded."""
+    noted = [memo.value for memo in log.memos(LIMITS)]
+    last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
+    bounds = tuple(_bound(one) for one in last["limits"])
+    recipe = Recipe(str(last["recipe"]), section_budget=last["section_budget"])
+    return Held(recipe, Limits(**{bound.name: bound.value for bound in bounds}), bounds, why)
+
+
+def _bound(one: Mapping[str, Any]) -> Bound:
+    """A limit as it was described."""
+    name = str(one["name"])
+    said = {layer: _value(name, value) for layer, value in one.get("said", {}).items()}
+    return Bound(name, _value(name, one["value"]), str(one["bound_by"]), said)
+
+
+def _value(name: str, value: Any) -> Any:
+    return frozenset(value) if name in SETS else value

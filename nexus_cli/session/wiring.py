@@ -39,6 +39,7 @@ from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.acts.extract import extract
 from nexus_cli.session.cache.request_history import load_history
+from nexus_cli.session.context_fit import refit
 from nexus_cli.session.context_tool_service import OwnContext
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
@@ -62,7 +63,6 @@ from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.parts import Parts, ignore
 from nexus_cli.session.prompt_assembly import Frames
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.refit import refit
 from nexus_cli.session.reports.live_context import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.session.sources import SessionSources

@@ -22,14 +22,13 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
-from nexus_cli.session.limits_record import LIMITS, limits_of
+from nexus_cli.session.limits_record import LIMITS, Held, held, limits_of
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.request import NextRequest, Sections, unreported
 from nexus_cli.session.opening import known_model, looked_at
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.reports.held import Held, held
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
