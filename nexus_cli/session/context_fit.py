@@ -20,7 +20,7 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.provider.windows import set_window
-from nexus_cli.session.cache.expectation import rewritten
+from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
 from nexus_cli.session.compaction.compact import compact, drafted
 from nexus_cli.session.compaction.pins import pins
@@ -42,22 +42,22 @@ WORTH = 0.1
 """Share of system text and tools that has to become free, where they fit as they are: the cache goes cold for it."""
 
 
-async def make_room(engine: Engine) -> None:
+async def ensure_fits(engine: Engine) -> None:
     """Bring the window to where the next request fits; `NexusError("overflow")` where nothing brings it there.
 
     What does not fit a window that only an earlier session was told is tried once beyond it: a wrong number in one
     refusal must not end every later session.
     """
     try:
-        await _make_room(engine)
+        await _ensure_fits(engine)
     except NexusError as error:
         if error.kind != "overflow" or not engine.doubt_window():
             raise
-        await _make_room(engine)
+        await _ensure_fits(engine)
 
 
-async def _make_room(engine: Engine) -> None:
-    await refit(engine)
+async def _ensure_fits(engine: Engine) -> None:
+    await replan_sections(engine)
     _refuse_if_hopeless(engine)
     request = window_request(engine)
     fits = request.fits
@@ -66,23 +66,23 @@ async def _make_room(engine: Engine) -> None:
     hopeless = fits and refused_for_nothing(engine) and drafted(engine, "window", engine.compact.to) is None
     if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
         await compact(engine, "window", engine.compact.to)
-    _cut_down(engine)
+    _truncate_until_fits(engine)
     _refuse_if_too_large(engine)
 
 
-async def after_overflow(engine: Engine, error: ProviderError) -> None:
+async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
     """The provider refused the request as too long: learn from its words and cut harder than usual."""
     engine.overflowed(engine.lane.counted, error)
-    await refit(engine)
+    await replan_sections(engine)
     _refuse_if_hopeless(engine)
     may = may_compact(engine, fits=False)
     if not may or not await compact(engine, "overflow", engine.compact.overflow_to):
         truncate(engine)
-    _cut_down(engine)
+    _truncate_until_fits(engine)
     _refuse_if_too_large(engine)
 
 
-def _cut_down(engine: Engine) -> None:
+def _truncate_until_fits(engine: Engine) -> None:
     """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
     for _ in range(CUTS):
         before = engine.lane.counted
@@ -109,7 +109,7 @@ def truncate(engine: Engine) -> None:
     available -= rewriter.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.budget.window))
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
     rewriter.strategy = near(rewriter.strategy, available - fixed - MARKER_ROOM)
-    drops = rewriter.truncate(lane, available, notes=lambda _: [rewritten(engine, before)])
+    drops = rewriter.truncate(lane, available, notes=lambda _: [rewrite_memo(engine, before)])
     engine.meter.forget()
     engine.told(drops)
 
@@ -190,7 +190,7 @@ def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, w
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
 
 
-async def refit(engine: Engine) -> bool:
+async def replan_sections(engine: Engine) -> bool:
     """Begin an epoch with sections for the present budget if those of the lane's epoch are too large for it and would
     become smaller; return True if one began. Sends nothing.
 
@@ -213,7 +213,7 @@ async def refit(engine: Engine) -> bool:
         return False
     before = unreported_tokens(engine)
     head, cause = flatten(lane.groups()), engine.pending or WINDOW
-    engine.begin(head, cause, planned, notes=lambda _: [rewritten(engine, before)])
+    engine.begin(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
     engine.pending = ""
     engine.emit(Notice(f"the sections were planned anew for a window of {engine.budget.window:,} tokens"))
     return True

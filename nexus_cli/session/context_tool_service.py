@@ -16,7 +16,7 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.request import scaled
+from nexus_cli.session.next_request.request import scale_sections
 from nexus_cli.session.reports.drops import of_window
 
 
@@ -37,7 +37,7 @@ class Kept(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnContext:
+class ContextToolService:
     """Implements `Assembly`; what it is made of exists only once the session is put together."""
 
     engine: Callable[[], Engine]
@@ -89,7 +89,7 @@ class OwnContext:
             if memo.value["epoch"] == lane.epoch.id:
                 rows = memo.value["sections"]
                 total = round(sum(int(one["tokens"]) for one in rows) * scale)
-                sections.update({one["id"]: one for one in scaled(rows, total, scale)})
+                sections.update({one["id"]: one for one in scale_sections(rows, total, scale)})
         return list(sections.values())
 
 

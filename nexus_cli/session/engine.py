@@ -58,7 +58,7 @@ class Preamble:
 
 
 @dataclass(frozen=True, eq=False)
-class EpochDraft:
+class NextEpoch:
     """The epoch that the next request begins, put together before it is sent, and not recorded."""
 
     epoch: Epoch
@@ -96,7 +96,7 @@ class Engine:
     """Number of the lane's newest request."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
-    draft: EpochDraft | None = None
+    draft: NextEpoch | None = None
     """The epoch that the next request begins, where it begins one and that was looked up."""
     made: tuple[tuple[object, ...], NextRequest] | None = None
     """The request that the window makes, with what it was made of; see `next_request.current`."""

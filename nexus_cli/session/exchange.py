@@ -19,7 +19,7 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Fold, Reply
 from nexus_cli.provider.usage import cost
-from nexus_cli.session.cache.expectation import remember, result
+from nexus_cli.session.cache.expectation import cache_result, record_use
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.next_request.request import Outlook
@@ -127,8 +127,8 @@ def _received(engine: Engine, reply: Reply, main: bool, ahead: Outlook) -> Reply
     reported = reply.usage if possible else None
     usage = reported or _estimated(engine, reply.message)
     told = reported or Usage()
-    cached = result(engine, ahead, told)
-    remember(engine, ahead, told)
+    cached = cache_result(engine, ahead, told)
+    record_use(engine, ahead, told)
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
         engine.learn(counted, reply.usage.input)
@@ -180,7 +180,7 @@ def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str, began: Outloo
     usage = _estimated(engine, message) if began else Usage(cost_usd=cost(Usage(), engine.model.info))
     engine.spending.add(usage)
     if began:
-        remember(engine, began, Usage())
+        record_use(engine, began, Usage())
     return _record(engine, _marked(message, mark) if message.content else None, usage, why, False)
 
 

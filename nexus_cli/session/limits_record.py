@@ -34,7 +34,7 @@ model in tokens, as then known. It holds for the requests that were sent from th
 
 
 @dataclass
-class InForce:
+class LimitsRecorder:
     """Notes the recipe, the limits and the window of one session before its next request, if others were noted last."""
 
     timeline: Callable[[], Timeline]
@@ -67,7 +67,7 @@ class InForce:
         self._noted = now
 
 
-def changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
+def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
     """One line for the model: which limits, now those of `bounds`, are others than the last request was sent under; ""
     where none is, or nothing was noted. What the state of a run bound is passed over."""
     if not memos:
@@ -104,7 +104,7 @@ def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NextLimits:
     """What holds for the next request."""
 
     recipe: Recipe
@@ -113,7 +113,7 @@ class Held:
     lost: str = ""
     """Why the session cannot go on in its recipe, and what is shown instead; "" where it can."""
 
-    def at(self, budget: TokenBudget) -> Held:
+    def at(self, budget: TokenBudget) -> NextLimits:
         """The same with what the state of the run says, where that binds: that of a turn that the person begins."""
         if not self.recipe.signals:
             return self
@@ -125,9 +125,9 @@ class Held:
         return [bound.described() for bound in self.bounds]
 
 
-def held(
+def load_next_limits(
     log: SessionLogger, found: SessionInfo, options: Options, settings: Settings
-) -> Held:
+) -> NextLimits:
     """What holds for the session `found`. Raises as `load_recipe` does for a recipe
     that was named; where the session's own is gone or broken it is what its last request had."""
     try:
@@ -137,16 +137,16 @@ def held(
             raise
         why = f"{error.message}. {error.hint}. What is shown is the request with the limits that were noted last"
         return _last(log, found, why)
-    return Held(recipe, *compose(limit_layers(settings, recipe, options, True)))
+    return NextLimits(recipe, *compose(limit_layers(settings, recipe, options, True)))
 
 
-def _last(log: SessionLogger, found: SessionInfo, why: str) -> Held:
+def _last(log: SessionLogger, found: SessionInfo, why: str) -> NextLimits:
     """What the newest request had, as far as it was recorded."""
     noted = [memo.value for memo in log.memos(LIMITS)]
     last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
     bounds = tuple(_bound(one) for one in last["limits"])
     recipe = Recipe(str(last["recipe"]), section_budget=last["section_budget"])
-    return Held(recipe, Limits(**{bound.name: bound.value for bound in bounds}), bounds, why)
+    return NextLimits(recipe, Limits(**{bound.name: bound.value for bound in bounds}), bounds, why)
 
 
 def _bound(one: Mapping[str, Any]) -> Bound:

@@ -19,7 +19,7 @@ from nexus_cli.session.memo_kinds import PLAN as PLAN
 
 
 @dataclass
-class Frames:
+class PromptAssembly:
     """Assembles what we add to the requests of one lane."""
 
     collector: SectionCollector
@@ -96,7 +96,7 @@ class Frames:
         """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
         lane = engine.lane
         self._epoch, self._due = lane.epoch.id, lane.sent < 0
-        self.collector.load_sent((slot.preamble for slot in lane.slots), last_told(lane.timeline))
+        self.collector.load_sent((slot.preamble for slot in lane.slots), last_section_hashes(lane.timeline))
         rows = json.loads(lane.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
@@ -105,7 +105,7 @@ class Frames:
             self.collector.set_budget(engine.budget)
 
 
-def last_told(timeline: Timeline) -> dict[str, str]:
+def last_section_hashes(timeline: Timeline) -> dict[str, str]:
     """The hash of what a lane last told of each event section, in whatever epoch."""
     last: dict[str, str] = {}
     for memo in timeline.memos(PLAN):

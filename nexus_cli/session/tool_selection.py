@@ -17,7 +17,7 @@ from nexus_cli.tools.registry import ToolRegistry, discover
 Schemas = Sequence[dict[str, Any]]
 
 
-def offered(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
+def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
     """The schemas of the tools that `recipe` lets run; all of them in a session that was offered others so far.
 
     `now` is the epoch that a session goes on from: what it was told of is not taken away from it again.
@@ -33,7 +33,7 @@ def offered(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) ->
     return [one for one in every if one["function"]["name"] in names] if before <= names else every
 
 
-def strangers(recipe: Recipe) -> tuple[str, ...]:
+def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
     """A line for the person for each name among the tools of `recipe` that no tool has: it may be misspelt."""
     named = recipe.limits.tools
     known = discover() if named else {}
@@ -47,6 +47,6 @@ def _stranger(recipe: str, name: str, known: Collection[str]) -> str:
     return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
 
 
-def names_of(schemas: Schemas) -> tuple[str, ...]:
+def tool_names(schemas: Schemas) -> tuple[str, ...]:
     """The tools' names, sorted as they are sent."""
     return tuple(str(one["function"]["name"]) for one in schemas)

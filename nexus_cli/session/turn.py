@@ -14,9 +14,9 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.session.admit import admit
-from nexus_cli.session.cache.expectation import rewritten
+from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.prune import prune
-from nexus_cli.session.context_fit import after_overflow, make_room
+from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
@@ -54,7 +54,7 @@ async def request(engine: Engine) -> None:
     await dress(engine)
     await renew(engine)
     await prune(engine)
-    await make_room(engine)
+    await ensure_fits(engine)
     await _tell_anew(engine, epoch)
     engine.emit(event.ContextPlan(context_plan(engine)))
     try:
@@ -65,7 +65,7 @@ async def request(engine: Engine) -> None:
         engine.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
         engine.spending.steps -= 1
         epoch = engine.lane.epoch.id
-        await after_overflow(engine, error)
+        await ensure_fits_after_overflow(engine, error)
         await _tell_anew(engine, epoch)
         await exchange(engine, answer_cap(engine))
 
@@ -76,7 +76,7 @@ async def renew(engine: Engine) -> None:
         head = flatten(engine.lane.groups())
         before = unreported_tokens(engine)
         planned = await engine.frame()
-        engine.begin(head, engine.pending, planned, notes=lambda _: [rewritten(engine, before)])
+        engine.begin(head, engine.pending, planned, notes=lambda _: [rewrite_memo(engine, before)])
         engine.pending = ""
 
 
@@ -95,7 +95,7 @@ async def _tell_anew(engine: Engine, epoch: int) -> None:
             return
         epoch = engine.lane.epoch.id
         await dress(engine)
-        await make_room(engine)
+        await ensure_fits(engine)
 
 
 async def steered(engine: Engine) -> bool:

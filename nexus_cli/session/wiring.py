@@ -39,15 +39,15 @@ from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.acts.extract import extract
 from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.context_fit import refit
-from nexus_cli.session.context_tool_service import OwnContext
+from nexus_cli.session.context_fit import replan_sections
+from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.estimate_anchor import take_anchor
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
-from nexus_cli.session.limits_record import LIMITS, InForce, changed_limits
+from nexus_cli.session.limits_record import LIMITS, LimitsRecorder, describe_changed_limits
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.opening import (
@@ -61,14 +61,14 @@ from nexus_cli.session.opening import (
 )
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.parts import Parts, ignore
-from nexus_cli.session.prompt_assembly import Frames
+from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.reports.live_context import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.steady import SteadyLog
-from nexus_cli.session.tool_selection import names_of, offered, strangers
+from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
 from nexus_cli.session.usable import resolved
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -130,7 +130,7 @@ def _open(
 ) -> Session:
     found = chosen_session(ledger, options)
     recipe, told = recipe_of(found, options)
-    notices.extend([*told, *strangers(recipe)])
+    notices.extend([*told, *unknown_tools(recipe)])
     name = options.model or (found.model if found else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
@@ -203,18 +203,18 @@ class _Wiring:
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, budget, counter)
-        own = OwnContext(lambda: engine, lambda: gathers, log)
+        own = ContextToolService(lambda: engine, lambda: gathers, log)
         services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter, Assembly: own}
         services[Facts] = facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
-        tools = offered(registry, self.recipe, context.lane.epoch if self.resumed else None)
+        tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         self.runs = approver is not None or limits.allow == "all"
-        gathers = self._gatherer(log, budget, counter, names_of(tools), facts, lambda: engine)
+        gathers = self._gatherer(log, budget, counter, tool_names(tools), facts, lambda: engine)
         rules = rules_for(info.provider, info.name).dumps()
-        frames = Frames(
+        frames = PromptAssembly(
             gathers, model, rules, tools, context.system_cost, context.tools_cost
         )
-        in_force = InForce(
+        in_force = LimitsRecorder(
             lambda: engine.lane.timeline, lambda: engine.model.info, self.recipe,
             lambda: dispatcher.in_force(engine, bounds)[1],
         )  # fmt: skip
@@ -283,7 +283,7 @@ class _Wiring:
             **SessionSources(engine, lambda: self.ledger.seen_files(self.made.id)).seams(),
         )
 
-    async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog, bounds: tuple[Bound, ...]) -> None:
+    async def _begin(self, engine: Engine, frames: PromptAssembly, log: SteadyLog, bounds: tuple[Bound, ...]) -> None:
         """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
         lane = engine.lane
         if log.logger.current_epoch() is None:
@@ -303,10 +303,10 @@ class _Wiring:
         elif not lane.renders_as(*_sent_lines(log, lane)):
             engine.pending = "reload"
             engine.emit(event.Notice("another version of nexus wrote this session; its next request is sent anew"))
-        await refit(engine)
+        await replan_sections(engine)
         if self.made.folder != str(self.options.cwd):
             engine.notices.append(f"the working folder is now {self.options.cwd}, no longer {self.made.folder}")
-        if changed := changed_limits(lane.timeline.memos(LIMITS), bounds):
+        if changed := describe_changed_limits(lane.timeline.memos(LIMITS), bounds):
             engine.notices.append(changed)
 
     def _summarizer(self, model: Model) -> Model:

@@ -27,7 +27,7 @@ from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.paths import places, project
 from nexus_cli.core.settings import Settings
-from nexus_cli.session.context_fit import make_room
+from nexus_cli.session.context_fit import ensure_fits
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memory import add_fact
 from nexus_cli.session.next_request.current import context_plan
@@ -83,7 +83,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         began = time.process_time()
         await dress(engine)
         await renew(engine)
-        await make_room(engine)
+        await ensure_fits(engine)
         context_plan(engine)
         sealed = engine.lane.seal()
         done = time.process_time()

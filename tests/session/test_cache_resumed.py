@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.cache_life import OPENAI
-from nexus_cli.session.cache.diagnosis import slack
+from nexus_cli.session.cache.diagnosis import tolerated_miss
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.context import difference
 from nexus_cli.session.session import Session
@@ -89,7 +89,7 @@ def test_a_switch_back_expects_what_was_sent_before_the_switch(tmp_path: Path) -
     turn(session, FIRST)
     turn(opened(provider, tmp_path, session.id, OTHER), "go on")
     first = results(turn(opened(provider, tmp_path, session.id, MODEL), "and on"))[0]
-    assert first.read > 3000 and abs(first.expected - first.read) <= STEP + slack(OPENAI, first.read)
+    assert first.read > 3000 and abs(first.expected - first.read) <= STEP + tolerated_miss(OPENAI, first.read)
     assert told(session.id, 9)["expected"] == first.expected
 
 

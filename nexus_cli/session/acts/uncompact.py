@@ -12,7 +12,7 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
-from nexus_cli.session.cache.expectation import rewritten
+from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import anchor_before, note_undone
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
@@ -45,7 +45,7 @@ def uncompaction() -> Act:
         _refuse_if_too_large(restored_request)
 
         def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
-            return [*note_undone(engine, new.id, made.id), rewritten(engine, before)]
+            return [*note_undone(engine, new.id, made.id), rewrite_memo(engine, before)]
 
         engine.begin(head, UNDO, planned, notes=notes)
         if anchor is not None:

@@ -36,7 +36,7 @@ CAUSES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Diagnosis:
     """How much of what was sent before had to be sent anew, and why."""
 
     kind: str
@@ -50,7 +50,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CacheFacts:
     """What is known of a request and of the one before it in its lane."""
 
     before: int
@@ -74,7 +74,7 @@ class Facts:
     """What is known of the cache of the one before, where that asked another model."""
 
 
-def age(then: datetime | None, now: datetime) -> float | None:
+def seconds_between(then: datetime | None, now: datetime) -> float | None:
     """Seconds from `then` to `now`; None where it is not known or the clock has jumped."""
     if then is None:
         return None
@@ -82,62 +82,62 @@ def age(then: datetime | None, now: datetime) -> float | None:
     return None if seconds < BACKWARDS or seconds > YEAR else max(0.0, seconds)
 
 
-def expected(life: CacheLife | None, shared: int, seconds: float | None) -> int:
+def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) -> int:
     """Tokens that the provider's cache should hold of a beginning of `shared` tokens, `seconds` after its last use."""
     if life is None or shared < life.minimum or (seconds is not None and seconds > life.most):
         return 0
     return shared - shared % life.step
 
 
-def judge(life: CacheLife | None, facts: Facts) -> Verdict:
+def diagnose(life: CacheLife | None, facts: CacheFacts) -> Diagnosis:
     """Whether the request missed its cache, and what is to blame: the first that suffices as an explanation."""
     if facts.before <= 0:
-        return Verdict("first", why="nothing was sent before it")
+        return Diagnosis("first", why="nothing was sent before it")
     if life is None:
-        return Verdict("none", why="no cache of this provider is known")
+        return Diagnosis("none", why="no cache of this provider is known")
     if facts.before < life.minimum:
-        return Verdict("minimum", why=f"nothing below {life.minimum:,} tokens is kept")
+        return Diagnosis("minimum", why=f"nothing below {life.minimum:,} tokens is kept")
     if not facts.proven:
-        return Verdict("none", why="the provider has reported no use of a cache yet")
+        return Diagnosis("none", why="the provider has reported no use of a cache yet")
     known = max(0, min(facts.before, facts.input - facts.fresh))
     missed = known - facts.read
-    if missed <= slack(life, known):
-        return Verdict("hit")
+    if missed <= tolerated_miss(life, known):
+        return Diagnosis("hit")
     return _blamed(life, facts, missed)
 
 
-def slack(life: CacheLife, tokens: int) -> int:
+def tolerated_miss(life: CacheLife, tokens: int) -> int:
     """Tokens that a provider may leave out of its cache without having missed."""
     return 2 * life.step + int(SLACK_SHARE * tokens)
 
 
-def _blamed(life: CacheLife, facts: Facts, missed: int) -> Verdict:
+def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
     """A change explains what came behind it. Where the beginning before it is gone too, what took that took all."""
     found, held = facts.difference, facts.former or life
     lost = found is None or _lost(life, facts)
-    besides = f"; besides, {changed(found, facts)}" if found else ""
+    besides = f"; besides, {describe_change(found, facts)}" if found else ""
     if lost is not False and facts.age is not None and facts.age > held.most:
-        return Verdict("expired", missed, False, _expired(held, facts.age) + besides)
+        return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None and not lost:
-        return Verdict(found.kind, missed, True, changed(found, facts))
+        return Diagnosis(found.kind, missed, True, describe_change(found, facts))
     if facts.age is None:
-        return Verdict("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
+        return Diagnosis("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
     if facts.age > held.least:
-        return Verdict("expired", missed, False, _expired(held, facts.age) + besides)
+        return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None:
         why = f"the provider did not keep even the {facts.shared:,} tokens that had not changed{besides}"
-        return Verdict("provider", missed, False, why)
-    return Verdict("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
+        return Diagnosis("provider", missed, False, why)
+    return Diagnosis("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
 
 
-def _lost(life: CacheLife, facts: Facts) -> bool | None:
+def _lost(life: CacheLife, facts: CacheFacts) -> bool | None:
     """Whether the beginning that did not change was not read; None where it is too short to tell."""
     if facts.shared < life.minimum:
         return None
-    return facts.read < facts.shared * (1 - ESTIMATED) - slack(life, facts.shared)
+    return facts.read < facts.shared * (1 - ESTIMATED) - tolerated_miss(life, facts.shared)
 
 
-def changed(found: Difference, facts: Facts) -> str:
+def describe_change(found: Difference, facts: CacheFacts) -> str:
     """What we changed, and by what, in one line."""
     by = f": {CAUSES.get(facts.cause, facts.cause)}" if facts.cause else ""
     match found.kind:
@@ -156,13 +156,14 @@ def changed(found: Difference, facts: Facts) -> str:
 
 
 def _expired(life: CacheLife, seconds: float) -> str:
-    kept = spoken(life.least) if life.least == life.most else f"{spoken(life.least)} to {spoken(life.most)}"
+    least, most = format_duration(life.least), format_duration(life.most)
+    kept = least if life.least == life.most else f"{least} to {most}"
     usual = "" if life.documented else ", as far as is known"
     surely = "it had expired" if seconds > life.most else "it has probably expired"
-    return f"{surely}: {spoken(seconds)} since its last use, kept for {kept}{usual}"
+    return f"{surely}: {format_duration(seconds)} since its last use, kept for {kept}{usual}"
 
 
-def spoken(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time for a person: `40 s`, `7 min`, `3 h`, `2 days`."""
     for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= (2 * length if unit == "days" else length):

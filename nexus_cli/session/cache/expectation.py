@@ -16,8 +16,8 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.cache_life import CacheLife
-from nexus_cli.session.cache.diagnosis import Facts, age, judge
-from nexus_cli.session.cache.last_request import Sent, beginning, known_life
+from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_between
+from nexus_cli.session.cache.last_request import SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.next_request.request import Outlook
@@ -28,27 +28,27 @@ MOST_EPOCHS = 4
 """So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
 
 
-def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
+def cache_result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
     """What came of the request that was just answered, by the provider's own figures; ask before `remember`."""
     sent, made = engine.cache.last, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if sent is None or not usage.input:
         return made
-    facts = Facts(
+    facts = CacheFacts(
         sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=sent.cached or _cached(usage),
         fresh=_fresh(engine, sent, usage.input), former=sent.life,
     )  # fmt: skip
-    verdict = judge(_life(engine), facts)
+    verdict = diagnose(_life(engine), facts)
     if verdict.missed and sent.epoch is not engine.lane.epoch:
         found, source = _difference(engine, sent)
         facts = replace(facts, difference=found, cause=engine.lane.epoch.cause, source=source)
-        verdict = judge(_life(engine), facts)
+        verdict = diagnose(_life(engine), facts)
     if not verdict.missed:
         return replace(made, cost_usd=0.0)
     dollars = miss_cost(engine.model.info.priced(usage.input), verdict.missed, usage)
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def _fresh(engine: Engine, sent: Sent, reported: int) -> int:
+def _fresh(engine: Engine, sent: SentRequest, reported: int) -> int:
     """Tokens of the request, of which so many were reported, that no request before it held, where it began an
     epoch."""
     lane = engine.lane
@@ -56,7 +56,7 @@ def _fresh(engine: Engine, sent: Sent, reported: int) -> int:
     return round(new * reported / max(1, lane.counted))
 
 
-def remember(engine: Engine, ahead: Outlook, usage: Usage) -> None:
+def record_use(engine: Engine, ahead: Outlook, usage: Usage) -> None:
     """The request that was just sent reached the provider; `usage` are its own figures, empty where it gave none."""
     lane, cache = engine.lane, engine.cache
     cache.uses[lane.epoch.id] = ahead.at
@@ -64,9 +64,9 @@ def remember(engine: Engine, ahead: Outlook, usage: Usage) -> None:
         cache.cold += max(0, usage.input - usage.cache_read)
         before, mine = cache.last, (usage.input, lane.counted)
         cached = _cached(usage) or (before is not None and before.cached)
-        begins = beginning(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
+        begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
         least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
-        cache.last = Sent(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins)
+        cache.last = SentRequest(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins)
         cache.earlier.pop(lane.epoch.id, None)
         cache.earlier[lane.epoch.id] = cache.last
         while len(cache.earlier) > MOST_EPOCHS:
@@ -78,7 +78,7 @@ def _cached(usage: Usage) -> bool:
     return bool(usage.cache_read or usage.cache_write)
 
 
-def warm(engine: Engine) -> bool:
+def is_warm(engine: Engine) -> bool:
     """Whether the provider's cache may still hold what the lane sent last, for the model that is asked now."""
     last = engine.cache.last
     return _kept(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
@@ -89,19 +89,19 @@ def _kept(engine: Engine) -> bool:
     return engine.cache.last is None or _still(engine, engine.cache.last)
 
 
-def _still(engine: Engine, sent: Sent) -> bool:
+def _still(engine: Engine, sent: SentRequest) -> bool:
     """Whether a request may still be in a cache."""
     life = _life(engine)
     if life is None:
         return True
     if sent.tokens < life.minimum:
         return False
-    seconds = age(engine.cache.uses.get(sent.epoch.id), engine.clock())
+    seconds = seconds_between(engine.cache.uses.get(sent.epoch.id), engine.clock())
     return seconds is None or seconds <= life.most
 
 
 def record_rewrite(engine: Engine, before: int) -> Rewrite:
-    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewritten`.
+    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
 
     The meter already knows the window that came of it.
     """
@@ -110,7 +110,7 @@ def record_rewrite(engine: Engine, before: int) -> Rewrite:
     return priced
 
 
-def rewritten(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
+def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     """The memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
 
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
@@ -127,7 +127,7 @@ def _rewrite(engine: Engine, priced: Rewrite) -> tuple[str, dict[str, Any]]:
 def _priced(engine: Engine, before: int, after: int) -> Rewrite:
     """`before` and `after` are estimates of the whole window, in tokens."""
     lane = engine.lane
-    still_warm = _kept(engine) if lane.epoch.cause == "model" else warm(engine)
+    still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)
     held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.slots) for one in held), default=0)
     fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
@@ -144,7 +144,7 @@ def source_of(epoch: Epoch, section: str) -> str:
     return next((str(one.get("source") or "") for one in named), "")
 
 
-def _difference(engine: Engine, sent: Sent) -> tuple[Difference | None, str]:
+def _difference(engine: Engine, sent: SentRequest) -> tuple[Difference | None, str]:
     """What differs first from the request before, and where it comes from."""
     lane = engine.lane
     slots = [slot for slot in lane.slots if slot.entry <= lane.cursor]
@@ -155,4 +155,4 @@ def _difference(engine: Engine, sent: Sent) -> tuple[Difference | None, str]:
 
 
 def _life(engine: Engine) -> CacheLife | None:
-    return known_life(engine.model.info)
+    return cache_life_of(engine.model.info)

@@ -17,7 +17,7 @@ from nexus_cli.provider.cache_life import CacheLife, cache_life
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRequest:
     """One request as it was sent. Holds references, copies nothing: what was sent never changes."""
 
     epoch: Epoch
@@ -32,7 +32,7 @@ class Sent:
     """The smallest request that began with the same system text and schemas: tokens as reported and by our count. They
     make most of it, so that it tells what they take; 0 where this is the only one."""
     begins: str = ""
-    """What it begins with, see `beginning`."""
+    """What it begins with, see `prefix_hash`."""
     life: CacheLife | None = None
     """What is known of the cache of its model, where the lane asks another one now."""
 
@@ -78,11 +78,11 @@ class Sent:
 class CacheHistory:
     """What a lane and its forks sent, as far as a cache may hold it."""
 
-    last: Sent | None = None
+    last: SentRequest | None = None
     """The lane's newest request that reached the provider; a fork begins with that of its parent."""
     cold: int = 0
     """Tokens that the lane's requests sent without finding them in a cache; where it was resumed, about as many."""
-    earlier: dict[int, Sent] = field(default_factory=dict)
+    earlier: dict[int, SentRequest] = field(default_factory=dict)
     """The newest requests under the epochs that were used last, by epoch, those of forks among them."""
     least: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By what requests begin with, the smallest one: tokens as reported and by our count."""
@@ -93,7 +93,7 @@ class CacheHistory:
         """Return the history of a lane that begins as this one: what either sends, both may find in a cache."""
         return replace(self)
 
-    def candidates(self) -> list[tuple[Sent, datetime | None]]:
+    def candidates(self) -> list[tuple[SentRequest, datetime | None]]:
         """Return the last request, then the newest ones under former epochs, each with the last use of its epoch."""
         if self.last is None:
             return []
@@ -101,11 +101,11 @@ class CacheHistory:
         return [(one, self.uses.get(one.epoch.id)) for one in (self.last, *others)]
 
 
-def known_life(info: ModelInfo) -> CacheLife | None:
+def cache_life_of(info: ModelInfo) -> CacheLife | None:
     """Return what is known of the cache of a model."""
     return cache_life(info.name, info.provider, caches=info.cache)
 
 
-def beginning(epoch: Epoch) -> str:
+def prefix_hash(epoch: Epoch) -> str:
     """A hash of what its requests begin with: model, system text and schemas."""
     return sha256(canonical([epoch.model, epoch.system, list(epoch.tools)])).hexdigest()

@@ -15,16 +15,16 @@ from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.session.cache.diagnosis import age
+from nexus_cli.session.cache.diagnosis import seconds_between
 from nexus_cli.session.cache.expectation import MOST_EPOCHS
-from nexus_cli.session.cache.last_request import CacheHistory, Sent, beginning, known_life
+from nexus_cli.session.cache.last_request import CacheHistory, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.opening import known_model
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class RequestHistory:
     """The requests of a session."""
 
     source: Sequence[RequestRow]
@@ -37,7 +37,7 @@ class Past:
     """The provider has told of a cache at some time."""
 
 
-def past(ledger: Ledger, session: str, which: str = "all") -> Past:
+def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHistory:
     """The requests of a session, or `which` of them the ledger can tell apart; `NexusError("usage", ...)` when there is
     none such."""
     main = ledger.session(session).main_lane
@@ -50,20 +50,20 @@ def past(ledger: Ledger, session: str, which: str = "all") -> Past:
     for several in used.values():
         several.sort()
     told = [row.usage for row in rows if row.usage and row.reported]
-    return Past(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
+    return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
 
 
-def answered(row: RequestRow) -> bool:
+def was_answered(row: RequestRow) -> bool:
     """Whether a provider took the request up: one that never reached it, or was refused, has used nothing."""
     return row.usage is not None and (row.reported or row.usage.input > 0)
 
 
-def taken(row: RequestRow) -> int:
+def reported_tokens(row: RequestRow) -> int:
     """Tokens that a request took as the provider told it; 0 where it did not."""
     return row.usage.input if row.usage and row.reported else 0
 
 
-def least(
+def smallest_like(
     rows: Iterable[RequestRow], like: Epoch, epoch: Callable[[int], Epoch], read: Callable[[int, int], Iterable[Entry]]
 ) -> tuple[int, int]:
     """The smallest of these requests that began as those under `like` do: tokens as reported, and by our count; 0 where
@@ -71,15 +71,16 @@ def least(
     smallest: dict[int, RequestRow] = {}
     for row in rows:
         one = smallest.setdefault(row.manifest.epoch, row)
-        if taken(row) and (not taken(one) or taken(row) < taken(one)):
+        if reported_tokens(row) and (not reported_tokens(one) or reported_tokens(row) < reported_tokens(one)):
             smallest[row.manifest.epoch] = row
-    begins = beginning(like)
-    for row in sorted(filter(taken, smallest.values()), key=taken):
+    begins = prefix_hash(like)
+    for row in sorted(filter(reported_tokens, smallest.values()), key=reported_tokens):
         try:
             found = epoch(row.manifest.epoch)
-            if beginning(found) == begins:
+            if prefix_hash(found) == begins:
                 slots = [*found.head, *map(slot_of, read(found.base + 1, row.manifest.last))]
-                return taken(row), found.system_tokens + found.tools_tokens + sum(slot.tokens for slot in slots)
+                messages = sum(slot.tokens for slot in slots)
+                return reported_tokens(row), found.system_tokens + found.tools_tokens + messages
         except NexusError:
             continue
     return 0, 0
@@ -90,14 +91,14 @@ def load_history(engine: Engine, log: SessionLogger, settings: Settings) -> Cach
     may still hold."""
     history = CacheHistory()
     try:
-        before = past(log.ledger, log.session.id, "notable")
+        before = read_requests(log.ledger, log.session.id, "notable")
     except NexusError:
         return history  # what is damaged of requests that were answered is in none to come
     history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
     newest: dict[int, RequestRow] = {}
     rows = (*before.source, *before.lanes[log.lane])
     for row in rows:
-        if taken(row):
+        if reported_tokens(row):
             newest.pop(row.manifest.epoch, None)
             newest[row.manifest.epoch] = row
     if not newest:
@@ -105,8 +106,8 @@ def load_history(engine: Engine, log: SessionLogger, settings: Settings) -> Cach
     last = next(reversed(newest))
     for epoch in list(newest)[-MOST_EPOCHS:]:
         try:
-            begins = beginning(like := _epoch(engine, log, epoch))
-            small = least(rows, like, lambda number: _epoch(engine, log, number), log.read)
+            begins = prefix_hash(like := _epoch(engine, log, epoch))
+            small = smallest_like(rows, like, lambda number: _epoch(engine, log, number), log.read)
             if all(small):  # it tells what the same beginning takes also where no cache holds it any more
                 history.least[begins] = small
             if epoch == last or not _gone(engine, history.uses.get(epoch)):
@@ -115,13 +116,13 @@ def load_history(engine: Engine, log: SessionLogger, settings: Settings) -> Cach
         except NexusError:
             continue  # likewise
     history.last = history.earlier.get(last)
-    history.cold = taken(newest[last])  # what stands in the window was sent once at least
+    history.cold = reported_tokens(newest[last])  # what stands in the window was sent once at least
     return history
 
 
 def _gone(engine: Engine, used: datetime | None) -> bool:
     """True if no cache holds any more what was sent under an epoch that was `used` last then."""
-    life, seconds = known_life(engine.model.info), age(used, engine.clock())
+    life, seconds = cache_life_of(engine.model.info), seconds_between(used, engine.clock())
     return life is not None and seconds is not None and seconds > life.most
 
 
@@ -130,11 +131,11 @@ def _epoch(engine: Engine, log: SessionLogger, number: int) -> Epoch:
     return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
 
 
-def _sent(engine: Engine, log: SessionLogger, row: RequestRow, settings: Settings) -> Sent:
+def _sent(engine: Engine, log: SessionLogger, row: RequestRow, settings: Settings) -> SentRequest:
     """A request as it was sent; `NexusError` where its epoch cannot be read."""
     epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
     if epoch is not engine.lane.epoch:
         tail = [slot_of(entry) for entry in log.read(epoch.base + 1, last)]
     other = epoch.model != engine.model.info.name
-    life = known_life(known_model(log.ledger, epoch.model, settings)) if other else None
-    return Sent(epoch, tail, last, taken(row), life=life)
+    life = cache_life_of(known_model(log.ledger, epoch.model, settings)) if other else None
+    return SentRequest(epoch, tail, last, reported_tokens(row), life=life)

@@ -23,7 +23,7 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import rounded
-from nexus_cli.session.cache.expectation import rewritten
+from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import note_failed, note_made
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.record_sources import (
@@ -184,7 +184,7 @@ async def _accept(
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
-        yield rewritten(engine, before)
+        yield rewrite_memo(engine, before)
 
     engine.begin(slots, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}

@@ -18,7 +18,7 @@ from nexus_cli.context.pin import Pin
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.session.cache.expectation import warm
+from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.compaction.compact import chosen, drafted
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.summary_source import Choice
@@ -148,13 +148,13 @@ def _cost(engine: Engine, plan: planning.CompactionPlan, choice: Choice, after: 
     before, used = request.tokens, request.budget.used
     then = min(_afterwards(engine, plan, after).tokens, before)
     fixed = used.system + used.tools
-    is_warm = warm(engine)
+    still_warm = is_warm(engine)
     rewrite = price_rewrite(
-        info.priced(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=is_warm
+        info.priced(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
     )
     summary = choice.model.info
     return {
-        "warm_now": is_warm,
+        "warm_now": still_warm,
         "now": {
             "cached": choice.cached,
             "fresh": choice.fresh,

@@ -17,7 +17,7 @@ from nexus_cli.context.pruning import LEAST, Stale, pruned, stale
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Role
-from nexus_cli.session.cache.expectation import REWRITE, record_rewrite, warm
+from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import window_request
@@ -57,7 +57,7 @@ class Batch:
 async def prune(engine: Engine) -> bool:
     """Replace stale results by their stubs where that pays; True when a new epoch began."""
     lane = engine.lane
-    still_warm = warm(engine)
+    still_warm = is_warm(engine)
     if not engine.compact.prune or not can_recall(engine) or (still_warm and engine.step % LOOK_EVERY):
         return False
     least = int((BATCH if still_warm else BATCH_COLD) * engine.meter.countable(engine.budget.available))
@@ -85,7 +85,7 @@ def prune_instead(engine: Engine) -> bool:
     groups = engine.lane.groups()
     found = _unpinned(engine, stale(groups))
     order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
-    share = INSTEAD if warm(engine) else math.inf
+    share = INSTEAD if is_warm(engine) else math.inf
     most = (engine.compact.at - MARGIN) * engine.budget.available
     best, saved = 0, 0
     for start in reversed(range(len(found))):

@@ -15,7 +15,7 @@ from nexus_cli.context.groups import flatten
 from nexus_cli.context.kinds import PLAIN, total
 from nexus_cli.context.prompts import prompt
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.cache.expectation import warm
+from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.next_request.current import most_with, window_request
 from nexus_cli.session.side import sized
@@ -80,7 +80,7 @@ def choose(
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
-    cached = here.cached if warm(engine) else 0
+    cached = here.cached if is_warm(engine) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
     fresh = _transcribed(engine, plan, model, tokens + words)
     times = _times((model, fresh, 0), beside, plan.summary_cap)

@@ -11,9 +11,9 @@ from typing import Any
 from nexus_cli.context.meter import Anchor
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.cache.last_request import known_life
+from nexus_cli.session.cache.last_request import cache_life_of
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.next_request.request import Earlier, LimitsInForce, NextRequest, unreported
+from nexus_cli.session.next_request.request import Earlier, LimitsInForce, NextRequest, unreported_meter
 from nexus_cli.session.spending import left_over
 
 
@@ -44,7 +44,7 @@ def next_request(engine: Engine) -> NextRequest:
     if engine.foreseen is None or engine.foreseen[0] != state:
         count, number = engine.context.counter.count, engine.lane.timeline.last + 1
         waiting = [Slot(number, Form.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
-        meter = engine.meter if draft is None else unreported(engine.meter, draft.epoch, now.items)
+        meter = engine.meter if draft is None else unreported_meter(engine.meter, draft.epoch, now.items)
         made = NextRequest.of(
             meter, draft.epoch if draft else now.epoch, now.items, engine.budget, waiting=waiting,
             sent=-1 if draft else now.sent, told=() if draft else now.told, room=now.room, earlier=now.earlier,
@@ -55,7 +55,7 @@ def next_request(engine: Engine) -> NextRequest:
 
 
 def _earlier(engine: Engine) -> Earlier:
-    return Earlier(tuple(engine.cache.candidates()), known_life(engine.model.info), engine.clock)
+    return Earlier(tuple(engine.cache.candidates()), cache_life_of(engine.model.info), engine.clock)
 
 
 def _in_force(engine: Engine) -> LimitsInForce:
@@ -78,7 +78,7 @@ def rewritten_request(
     engine: Engine, epoch: Epoch, items: Sequence[Slot], anchor: Anchor | None = None
 ) -> NextRequest:
     """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
-    meter = unreported(engine.meter, epoch, items, anchor)
+    meter = unreported_meter(engine.meter, epoch, items, anchor)
     return NextRequest.of(meter, epoch, items, engine.budget, room=engine.room)
 
 

@@ -31,7 +31,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.engine import EpochDraft, Model
+from nexus_cli.session.engine import NextEpoch, Model
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import open_facts
@@ -39,8 +39,8 @@ from nexus_cli.session.next_request.current import begins_epoch, next_request
 from nexus_cli.session.next_request.request import NextRequest, Sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.parts import Parts
-from nexus_cli.session.prompt_assembly import Frames
-from nexus_cli.session.tool_selection import names_of, offered
+from nexus_cli.session.prompt_assembly import PromptAssembly
+from nexus_cli.session.tool_selection import select_tools, tool_names
 from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class Drafting:
         effort = "" if effort_notice(info.name, options.effort) else options.effort
         registry = lambda services: ToolRegistry(() if options.no_tools else None, services)  # noqa: E731
         with self._frames(log, log, moment, effort, registry, None) as (frames, gathers, context):
-            planned, told = finished(_planned_and_told(frames, gathers))
+            planned, told = run_to_end(_planned_and_told(frames, gathers))
         context.lane.reframe(planned.frame)
         for drop in planned.drops:
             log.drop(drop)
@@ -94,7 +94,7 @@ class Drafting:
         began = datetime.fromisoformat(log.session.created).astimezone()
         registry = lambda services: ToolRegistry(None, services)  # noqa: E731
         with self._frames(log, _Unwritten(log), began, effort, registry, before) as (frames, _, _):
-            planned = finished(frames.frame())
+            planned = run_to_end(frames.frame())
         new = replace(
             before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id()
         )
@@ -109,7 +109,7 @@ class Drafting:
         effort: str,
         registry: Callable[[Mapping[type, Any]], ToolRegistry],
         before: Epoch | None,
-    ) -> Iterator[tuple[Frames, SectionCollector, ContextManager]]:
+    ) -> Iterator[tuple[PromptAssembly, SectionCollector, ContextManager]]:
         """Give what plans sections; the tools read from `kept`, what is left out is noted in `log`."""
         options, info, recipe = self.options, self.info, self.recipe
         counter = StoredCounter(TiktokenCounter(info.encoding), kept)
@@ -118,13 +118,15 @@ class Drafting:
         services: dict[type, Any] = {Recall: kept, Seen: kept, TokenCounter: counter, Assembly: None}
         with ExitStack() as memory:
             facts = services[Facts] = memory.enter_context(open_facts(options.cwd))
-            tools = offered(registry(services), recipe, before)
+            tools = select_tools(registry(services), recipe, before)
             gathers = gatherer(
                 options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=began,
-                failed=self.failed, settings=self.settings, tools=lambda: names_of(tools), facts=facts, runs=self.runs,
+                failed=self.failed, settings=self.settings, tools=lambda: tool_names(tools), facts=facts,
+                runs=self.runs,
             )  # fmt: skip
             model, rules = Model(info, Nobody(), effort), rules_for(info.provider, info.name).dumps()
-            yield Frames(gathers, model, rules, tools, context.system_cost, context.tools_cost), gathers, context
+            made = PromptAssembly(gathers, model, rules, tools, context.system_cost, context.tools_cost)
+            yield made, gathers, context
 
 
 class _Unwritten(MemoryLog):
@@ -146,11 +148,11 @@ class Nobody:
         raise AssertionError("a report sends nothing")
 
 
-async def _planned_and_told(frames: Frames, gathers: SectionCollector) -> tuple[Planned, Sections]:
+async def _planned_and_told(frames: PromptAssembly, gathers: SectionCollector) -> tuple[Planned, Sections]:
     return await frames.frame(), (await gathers.changed_sections()).described()
 
 
-def finished(work: Coroutine[Any, Any, T]) -> T:
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Return what `work` gives, also where the loop of this thread already runs."""
     try:
         asyncio.get_running_loop()
@@ -175,5 +177,5 @@ def prepare_next_request(parts: Parts) -> NextRequest:
         drafting = Drafting(options, info, parts.recipe, settings, notices.append, runs)
         head = flatten(arrange(engine.lane.slots))
         epoch, drops = drafting.after(log, before, head, engine.model.effort or before.effort)
-        engine.draft = EpochDraft(epoch, tuple(drops), tuple(notices))
+        engine.draft = NextEpoch(epoch, tuple(drops), tuple(notices))
     return next_request(engine)

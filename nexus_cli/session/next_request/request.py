@@ -23,8 +23,8 @@ from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.provider.cache_life import CacheLife
-from nexus_cli.session.cache.diagnosis import age, expected
-from nexus_cli.session.cache.last_request import Sent
+from nexus_cli.session.cache.diagnosis import expected_cached, seconds_between
+from nexus_cli.session.cache.last_request import SentRequest
 
 Sections = Sequence[Mapping[str, Any]]
 """The `sections` of interface.md section 8, with tokens by our own count."""
@@ -39,7 +39,7 @@ _FIGURE = re.compile(r"\b(\d[\d,]*)( tokens\b| are left\b)")
 class Earlier:
     """The requests that a cache may hold, with when the epoch of each was used last; the newest of the lane first."""
 
-    requests: tuple[tuple[Sent, datetime | None], ...] = ()
+    requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
     life: CacheLife | None = None
     """What is known of the cache of the model that is asked next."""
     clock: Clock = local_now
@@ -169,8 +169,8 @@ class NextRequest:
         uses; `counted` and `full_counted` are our own counts of each."""
         used, rows = self.budget.used, json.loads(self.epoch.sections)
         fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]
-        system = scaled(fixed, used.system, _ratio(used.system, self.counted.system))
-        return (*system, *scaled(self.told, used.event, self.messages_scale))
+        system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))
+        return (*system, *scale_sections(self.told, used.event, self.messages_scale))
 
     # -- cache -------------------------------------------------------------------------------------------------
 
@@ -195,8 +195,8 @@ class NextRequest:
         now, life = self.earlier.clock(), self.earlier.life
         made = []
         for (_, used), (shared, messages) in zip(self.earlier.requests, self._shared, strict=False):
-            seconds = age(used, now)
-            made.append(Outlook(expected(life, shared, seconds), messages, shared, seconds, now))
+            seconds = seconds_between(used, now)
+            made.append(Outlook(expected_cached(life, shared, seconds), messages, shared, seconds, now))
         if not made:
             return Outlook(0, 0, 0, None, now)
         best = max(made, key=lambda one: one.tokens)
@@ -216,7 +216,7 @@ class NextRequest:
         return self.tokens - self.cached
 
 
-def unreported(meter: Meter, epoch: Epoch, items: Sequence[Slot], anchor: Anchor | None = None) -> Meter:
+def unreported_meter(meter: Meter, epoch: Epoch, items: Sequence[Slot], anchor: Anchor | None = None) -> Meter:
     """Return a meter for another window, of which nothing was reported but `anchor`."""
     other = meter.fork()
     other.forget()
@@ -230,7 +230,7 @@ def _ratio(used: int, counted: int) -> float:
     return used / max(1, counted)
 
 
-def scaled(rows: Sections, total: int, scale: float) -> list[dict[str, Any]]:
+def scale_sections(rows: Sections, total: int, scale: float) -> list[dict[str, Any]]:
     """Return described sections with their tokens in the scale of the budget: what is sent comes to `total`, with what
     joins and wraps it."""
     tokens = apportion(total, [int(one["tokens"]) for one in rows])

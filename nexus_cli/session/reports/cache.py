@@ -15,8 +15,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, nth
 from nexus_cli.provider.cache_life import CacheLife
-from nexus_cli.session.cache.diagnosis import CAUSES, Facts, Verdict, expected, judge
-from nexus_cli.session.cache.request_history import answered
+from nexus_cli.session.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
+from nexus_cli.session.cache.request_history import was_answered
 from nexus_cli.session.reports.requests import Asked, Trail, trails
 
 Value = dict[str, Any]
@@ -60,7 +60,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     verdict = _verdict(trail, asked)
     missed = verdict.missed
     dollars = miss_cost(trail.info(row).priced(usage.input), missed, usage) if usage and missed else 0.0
-    foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
+    foreseen = row.manifest.cached or (expected_cached(life, facts.shared, facts.age) if facts else 0)
     return {
         "lane": trail.agent,
         "step": row.manifest.step,
@@ -81,19 +81,19 @@ def _row(trail: Trail, asked: Asked) -> Value:
     }
 
 
-def _verdict(trail: Trail, asked: Asked) -> Verdict:
+def _verdict(trail: Trail, asked: Asked) -> Diagnosis:
     """The verdict on one request; what differed is looked for only where something was missed."""
-    if asked.row.usage is None or not answered(asked.row):
+    if asked.row.usage is None or not was_answered(asked.row):
         why = f" ({asked.row.finish})" if asked.row.finish else ""
-        return Verdict("unanswered", why=f"it was not answered{why}")
+        return Diagnosis("unanswered", why=f"it was not answered{why}")
     if not asked.row.reported:
-        return Verdict("unreported", why="the provider reported no figures for it")
+        return Diagnosis("unreported", why="the provider reported no figures for it")
     facts, life = trail.facts(asked), trail.life(asked.row)
     if facts is None:
-        first = judge(life, Facts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
+        first = diagnose(life, CacheFacts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
         return replace(first, why=_first(asked.row.manifest.step, asked.row.usage.cache_read) or first.why)
-    verdict = judge(life, facts)
-    return judge(life, trail.compared(asked, facts)) if verdict.missed else verdict
+    verdict = diagnose(life, facts)
+    return diagnose(life, trail.compared(asked, facts)) if verdict.missed else verdict
 
 
 def _first(step: int, read: int) -> str:

@@ -18,11 +18,11 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, nth
 from nexus_cli.session.logger import SessionLogger
-from nexus_cli.session.next_request.request import scaled
+from nexus_cli.session.next_request.request import scale_sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.drops import UNIT, of_window
 from nexus_cli.session.reports.largest import largest
-from nexus_cli.session.reports.request_diff import between
+from nexus_cli.session.reports.request_diff import compare_requests
 from nexus_cli.session.reports.request_view import RequestView, first_view, recorded_view, sent_view
 
 
@@ -58,7 +58,7 @@ def difference_in(ledger: Ledger, session: str, settings: Settings, step: int | 
         raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
     nth(rows, number)
     before = sent_view(ledger, found, settings, number - 1) if number > 1 else None
-    return between(before, sent_view(ledger, found, settings, number))
+    return compare_requests(before, sent_view(ledger, found, settings, number))
 
 
 def of_request(ledger: Ledger, session: str, settings: Settings, step: int) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def value(view: RequestView) -> dict[str, Any]:
         "section_budget": _section_budget(view, sections),
         "sections": sections,
         "joins": {"system": used.system - sum(one["tokens"] for one in sections if one["layer"] == "system")},
-        "told": scaled(view.last_told, round(sum(one["tokens"] for one in view.last_told) * scale), scale),
+        "told": scale_sections(view.last_told, round(sum(one["tokens"] for one in view.last_told) * scale), scale),
         "history": _history(view),
         "tools": tools,
         "largest": largest(sections, tools, [*request.arranged, *request.waiting], scale),

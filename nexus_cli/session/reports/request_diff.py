@@ -14,7 +14,7 @@ SEEN = ("form", "tokens", "sha256")
 """What is told of a section."""
 
 
-def between(before: RequestView | None, after: RequestView) -> dict[str, Any]:
+def compare_requests(before: RequestView | None, after: RequestView) -> dict[str, Any]:
     """The difference as JSON; without `before` everything of `after` is new."""
     assert after.row is not None and after.session is not None, "only requests that were sent are compared"
     one, two = _entries(before), _entries(after)

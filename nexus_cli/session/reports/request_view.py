@@ -22,10 +22,10 @@ from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
-from nexus_cli.session.limits_record import LIMITS, Held, held, limits_of
+from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memo_kinds import PLAN
-from nexus_cli.session.next_request.request import NextRequest, Sections, unreported
+from nexus_cli.session.next_request.request import NextRequest, Sections, unreported_meter
 from nexus_cli.session.opening import known_model, looked_at
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
@@ -102,7 +102,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     """Return what a session that does not run here would send next; under a new epoch where the model or the effort is
     another one by then, and its recipe says what that begins with."""
     log = SessionLogger(ledger=ledger, session=found.id)
-    holds = held(log, found, options, settings)
+    holds = load_next_limits(log, found, options, settings)
     row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
         raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
@@ -113,7 +113,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = ledger.drops(found.id), [holds.lost] if holds.lost else []
     effort = ("" if effort_notice(info.name, options.effort) else options.effort) or epoch.effort
-    meter = unreported(Meter(log.calibration(info.served)), epoch, slots)
+    meter = unreported_meter(Meter(log.calibration(info.served)), epoch, slots)
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(meter, log, epoch, slots)
     else:
@@ -123,7 +123,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
         new, left = drafting.after(log, epoch, flatten(arrange(slots)), effort)
         notices.append(change_notice(epoch, new))
         epoch, slots, sent, drops = new, list(new.head), -1, [*drops, *left]
-        meter = unreported(meter, epoch, slots)
+        meter = unreported_meter(meter, epoch, slots)
     budget = TokenBudget.of(info.window, info.max_output)
     request = NextRequest.of(meter, epoch, slots, budget, sent=sent)
     return RequestView(
@@ -149,10 +149,10 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         notices = [] if info.known or info.told else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
         first = Drafting(options, info, recipe, settings, notices.append, _runs(options, limits.allow)).first(ledger)
         waiting = [Slot(1, Form.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
-        meter = unreported(Meter(ledger.calibration(info.served)), first.epoch, ())
+        meter = unreported_meter(Meter(ledger.calibration(info.served)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)
         request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
-        described = Held(recipe, limits, bounds).at(request.budget).described()
+        described = NextLimits(recipe, limits, bounds).at(request.budget).described()
         return RequestView(
             request, None, info.name, recipe, 0, 0, first.drops, described, TiktokenCounter(info.encoding).count,
             notices=tuple(notices),
