@@ -25,7 +25,7 @@ from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.core.child_environment import child_environment, own_entries, own_environment
 from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.misplaced_keys import misplaced_notice
-from nexus_cli.core.paths import Places, begun, defaults, places
+from nexus_cli.core.paths import Places, defaults, exists, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.usable import find_local, keys_present
 from nexus_cli.ui.reports import doctor_text
@@ -115,7 +115,7 @@ def _ledger(look: Look) -> Check:
 
     path = look.places.ledger
     try:
-        there = begun(path)
+        there = exists(path)
         ledger = Ledger.open(path if there else None)
     except NexusError as error:
         return Check("ledger", "broken", error.message, error.hint or f"Look at {path}; `nexus ask` works without it")

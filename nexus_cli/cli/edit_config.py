@@ -128,10 +128,10 @@ def _unchanged(path: Path, before: str) -> None:
 def _alone(path: Path) -> Iterator[None]:
     """No other process changes the file at `path` meanwhile; `NexusError("internal", ...)` where nothing can be written
     beside it."""
-    from nexus_cli.ledger.holds import Hold  # noqa: PLC0415  (brings the ledger; only for writing)
+    from nexus_cli.ledger.session_lock import FileLock  # noqa: PLC0415  (brings the ledger; only for writing)
 
     try:
-        lock = Hold.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
+        lock = FileLock.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
     except OSError as error:
         raise _unwritten(path, error) from error
     try:

@@ -52,12 +52,12 @@ class MemoryLog:
         """See `Log`."""
         return self._entries[max(0, first - 1 - self._start) : max(0, last - self._start)]
 
-    def said(self, last: int) -> Iterator[tuple[int, str]]:
+    def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
         """See `Log`."""
         mine = reversed(self.read(self._start + 1, last))
         return ((entry.id, entry.message.content) for entry in mine if entry.actor == "person")
 
-    def tally(self, last: int) -> Sequence[tuple[Kind, str, int]]:
+    def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """See `Log`."""
         return [(entry.kind, entry.actor, 1) for entry in self.read(self._start + 1, last)]
 
@@ -86,7 +86,7 @@ class MemoryLog:
             raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
         return self._epochs[epoch_id]
 
-    def sending(
+    def record_request(
         self,
         manifest: Manifest,
         fixed: Sequence[Fixed],
@@ -98,7 +98,7 @@ class MemoryLog:
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """See `Log`."""
 
-    def replied(
+    def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
         """See `Log`."""
@@ -110,11 +110,11 @@ class MemoryLog:
         self._given.drops += 1
         return f"d{self._given.drops}"
 
-    def drop(self, drop: Drop) -> None:
+    def record_drop(self, drop: Drop) -> None:
         """See `Log`."""
         self.drops.append(drop)
 
-    def memo(self, memo: Memo) -> None:
+    def record_memo(self, memo: Memo) -> None:
         """See `Log`."""
         self._memos.append(memo)
 
@@ -147,7 +147,7 @@ class Timeline:
 
     def memo(self, kind: str, value: Mapping[str, Any]) -> None:
         """Record something about the lane that is no entry, see `Memo`."""
-        self.log.memo(Memo(kind, self.now(), self.last, value))
+        self.log.record_memo(Memo(kind, self.now(), self.last, value))
 
     def memos(self, kind: str) -> Sequence[Memo]:
         """All memos of one kind, oldest first."""

@@ -1,7 +1,7 @@
 """The ledger: everything that ever happened, in one SQLite file. Knows plain values of `core` and nothing else."""
 
-from nexus_cli.ledger.ledger import Ledger
 from nexus_cli.ledger.requests import Inherited, RequestRow, nth
 from nexus_cli.ledger.sessions import SessionInfo
+from nexus_cli.ledger.store import Ledger
 
 __all__ = ["Inherited", "Ledger", "RequestRow", "SessionInfo", "nth"]

@@ -59,7 +59,7 @@ def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
     return found
 
 
-def tally(db: Database, lane: int, last: int) -> list[tuple[Kind, str, int]]:
+def count_by_kind(db: Database, lane: int, last: int) -> list[tuple[Kind, str, int]]:
     """Kinds and actors of the entries up to `last` that `lane` shows, and how many there are of each; none is read."""
     found, chain = Counter[tuple[str, str]](), lanes.ancestry(db, lane)
     for first in range(1, last + 1, _SORTED):

@@ -15,8 +15,8 @@ from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.paths import private_dir
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import PATIENCE, failure, patiently, primary_code
-from nexus_cli.ledger.holds import Hold
-from nexus_cli.ledger.reading import ReadDatabase, older
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, outdated_error
+from nexus_cli.ledger.session_lock import FileLock
 
 _EVERY_CONNECTION = (
     "foreign_keys = ON",
@@ -32,7 +32,7 @@ _WAYS_OUT = "Check its permissions, or set NEXUS_HOME to another folder"
 _NOTHING_IN_IT = ("it is empty, and cannot be begun", "Free some space on its disk, and make its folder writable")
 
 
-def memory() -> sqlite3.Connection:
+def connect_memory() -> sqlite3.Connection:
     """A connection to an empty ledger that lives in memory."""
     connection = _connect(":memory:")
     _shape(connection)
@@ -40,7 +40,7 @@ def memory() -> sqlite3.Connection:
     return connection
 
 
-def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
+def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
     """A connection to the ledger at `path`, created or brought forward as needed.
 
     A file that is no database, or is damaged, is renamed aside and named in `notices`. Raises
@@ -49,11 +49,11 @@ def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
     what = f"the ledger {path} cannot be opened"
     door = lock_folder(path) / "opening.lock"
     try:
-        with Hold.wait(door, shared=True):
+        with FileLock.wait(door, shared=True):
             connection = _as_it_is(path)
         if connection is not None:
             return connection
-        with Hold.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
+        with FileLock.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
             return _settled(path, notices)
     except OSError as error:
         raise NexusError("ledger", what, error.strerror or str(error), way_out(error, _WAYS_OUT)) from error
@@ -61,14 +61,14 @@ def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
         raise failure(error, what) from error
 
 
-def to_read(path: Path) -> ReadDatabase:
+def open_readonly(path: Path) -> ReadOnlyDatabase:
     """The ledger at `path` as it is, where nothing can be written; `NexusError("ledger", ...)` where it cannot be read,
     or would have to be brought forward first."""
-    database = ReadDatabase(path)
+    database = ReadOnlyDatabase(path)
     try:
         if (found := _known(database.connection, path)) != len(schema.STEPS):
             empty = NexusError("ledger", f"the ledger {path} cannot be read", *_NOTHING_IN_IT)
-            raise older(path, found, len(schema.STEPS)) if found else empty
+            raise outdated_error(path, found, len(schema.STEPS)) if found else empty
     except BaseException:
         database.close()
         raise

@@ -44,7 +44,7 @@ class Inherited:
     """Those that hold more, or something else behind the same beginning."""
 
 
-def sending(
+def record(
     db: Database,
     lane: int,
     manifest: Manifest,
@@ -72,7 +72,7 @@ def sending(
         db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
 
-def received(
+def record_outcome(
     db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
 ) -> None:
     """Record how request `step` ended; inside a transaction.

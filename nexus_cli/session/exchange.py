@@ -99,7 +99,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         stamp(engine.clock()),
         ahead.tokens,
     )
-    lane.timeline.log.sending(manifest, sealed.fixed, sealed.head_lines, sealed.dressed)
+    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.dressed)
     if main:
         engine.emit(event.StepStart(engine.step))
         engine.emit(event.CacheExpect(manifest.cached))
@@ -187,7 +187,7 @@ def _record(
     """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
 
     def replied(entry: Entry | None) -> None:
-        engine.lane.timeline.log.replied(entry, engine.step, usage, finish, reported, sent)
+        engine.lane.timeline.log.record_reply(entry, engine.step, usage, finish, reported, sent)
 
     if message is not None:
         return engine.lane.append(Kind.ASSISTANT, message, "agent", replied)

@@ -79,7 +79,7 @@ def fresh_epoch(
         planned, event = finished(_both(frames, gathers))
     context.lane.reframe(planned.frame)
     for drop in planned.drops:
-        log.drop(drop)
+        log.record_drop(drop)
     return context.lane.epoch, event, log, counter
 
 

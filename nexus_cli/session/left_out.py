@@ -56,8 +56,8 @@ class SectionDrops:
             later.append(Left(drop, note))
             self._names = None  # they are on record once that epoch has begun
             return name
-        self.log.drop(drop)
-        self.log.memo(Memo(KIND, at, self.log.last_id(), note[1]))
+        self.log.record_drop(drop)
+        self.log.record_memo(Memo(KIND, at, self.log.last_id(), note[1]))
         names[key] = name
         self.told(replace(drop, text=None))
         return name

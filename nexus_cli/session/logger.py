@@ -134,13 +134,13 @@ class SessionLogger:
         self._sent.keep(entry for entry in rest if entry.id <= sent)
         return [*known, *rest]
 
-    def said(self, last: int) -> Iterator[tuple[int, str]]:
+    def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
         """Entry and text of the person's messages up to entry `last`, newest first."""
-        return (one for one in self.ledger.said(self.lane) if one[0] <= last)
+        return (one for one in self.ledger.user_messages(self.lane) if one[0] <= last)
 
-    def tally(self, last: int) -> list[tuple[Kind, str, int]]:
+    def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
         """How many entries up to `last` there are of each kind and actor."""
-        return self.ledger.tally(self.lane, last)
+        return self.ledger.count_entries(self.lane, last)
 
     def last_id(self) -> int:
         """Id of the newest entry, 0 when there is none."""
@@ -150,7 +150,7 @@ class SessionLogger:
         """Record a new beginning together with what it leaves out and what is noted of it."""
         self.ledger.begin_epoch(self.lane, epoch, drops, memos)
 
-    def sending(
+    def record_request(
         self,
         manifest: Manifest,
         fixed: Sequence[Fixed],
@@ -158,27 +158,27 @@ class SessionLogger:
         dressed: Sequence[Fixed] = (),
     ) -> None:
         """Record a request before its first byte goes out."""
-        self.ledger.sending(self.lane, manifest, fixed, head_lines, dressed)
+        self.ledger.record_request(self.lane, manifest, fixed, head_lines, dressed)
 
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """Record how request `step` ended and what it used."""
         self.ledger.received(self.lane, step, usage, finish, reported)
 
-    def replied(
+    def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
         """Record a reply, and how its request ended, in one commit."""
-        self.ledger.replied(self.lane, entry, step, usage, finish, reported, sent)
+        self.ledger.record_reply(self.lane, entry, step, usage, finish, reported, sent)
 
     def next_drop(self) -> str:
         """A new drop id, unique in the session."""
         return self.ledger.next_drop(self._id)
 
-    def drop(self, drop: Drop) -> None:
+    def record_drop(self, drop: Drop) -> None:
         """Record something left out."""
         self.ledger.record_drop(self.lane, drop)
 
-    def memo(self, memo: Memo) -> None:
+    def record_memo(self, memo: Memo) -> None:
         """Record something about the lane."""
         self.ledger.record_memo(self.lane, memo)
 
@@ -269,10 +269,10 @@ class SessionLogger:
         """Store what was learned."""
         self.ledger.calibrate(model, value)
 
-    def known(self, encoding: str, digest: bytes) -> int | None:
+    def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """The stored token count of a text, or None."""
         return self.ledger.known_count(encoding, digest)
 
-    def remember(self, encoding: str, digest: bytes, tokens: int) -> None:
+    def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count; it may be lost."""
         self.ledger.remember_count(self._id, encoding, digest, tokens)

@@ -24,6 +24,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
+from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.trigger import Trigger
 from nexus_cli.core.usage import Usage
@@ -45,7 +46,6 @@ from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import steered, turn
-from nexus_cli.session.unhurried import unhurried
 from nexus_cli.tools.registry import ToolRegistry
 
 ENDS = 16
@@ -354,7 +354,7 @@ class Session:
         emit = engine.emit
         error: NexusError | None = None
         try:
-            await unhurried(self._begin(engine, trigger))
+            await run_shielded(self._begin(engine, trigger))
             await turn(engine, parts.dispatcher)
         except NexusError as problem:
             error = problem
@@ -389,7 +389,7 @@ class Session:
             self._parts.dispatcher.settle_open(engine, step.calls)
         timeline = engine.lane.timeline
         if trigger.source != "person":  # before the entry that it is about: no end of the process comes between them
-            timeline.log.memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
+            timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
         await admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
 
     async def _go_on(self, engine: Engine) -> None:

@@ -85,7 +85,7 @@ class SessionSources:
     def _gone(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
         """How many entries up to `last` the window does not show, by kind and actor."""
         found = Counter[tuple[Kind, str]]()
-        for kind, actor, count in timeline.log.tally(last):
+        for kind, actor, count in timeline.log.count_entries(last):
             found[kind, actor] += count
         for first, end in merged(entry for entry in self._visible() if entry <= last):
             found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))

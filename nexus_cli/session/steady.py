@@ -115,18 +115,18 @@ class SteadyLog:
         old = self.logger.read(first, min(last, self._split)) if first <= self._split else []
         return [*old, *self._memory.read(max(first, self._split + 1), last)]
 
-    def said(self, last: int) -> Iterator[tuple[int, str]]:
+    def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
         """See `Log`."""
         if self._memory is not None:
-            yield from self._memory.said(last)
+            yield from self._memory.user_messages(last)
             last = min(last, self._split)
-        yield from self.logger.said(last)
+        yield from self.logger.user_messages(last)
 
-    def tally(self, last: int) -> list[tuple[Kind, str, int]]:
+    def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
         """See `Log`."""
-        kept = self._memory.tally(last) if self._memory is not None else ()
+        kept = self._memory.count_entries(last) if self._memory is not None else ()
         until = last if self._memory is None else min(last, self._split)
-        known: list[tuple[Kind, str, int]] = self._asked(lambda: self.logger.tally(until), [])
+        known: list[tuple[Kind, str, int]] = self._asked(lambda: self.logger.count_entries(until), [])
         return [*known, *kept]
 
     def last_id(self) -> int:
@@ -150,7 +150,7 @@ class SteadyLog:
         memory = self._memory
         return memory.epoch(epoch_id) if memory and memory.has(epoch_id) else self.logger.epoch(epoch_id)
 
-    def sending(
+    def record_request(
         self,
         manifest: Manifest,
         fixed: Sequence[Fixed],
@@ -159,8 +159,8 @@ class SteadyLog:
     ) -> None:
         """See `Log`."""
         self._try(
-            lambda: self.logger.sending(manifest, fixed, head_lines, dressed),
-            lambda memory: memory.sending(manifest, fixed, head_lines, dressed),
+            lambda: self.logger.record_request(manifest, fixed, head_lines, dressed),
+            lambda memory: memory.record_request(manifest, fixed, head_lines, dressed),
         )
 
     def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
@@ -170,13 +170,13 @@ class SteadyLog:
             lambda memory: memory.received(step, usage, finish, reported),
         )
 
-    def replied(
+    def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
         """See `Log`."""
         self._try(
-            lambda: self.logger.replied(entry, step, usage, finish, reported, sent),
-            lambda memory: memory.replied(entry, step, usage, finish, reported, sent),
+            lambda: self.logger.record_reply(entry, step, usage, finish, reported, sent),
+            lambda memory: memory.record_reply(entry, step, usage, finish, reported, sent),
         )
         if entry is not None and self._memory is None:
             self._split = entry.id
@@ -187,13 +187,13 @@ class SteadyLog:
         self._shared.drops = int(name[1:])
         return name
 
-    def drop(self, drop: Drop) -> None:
+    def record_drop(self, drop: Drop) -> None:
         """See `Log`."""
-        self._try(lambda: self.logger.drop(drop), lambda memory: memory.drop(drop))
+        self._try(lambda: self.logger.record_drop(drop), lambda memory: memory.record_drop(drop))
 
-    def memo(self, memo: Memo) -> None:
+    def record_memo(self, memo: Memo) -> None:
         """See `Log`."""
-        self._try(lambda: self.logger.memo(memo), lambda memory: memory.memo(memo))
+        self._try(lambda: self.logger.record_memo(memo), lambda memory: memory.record_memo(memo))
 
     def memos(self, kind: str) -> Sequence[Memo]:
         """See `Log`."""
@@ -247,13 +247,13 @@ class SteadyLog:
         """See `Calibrations`."""
         self._quiet(lambda: self.logger.calibrate(model, value))
 
-    def known(self, encoding: str, digest: bytes) -> int | None:
+    def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """See `Counts`."""
-        return self._asked(lambda: self.logger.known(encoding, digest), None)
+        return self._asked(lambda: self.logger.stored_count(encoding, digest), None)
 
-    def remember(self, encoding: str, digest: bytes, tokens: int) -> None:
+    def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """See `Counts`."""
-        self._quiet(lambda: self.logger.remember(encoding, digest, tokens))
+        self._quiet(lambda: self.logger.store_count(encoding, digest, tokens))
 
     def started(self, call_id: str, name: str) -> None:
         """Record that a call begins to run, before it does."""

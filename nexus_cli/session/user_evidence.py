@@ -40,7 +40,7 @@ def find_origin(ledger: Ledger, lane: int, quote: str) -> Origin:
     """Return the newest entry in which the person typed `quote`, else one that holds it, else the last of the lane."""
     other = None
     sources = {memo.entry: str(memo.value.get("source")) for memo in ledger.memos(lane, TRIGGER)}
-    for entry, message in ledger.said(lane):
+    for entry, message in ledger.user_messages(lane):
         if has_quote(typed_text(message), quote):
             source = sources.get(entry, PERSON)
             if source == PERSON:

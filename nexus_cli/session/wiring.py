@@ -116,7 +116,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     if made.id == earlier.id:
         made.take_over(earlier)
     else:
-        ledger.let_go(earlier.id)
+        ledger.release(earlier.id)
     return made
 
 
@@ -153,13 +153,13 @@ def _open(
         seconds=settings.provider.retry_seconds,
     )
     wiring = _Wiring(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
-    held = ledger.holds(made.id)
+    held = ledger.is_held(made.id)
     hold(ledger, made)
     try:
         session = Session(asked, parts=wiring.parts(approver))
     except BaseException:
         if not held:
-            ledger.let_go(made.id)
+            ledger.release(made.id)
         raise
     if found and ledger.writes and (found.model != info.name or options.recipe not in ("", found.recipe)):
         ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None)
@@ -340,7 +340,7 @@ class _Wiring:
         if shut is not None:
             await shut()
         try:
-            self.ledger.let_go(self.made.id)
+            self.ledger.release(self.made.id)
         except NexusError:
             pass  # it is not there any more, or cannot be written: nothing of it is lost that could be kept
         self.ledger.close()

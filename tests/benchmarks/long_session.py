@@ -66,7 +66,7 @@ def _talk(log: SessionLogger, epoch: Epoch, first: int, last: int) -> None:
             slots = flatten(arrange(map(slot_of, unsent)))
             lines = zip(slots, wire.extend(slots), strict=True)
             fixed = [Fixed(slot.entry, "", slot.tokens, line) for slot, line in lines]
-            log.sending(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
+            log.record_request(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
             log.received(step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
             unsent, heads = [], []
         log.append(made)

@@ -33,7 +33,7 @@ from nexus_cli.core.settings import (
     read_values,
     split_key,
 )
-from nexus_cli.ledger.holds import Hold
+from nexus_cli.ledger.session_lock import FileLock
 from nexus_cli.provider.windows import model_info
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -196,7 +196,7 @@ def test_what_another_program_wrote_meanwhile_stays(here: Places, monkeypatch: p
 def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edit_config, "WAIT", 0.02)
     load(here, 'model = "a"\n')
-    with Hold.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
+    with FileLock.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
         write_setting(here, defaults(), "model", "b")
     assert "another process" in str(told.value) and "Try again" in told.value.hint
     write_setting(here, defaults(), "model", "b")

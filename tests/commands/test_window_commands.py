@@ -74,7 +74,7 @@ def test_after_the_ledger_has_failed_reports_say_first_where_they_end(
         desk.run(line)
     assert desk.said == []
     monkeypatch.setattr(Ledger, "append", full)
-    monkeypatch.setattr(Ledger, "sending", full)
+    monkeypatch.setattr(Ledger, "record_request", full)
     desk.turn("three " + "many words " * 300)
     used = desk.session.status().used
     for number, line in enumerate(reports, 1):

@@ -176,8 +176,8 @@ def watched(work: Job, confirm: Callable[[str], None]) -> None:
     database.commit = commit
     kinds: dict[str, tuple[str, Callable[..., tuple[str, Any]]]] = {
         "append": ("append", of_entry),
-        "sending": ("sending", lambda lane, manifest, *_: ("sending", f"{lane} {manifest.step}")),
-        "replied": ("replied", lambda lane, entry, step, *_: ("replied", f"{lane} {step}")),
+        "record_request": ("sending", lambda lane, manifest, *_: ("sending", f"{lane} {manifest.step}")),
+        "record_reply": ("replied", lambda lane, entry, step, *_: ("replied", f"{lane} {step}")),
         "begin_epoch": ("begin_epoch", lambda lane, epoch, *_: ("begin_epoch", f"{lane} {epoch.id}")),
         "start_call": ("start_call", lambda lane, call, *_: ("started", f"{lane} {call}")),
         "record_drop": ("record_drop", lambda lane, drop: ("drop", f"{lane} {drop.id}")),

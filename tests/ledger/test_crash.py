@@ -29,7 +29,7 @@ def steps(log: SessionLogger, make: SimpleNamespace) -> list[tuple[str, Callable
         return of.session(key).main_lane
 
     def count() -> None:
-        log.remember("enc", counted, 9)
+        log.store_count("enc", counted, 9)
         log.calibrate("m", Calibration(1.5))
 
     return [
@@ -42,7 +42,7 @@ def steps(log: SessionLogger, make: SimpleNamespace) -> list[tuple[str, Callable
         ),
         (
             "sending",
-            lambda: log.sending(make.manifest(1, 1), [make.fixed(1)], [b"l" * 32]),
+            lambda: log.record_request(make.manifest(1, 1), [make.fixed(1)], [b"l" * 32]),
             lambda of, _: (
                 of.cursor(lane) >= 1
                 and of.step(lane) >= 1
@@ -54,10 +54,10 @@ def steps(log: SessionLogger, make: SimpleNamespace) -> list[tuple[str, Callable
             lambda: log.received(1, USED, "stop", True),
             lambda of, _: of.manifests(lane)[0].usage == USED and of.session(me).cost_usd in (0.5, 1.0),
         ),
-        ("next", lambda: log.sending(make.manifest(2, 1), [], []), lambda of, _: of.step(lane) == 2),
+        ("next", lambda: log.record_request(make.manifest(2, 1), [], []), lambda of, _: of.step(lane) == 2),
         (
             "replied",
-            lambda: log.replied(make.calling(2), 2, USED, "tool_calls", True),
+            lambda: log.record_reply(make.calling(2), 2, USED, "tool_calls", True),
             lambda of, _: (
                 of.read(lane, 2, 2) == [make.calling(2)]
                 and of.manifests(lane)[1].usage == USED
@@ -67,7 +67,7 @@ def steps(log: SessionLogger, make: SimpleNamespace) -> list[tuple[str, Callable
         ("started", lambda: log.started("c1", "bash"), lambda of, _: of.was_started(lane, "c1")),
         ("note", lambda: log.note("/p/a", "aa", "read"), lambda of, _: of.seen(me, "/p/a") == "aa"),
         ("id", log.next_drop, lambda of, _: of.next_drop(me) not in ("d1", "d2")),
-        ("drop", lambda: log.drop(make.drop("d2", "text")), lambda of, _: of.drop_text(me, "d2") == "text"),
+        ("drop", lambda: log.record_drop(make.drop("d2", "text")), lambda of, _: of.drop_text(me, "d2") == "text"),
         ("recall", lambda: log.recall("d2"), lambda of, _: of.drop(me, "d2").recalls == 1),
         ("count", count, lambda of, _: of.calibration("m").factor == 1.5 and of.known_count("enc", counted) == 9),
         ("lane", lambda: log.fork("side", "chat", 2), lambda of, _: of.last_id(lane + 1) == 2),

@@ -25,7 +25,7 @@ def grown(ledger: Ledger, make: SimpleNamespace, entries: int) -> SessionInfo:
     for number in range(1, entries + 1):
         ledger.append(info.main_lane, make.user(number))
         if number < entries:
-            ledger.sending(info.main_lane, make.manifest(number, number), [make.fixed(number)], [])
+            ledger.record_request(info.main_lane, make.manifest(number, number), [make.fixed(number)], [])
     return info
 
 
@@ -99,8 +99,8 @@ def test_a_fork_adds_no_text(ledger: Ledger, path: Path, make: SimpleNamespace) 
 def test_parent_and_fork_may_settle_a_waiting_entry_each_for_itself(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 5)
     fork = ledger.fork_session(parent.id, at=make.at)
-    ledger.sending(fork.main_lane, make.manifest(1, 5), [make.fixed(5, "fork's clock")], [])
-    ledger.sending(parent.main_lane, make.manifest(5, 5), [make.fixed(5, "parent's clock")], [])
+    ledger.record_request(fork.main_lane, make.manifest(1, 5), [make.fixed(5, "fork's clock")], [])
+    ledger.record_request(parent.main_lane, make.manifest(5, 5), [make.fixed(5, "parent's clock")], [])
     grandchild = ledger.fork_session(fork.id, at=make.at)
     side = ledger.open_lane(fork.id, agent="compact", recipe="chat", parent_lane=fork.main_lane, parent_entry=5)
     for lane, preamble in (
@@ -113,22 +113,22 @@ def test_parent_and_fork_may_settle_a_waiting_entry_each_for_itself(ledger: Ledg
         assert ledger.line_hashes(lane, 0, 5)[1][-1] == (5, make.fixed(5, preamble).line)
     for lane, step in ((fork.main_lane, 2), (grandchild.main_lane, 1), (parent.main_lane, 6)):
         with pytest.raises(ValueError, match="sent before"):
-            ledger.sending(lane, make.manifest(step, 5), [make.fixed(5, "a third clock")], [])
+            ledger.record_request(lane, make.manifest(step, 5), [make.fixed(5, "a third clock")], [])
 
 
 def test_what_the_parent_had_sent_is_settled_for_the_fork_too(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 3)
     fork = ledger.fork_session(parent.id, at=make.at)
-    ledger.sending(fork.main_lane, make.manifest(1, 2), [make.fixed(2)], [])
+    ledger.record_request(fork.main_lane, make.manifest(1, 2), [make.fixed(2)], [])
     with pytest.raises(ValueError, match="sent before"):
-        ledger.sending(fork.main_lane, make.manifest(2, 2), [make.fixed(2, "another")], [])
+        ledger.record_request(fork.main_lane, make.manifest(2, 2), [make.fixed(2, "another")], [])
 
 
 def test_a_side_lane_of_a_session_settles_for_its_parent(ledger: Ledger, make: SimpleNamespace) -> None:
     info = grown(ledger, make, 3)
     side = ledger.open_lane(info.id, agent="compact", recipe="chat", parent_lane=info.main_lane, parent_entry=3)
     ledger.append(side, make.user(4, "summarise"))
-    ledger.sending(side, make.manifest(1, 4), [make.fixed(3, "now"), make.fixed(4)], [])
+    ledger.record_request(side, make.manifest(1, 4), [make.fixed(3, "now"), make.fixed(4)], [])
     assert ledger.read(info.main_lane, 3, 3)[0].preamble == "now"
     assert ledger.cursor(info.main_lane) == 2 and ledger.cursor(side) == 4
     assert ledger.session(info.id).entries == 3

@@ -17,8 +17,8 @@ import pytest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.opening import to_read
-from nexus_cli.ledger.reading import ReadDatabase
+from nexus_cli.ledger.opening import open_readonly
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
 
 NOBODY = 65534
 OLD = Path(__file__).with_name("before_memos.db.gz")
@@ -186,7 +186,7 @@ def test_one_that_nothing_was_written_to_is_not_told_as_an_older_one(path: Path,
 
 def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
-    database = to_read(path)
+    database = open_readonly(path)
     assert database.one("SELECT count(*) FROM entries") == (1,)
     writer = Ledger.open(path)
     writer.append(writer.session(session).main_lane, make.user(2))
@@ -211,4 +211,4 @@ def test_a_file_that_is_none_is_one_clear_error(path: Path, make: SimpleNamespac
     status, (line,) = make.in_child(work)
     assert status == 0 and line.startswith(f"nexus: the ledger {path} cannot be ")
     with pytest.raises(NexusError, match="cannot be read"):
-        ReadDatabase(path.with_name("nothing.db"))
+        ReadOnlyDatabase(path.with_name("nothing.db"))

@@ -121,7 +121,7 @@ def test_a_request_settles_its_entries_and_moves_the_cursor(ledger: Ledger, make
     ledger.append(lane, make.calling(2))
     ledger.begin_epoch(lane, make.epoch(0), [])
     assert ledger.cursor(lane) == 0 and ledger.step(lane) == 0
-    ledger.sending(lane, make.manifest(1, 1), [make.fixed(1, "now")], [])
+    ledger.record_request(lane, make.manifest(1, 1), [make.fixed(1, "now")], [])
     assert ledger.cursor(lane) == 1 and ledger.step(lane) == 1
     assert [(e.preamble, e.tokens) for e in ledger.read(lane, 1, 2)] == [("now", 7), ("", 0)]
     assert ledger.line_hashes(lane, 0, 2) == ([], [(1, make.fixed(1, "now").line)])
@@ -132,21 +132,21 @@ def test_what_was_sent_is_never_settled_otherwise(ledger: Ledger, make: SimpleNa
     ledger.append(lane, make.user(1))
     ledger.begin_epoch(lane, make.epoch(0, head=(make.slot(1),), base=0), [])
     line = sha256(b"slot").digest()
-    ledger.sending(lane, make.manifest(1, 1), [make.fixed(1)], [line])
-    ledger.sending(lane, make.manifest(2, 1), [make.fixed(1)], [line])
+    ledger.record_request(lane, make.manifest(1, 1), [make.fixed(1)], [line])
+    ledger.record_request(lane, make.manifest(2, 1), [make.fixed(1)], [line])
     for bad, says in (
         (make.fixed(1, "later"), "sent before"),
         (make.fixed(1, tokens=8), "sent before"),
         (make.fixed(2), "not recorded"),
     ):
         with pytest.raises(ValueError, match=says):
-            ledger.sending(lane, make.manifest(3, 1), [bad], [])
+            ledger.record_request(lane, make.manifest(3, 1), [bad], [])
     with pytest.raises(ValueError, match="sent before"):
-        ledger.sending(lane, make.manifest(3, 1), [], [sha256(b"other").digest()])
+        ledger.record_request(lane, make.manifest(3, 1), [], [sha256(b"other").digest()])
     with pytest.raises(ValueError, match="lines for"):
-        ledger.sending(lane, make.manifest(3, 1), [], [line, line])
+        ledger.record_request(lane, make.manifest(3, 1), [], [line, line])
     with pytest.raises(ValueError, match="does not follow"):
-        ledger.sending(lane, make.manifest(4, 1), [], [])
+        ledger.record_request(lane, make.manifest(4, 1), [], [])
     assert ledger.step(lane) == 2
     assert ledger.line_hashes(lane, 0, 1) == ([line], [(1, make.fixed(1).line)])
 
@@ -155,8 +155,8 @@ def test_requests_come_back_with_what_they_used(ledger: Ledger, make: SimpleName
     info = make.new(ledger)
     ledger.append(info.main_lane, make.user(1))
     ledger.begin_epoch(info.main_lane, make.epoch(0), [])
-    ledger.sending(info.main_lane, make.manifest(1, 1), [make.fixed(1)], [])
-    ledger.sending(info.main_lane, make.manifest(2, 1), [], [])
+    ledger.record_request(info.main_lane, make.manifest(1, 1), [make.fixed(1)], [])
+    ledger.record_request(info.main_lane, make.manifest(2, 1), [], [])
     used = Usage(100, 20, 50, 10, 5, 0.25)
     ledger.received(info.main_lane, 1, used, "stop", True)
     ledger.received(info.main_lane, 1, used, "stop", True)
@@ -171,7 +171,7 @@ def test_requests_come_back_with_what_they_used(ledger: Ledger, make: SimpleName
     with pytest.raises(ValueError, match="was not sent"):
         ledger.received(info.main_lane, 3, used, "stop", True)
     with pytest.raises(ValueError, match="was not sent"):
-        ledger.replied(info.main_lane, make.calling(2), 3, used, "stop", True)
+        ledger.record_reply(info.main_lane, make.calling(2), 3, used, "stop", True)
     assert ledger.last_id(info.main_lane) == 1
 
 
@@ -180,7 +180,7 @@ def test_a_request_row_takes_at_most_a_kilobyte(ledger: Ledger, path: Path, make
     ledger.append(lane, make.user(1))
     ledger.begin_epoch(lane, make.epoch(0), [])
     for step in range(1, 300):
-        ledger.sending(lane, make.manifest(step, 1), [], [])
+        ledger.record_request(lane, make.manifest(step, 1), [], [])
     ledger.close()
     with sqlite3.connect(path) as connection:
         statement = "SELECT sum(pgsize) FROM dbstat WHERE name = 'requests'"

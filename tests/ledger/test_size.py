@@ -43,7 +43,7 @@ def test_a_session_of_ten_megabytes_takes_little_more_than_its_text(
         ledger.append(lane, make.result(number, text, f"c{number}"))
     ledger.begin_epoch(lane, make.epoch(0), [])
     for step in range(1, number, 2):
-        ledger.sending(lane, make.manifest(step // 2 + 1, step + 1), [make.fixed(step)], [])
+        ledger.record_request(lane, make.manifest(step // 2 + 1, step + 1), [make.fixed(step)], [])
     ledger.close()
     taken = sum(part.stat().st_size for part in path.parent.glob("ledger.db*"))
     print(f"{kind.__name__}: {taken / raw:.2f} bytes on disk for each byte of text")

@@ -146,7 +146,7 @@ def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> 
     with the_ledger() as ledger:
         lane = ledger.session(missed).main_lane
         last = ledger.manifests(lane)[-1].manifest
-        ledger.sending(lane, replace(last, step=last.step + 1), (), ())
+        ledger.record_request(lane, replace(last, step=last.step + 1), (), ())
         cached, spent = uses(ledger, missed, SETTINGS), cost(ledger, missed)
     assert cached["total"]["requests"] == spent["total"]["requests"] == 6
     assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1

@@ -55,10 +55,10 @@ def test_it_serves_as_every_service_that_it_promises(config: LogConfig) -> None:
     services: tuple[Log, Recall, Seen, Calibrations, Counts] = (log, log, log, log, log)
     assert isinstance(services[1], Recall) and isinstance(services[2], Seen)
     log.calibrate("m", Calibration(1.5, 1, 0.1))
-    log.remember("o200k_base", b"d" * 32, 12)
+    log.store_count("o200k_base", b"d" * 32, 12)
     log.note("/p/a", "aa", "read")
     assert log.calibration("m") == Calibration(1.5, 1, 0.1)
-    assert log.known("o200k_base", b"d" * 32) == 12 and log.known("o200k_base", b"e" * 32) is None
+    assert log.stored_count("o200k_base", b"d" * 32) == 12 and log.stored_count("o200k_base", b"e" * 32) is None
     assert log.digest("/p/a") == "aa" and log.digest("/p/b") is None
     log.close()
 
@@ -68,7 +68,7 @@ def test_another_process_finds_the_lane_as_it_was_left(config: LogConfig) -> Non
     identity = log.session.id
     log.append(said(1, "please"))
     log.begin_epoch(EPOCH, [])
-    log.sending(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [Fixed(1, "now", 4, b"l" * 32)], [])
+    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [Fixed(1, "now", 4, b"l" * 32)], [])
     log.received(1, Usage(9, 1, cost_usd=0.5), "stop", True)
     log.started("c1", "bash")
     log.close()
@@ -108,8 +108,8 @@ def test_a_fork_leaves_its_parent_alone_and_shares_its_drop_numbers(config: LogC
 def test_recall_gives_the_whole_back_and_counts(config: LogConfig) -> None:
     log = SessionLogger(config)
     log.append(said(1, "long ago"))
-    log.drop(Drop(log.next_drop(), "result", 10, Cause.OUTPUT_CAP, AT, text="all of it"))
-    log.drop(Drop(log.next_drop(), "1 entry", 10, Cause.COMPACTION, AT, entries=(1, 1)))
+    log.record_drop(Drop(log.next_drop(), "result", 10, Cause.OUTPUT_CAP, AT, text="all of it"))
+    log.record_drop(Drop(log.next_drop(), "1 entry", 10, Cause.COMPACTION, AT, entries=(1, 1)))
     assert (log.recall("d1"), log.recall("d2"), log.recall("d3")) == ("all of it", "[1] user\nlong ago", None)
     assert log.recall("d1") == "all of it"
     assert [drop.recalls for drop in log.ledger.drops(log.session.id)] == [2, 1]

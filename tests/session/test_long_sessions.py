@@ -16,7 +16,7 @@ from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Fixed
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger, entries, said
+from nexus_cli.ledger import Ledger, entries, user_messages
 from nexus_cli.session import logger
 from nexus_cli.session.logger import LogConfig, SessionLogger
 from nexus_cli.session.options import Options
@@ -44,7 +44,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(record)
         return from_record(record)
 
-    for module in (entries, said):
+    for module in (entries, user_messages):
         monkeypatch.setattr(module, "from_record", noted)
     return found
 
@@ -109,7 +109,7 @@ def log_of(folder: Path, count: int, sent: int) -> SessionLogger:
 def send(log: SessionLogger, step: int, first: int, last: int) -> None:
     """One request, up to entry `last`."""
     fixed = [Fixed(number, f"sent {step}", 9, b"l" * 32) for number in range(first, last + 1)]
-    log.sending(Manifest(step, 0, last, {"model": "m"}, "ab" * 32, 9, AT), fixed, ())
+    log.record_request(Manifest(step, 0, last, {"model": "m"}, "ab" * 32, 9, AT), fixed, ())
 
 
 def test_what_was_not_sent_yet_is_read_again(tmp_path: Path, read: list[Any]) -> None:
@@ -145,7 +145,7 @@ def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[Any]
 ) -> None:
     log = SteadyLog(log_of(tmp_path, 6, sent=6), require_save=False, warn=lambda text: None)
-    assert list(log.said(4)) == [(3, "words 3"), (1, "words 1")]
+    assert list(log.user_messages(4)) == [(3, "words 3"), (1, "words 1")]
 
     def full(*arguments: object) -> None:
         raise NexusError("ledger", "the ledger could not be written", "the disk is full")
@@ -153,8 +153,8 @@ def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(
     monkeypatch.setattr(Ledger, "append", full)
     for number, actor in ((7, "person"), (8, "nexus"), (9, "person")):
         log.append(Entry(number, AT, actor, Kind.USER, Message(Role.USER, f"words {number}")))
-    assert [entry for entry, _ in log.said(9)] == [9, 7, 5, 3, 1]
-    assert [entry for entry, _ in log.said(8)] == [7, 5, 3, 1]
-    assert next(log.said(5)) == (5, "words 5")
+    assert [entry for entry, _ in log.user_messages(9)] == [9, 7, 5, 3, 1]
+    assert [entry for entry, _ in log.user_messages(8)] == [7, 5, 3, 1]
+    assert next(log.user_messages(5)) == (5, "words 5")
     assert all(record["role"] == "user" for record in read)
     log.logger.close()

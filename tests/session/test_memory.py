@@ -19,7 +19,7 @@ from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
 from nexus_cli.core.trigger import Trigger
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.lending import lent
+from nexus_cli.ledger.readonly import read_facts
 from nexus_cli.session import admit, memory
 from nexus_cli.session.acts.consolidate import Consolidated, consolidation
 from nexus_cli.session.memory import SessionFacts
@@ -148,7 +148,7 @@ def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
     made = asyncio.run(piped())
     with the_ledger() as ledger:
         info = ledger.session(made)
-        assert [entry for entry, _ in ledger.said(info.main_lane)] == [1]
+        assert [entry for entry, _ in ledger.user_messages(info.main_lane)] == [1]
         facts = SessionFacts(ledger, made, info.main_lane, str(tmp_path))
         assert facts.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.PROPOSED
 
@@ -404,15 +404,15 @@ def test_without_saving_facts_are_read_and_nothing_is_kept_or_forgotten(tmp_path
 
 
 def test_a_ledger_that_cannot_be_lent_from_is_passed_over(tmp_path: Path) -> None:
-    assert lent(tmp_path / "none.db", "/p") == [] == lent(tmp_path, "/p")
+    assert read_facts(tmp_path / "none.db", "/p") == [] == read_facts(tmp_path, "/p")
     for name, data in (("empty.db", b""), ("no.db", b"SQLite format 3\0" + b"x" * 9000), ("odd ?#%.db", b"text")):
         (tmp_path / name).write_bytes(data)
-        assert lent(tmp_path / name, "/p") == [] and (tmp_path / name).read_bytes() == data
+        assert read_facts(tmp_path / name, "/p") == [] and (tmp_path / name).read_bytes() == data
     ledger = Ledger.open(tmp_path / "a ?#% b.db")
     fact = memory.add_fact(ledger, MemorySlot.USER, "Likes tabs", "/p", AT)
-    assert lent(tmp_path / "a ?#% b.db", "/p") == [fact]
+    assert read_facts(tmp_path / "a ?#% b.db", "/p") == [fact]
     ledger.close()
-    assert lent(tmp_path / "a ?#% b.db", "/p") == [fact]
+    assert read_facts(tmp_path / "a ?#% b.db", "/p") == [fact]
 
 
 # --- taking back

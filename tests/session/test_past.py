@@ -50,7 +50,7 @@ def grow(ledger: Ledger, session: str, chance: random.Random, clock: list[dateti
         step = ledger.step(lane) + 1
         clock[0] += timedelta(seconds=chance.choice([1, 1, -3600]) if back else 1)
         at = clock[0].isoformat().replace("+00:00", "Z")
-        ledger.sending(lane, replace(manifest(step, entry, current.id), at=at), [], [])
+        ledger.record_request(lane, replace(manifest(step, entry, current.id), at=at), [], [])
         end = chance.random()
         if end < 0.15:
             ledger.received(lane, step, Usage(chance.choice([0, 500]), 1), "error", False)

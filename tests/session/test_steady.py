@@ -55,7 +55,7 @@ def entry(number: int, role: Role = Role.USER) -> Entry:
 
 def dropped(log: SteadyLog) -> str:
     drop = log.next_drop()
-    log.drop(Drop(drop, "result", 9, Cause.OUTPUT_CAP, AT, text=f"text of {drop}"))
+    log.record_drop(Drop(drop, "result", 9, Cause.OUTPUT_CAP, AT, text=f"text of {drop}"))
     return drop
 
 
@@ -113,7 +113,7 @@ DELETED: list[Callable[[SteadyLog], object]] = [
     lambda log: log.append(entry(2)),
     lambda log: log.next_drop(),
     lambda log: log.side("compact", 1),
-    lambda log: log.replied(entry(2, Role.ASSISTANT), 1, Usage(), "stop", True),
+    lambda log: log.record_reply(entry(2, Role.ASSISTANT), 1, Usage(), "stop", True),
 ]
 
 

@@ -16,7 +16,7 @@ from nexus_cli.context.skills import skills, untrusted
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import begun, places, project
+from nexus_cli.core.paths import exists, places, project
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.trust import FOLDER, state
 from nexus_cli.ledger import Ledger
@@ -87,7 +87,7 @@ def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
     """How many facts are kept in each slot and how many wait for the person, and what is wrong with the ledger; None
     without one."""
     path = places().ledger
-    if not begun(path):
+    if not exists(path):
         return None, ""
     try:
         ledger = Ledger.look(path)

@@ -11,16 +11,16 @@ from pathlib import Path
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
 from nexus_cli.ledger.facts import FactTable
-from nexus_cli.ledger.reading import ReadDatabase
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
 
 
-def lent(path: Path, project: str) -> list[Fact]:
+def read_facts(path: Path, project: str) -> list[Fact]:
     """What the ledger at `path` remembers of `project` and everywhere; nothing where it is not there, is older than
     facts are, or cannot be read. Raises nothing."""
     if not path.is_file():
         return []
     try:
-        with closing(ReadDatabase(path)) as database:
+        with closing(ReadOnlyDatabase(path)) as database:
             return FactTable(database).list_facts(project)
     except (NexusError, ValueError):
         return []

@@ -17,18 +17,30 @@ from nexus_cli.core.memory import Episode
 from nexus_cli.core.seen import SeenFile
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import drops, entries, epochs, figures, forking, lanes, memos, purge, requests, sessions, traces
+from nexus_cli.ledger import (
+    drops,
+    entries,
+    epochs,
+    forking,
+    lane_notes,
+    lanes,
+    purge,
+    requests,
+    sessions,
+    token_stats,
+    tool_traces,
+)
 from nexus_cli.ledger import search as searching
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.episodes import list_episodes
 from nexus_cli.ledger.facts import FactTable
-from nexus_cli.ledger.holds import Hold
-from nexus_cli.ledger.opening import lock_folder, memory, on_disk, to_read
-from nexus_cli.ledger.reading import ReadDatabase, unwritable
+from nexus_cli.ledger.opening import connect, connect_memory, lock_folder, open_readonly
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, is_unwritable
 from nexus_cli.ledger.requests import Inherited, RequestRow
-from nexus_cli.ledger.said import said
 from nexus_cli.ledger.search import Found
+from nexus_cli.ledger.session_lock import FileLock
 from nexus_cli.ledger.sessions import SessionInfo
+from nexus_cli.ledger.user_messages import messages_of
 
 
 class Ledger:
@@ -36,14 +48,14 @@ class Ledger:
 
     def __init__(self, db: Database, path: Path | None, notices: list[str]) -> None:
         self._db = db
-        self._holds: dict[str, Hold] = {}
+        self._holds: dict[str, FileLock] = {}
         self.facts = FactTable(db)
         """What is remembered over sessions."""
         self.path = path
         """The file; None when it lives in memory."""
         self.notices = notices
         """What a person should be told about the opening, one line each."""
-        self.writes = not isinstance(db, ReadDatabase)
+        self.writes = not isinstance(db, ReadOnlyDatabase)
         """False: it is only read, and whoever works in a session of it keeps what happens elsewhere."""
 
     @classmethod
@@ -54,7 +66,7 @@ class Ledger:
         a place that cannot be written and for a newer schema.
         """
         notices: list[str] = []
-        connection = memory() if path is None else on_disk(path, notices)
+        connection = connect_memory() if path is None else connect(path, notices)
         return cls(Database(connection), path, notices)
 
     @classmethod
@@ -63,9 +75,9 @@ class Ledger:
         try:
             return cls.open(path)
         except NexusError as error:
-            if not (unwritable(error) and os.path.isfile(path)):
+            if not (is_unwritable(error) and os.path.isfile(path)):
                 raise
-        return cls(to_read(path), path, [])
+        return cls(open_readonly(path), path, [])
 
     def close(self) -> None:
         """Write what waits, let go of held sessions, close. Safe to call twice."""
@@ -144,7 +156,7 @@ class Ledger:
         if self.path is None or not self.writes or session in self._holds:
             return True
         try:
-            taken = Hold.take(lock_folder(self.path) / f"{session}.lock")
+            taken = FileLock.take(lock_folder(self.path) / f"{session}.lock")
         except OSError as error:
             what = f"session {session} cannot be locked"
             raise NexusError("ledger", what, error.strerror or str(error), "Check the permissions") from error
@@ -152,11 +164,11 @@ class Ledger:
             self._holds[session] = taken
         return taken is not None
 
-    def holds(self, session: str) -> bool:
+    def is_held(self, session: str) -> bool:
         """Whether this ledger owns the session."""
         return session in self._holds
 
-    def let_go(self, session: str) -> None:
+    def release(self, session: str) -> None:
         """Own a session no longer; one that nothing happened in is deleted."""
         held = self._holds.pop(session, None)
         try:
@@ -213,24 +225,24 @@ class Ledger:
         """An epoch of the lane's session or of one it came from; `NexusError("usage", ...)` when there is none."""
         return epochs.read(self._db, epochs.known_key(self._db, lane, epoch_id))
 
-    def sending(
+    def record_request(
         self, lane: int, sent: Manifest, fixed: Sequence[Fixed], head: Sequence[bytes], dressed: Sequence[Fixed] = ()
     ) -> None:
         """Record a request before its first byte goes out, and move the cursor."""
-        requests.sending(self._db, lane, sent, fixed, head, dressed)
+        requests.record(self._db, lane, sent, fixed, head, dressed)
 
     def received(self, lane: int, step: int, usage: Usage, finish: str, reported: bool) -> None:
         """Record how a request ended."""
-        self.replied(lane, None, step, usage, finish, reported)
+        self.record_reply(lane, None, step, usage, finish, reported)
 
-    def replied(
+    def record_reply(
         self, lane: int, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
         """`append` and `received` in one transaction."""
         with self._db.write():
             if entry is not None:
                 entries.append(self._db, lane, entry)
-            requests.received(self._db, lane, step, usage, finish, reported, sent)
+            requests.record_outcome(self._db, lane, step, usage, finish, reported, sent)
 
     def step(self, lane: int) -> int:
         """How many requests the lane has sent."""
@@ -248,9 +260,9 @@ class Ledger:
         """The requests of a lane, oldest first: all, the `newest`, or the `notable` ones of `requests.WHICH`."""
         return requests.rows(self._db, lane, which)
 
-    def tally(self, lane: int, last: int) -> list[tuple[Kind, str, int]]:
+    def count_entries(self, lane: int, last: int) -> list[tuple[Kind, str, int]]:
         """How many entries up to `last` a lane shows of each kind and actor."""
-        return entries.tally(self._db, lane, last)
+        return entries.count_by_kind(self._db, lane, last)
 
     def inherited(self, lane: int, which: str = "all") -> Inherited:
         """The requests of the lanes that a lane goes on from, `which` as in `manifests`."""
@@ -261,9 +273,9 @@ class Ledger:
         key = epochs.known_key(self._db, lane, epoch_id)
         return epochs.head_lines(self._db, key), entries.lines(self._db, lane, epochs.base_of(self._db, key) + 1, last)
 
-    def said(self, lane: int, actor: str = "person") -> Iterator[tuple[int, str]]:
+    def user_messages(self, lane: int, actor: str = "person") -> Iterator[tuple[int, str]]:
         """Id and text of what an actor said in a lane, the newest first, each read when it is asked for."""
-        return said(self._db, lane, actor)
+        return messages_of(self._db, lane, actor)
 
     # Drops
 
@@ -301,50 +313,50 @@ class Ledger:
     def record_memo(self, lane: int, memo: Memo) -> None:
         """Record something about a lane that is no entry."""
         with self._db.write():
-            memos.record(self._db, lane, memo)
+            lane_notes.record(self._db, lane, memo)
 
     def memos(self, lane: int, kind: str = "", *, own: bool = False) -> list[Memo]:
         """The memos of one kind that a lane knows (its `own`: and made), or of all kinds, oldest first."""
-        return memos.read(self._db, lane, kind, own=own)
+        return lane_notes.read(self._db, lane, kind, own=own)
 
-    # Files, tool starts, figures
+    # Files, tool starts, token_stats
 
     def seen(self, session: str, path: str) -> str | None:
         """Hash of a file when the session last read or wrote it."""
-        return traces.seen(self._db, sessions.key_of(self._db, session), path)
+        return tool_traces.seen(self._db, sessions.key_of(self._db, session), path)
 
     def note_file(self, lane: int, path: str, digest: str, how: str, at: str) -> None:
         """Record what a file holds now, and whether it was `read` or `changed`."""
-        traces.note_file(self._db, lane, path, digest, how, at)
+        tool_traces.note_file(self._db, lane, path, digest, how, at)
 
     def files(self, session: str) -> list[tuple[str, str]]:
         """Path and use (`read`, `changed`, `created`) of every file that the session saw."""
-        return traces.files(self._db, sessions.key_of(self._db, session))
+        return tool_traces.files(self._db, sessions.key_of(self._db, session))
 
     def seen_files(self, session: str, most: int = 10_000) -> list[SeenFile]:
         """The files that the session saw last, the newest first."""
-        return traces.seen_files(self._db, sessions.key_of(self._db, session), most)
+        return tool_traces.seen_files(self._db, sessions.key_of(self._db, session), most)
 
     def start_call(self, lane: int, call_id: str, name: str, at: str) -> None:
         """Record that a tool is about to run; `NexusError("ledger", ...)` when it was started before."""
-        traces.start(self._db, lane, call_id, name, at)
+        tool_traces.start(self._db, lane, call_id, name, at)
 
     def was_started(self, lane: int, call_id: str) -> bool:
         """Whether the tool of a call was started, in this lane or in an ancestor before the fork."""
-        return traces.was_started(self._db, lane, call_id)
+        return tool_traces.was_started(self._db, lane, call_id)
 
     def calibration(self, model: str) -> Calibration:
         """What was learned of a model."""
-        return figures.calibration(self._db, model)
+        return token_stats.calibration(self._db, model)
 
     def calibrate(self, model: str, value: Calibration) -> None:
         """Store what was learned of a model."""
-        figures.calibrate(self._db, model, value)
+        token_stats.calibrate(self._db, model, value)
 
     def known_count(self, encoding: str, digest: bytes) -> int | None:
         """The stored token count of a text."""
-        return figures.known_count(self._db, encoding, digest)
+        return token_stats.known_count(self._db, encoding, digest)
 
     def remember_count(self, session: str, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count with the next transaction; it may be lost."""
-        figures.remember_count(self._db, sessions.key_of(self._db, session), encoding, digest, tokens)
+        token_stats.remember_count(self._db, sessions.key_of(self._db, session), encoding, digest, tokens)

@@ -1,6 +1,6 @@
 """Exclusive ownership across processes: a lock on a file, which the system releases however the process ends.
 
-Knows nothing of sessions. Standard: flock(2), held by the open file, so also a second `Hold` of one process waits.
+Knows nothing of sessions. Standard: flock(2), held by the open file, so also a second `FileLock` of one process waits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import TracebackType
 from nexus_cli.core.paths import private_dir
 
 
-class Hold:
+class FileLock:
     """One lock file, held until `release` or the end of the process."""
 
     def __init__(self, path: Path, handle: int) -> None:
@@ -23,12 +23,12 @@ class Hold:
         self._handle = handle
 
     @classmethod
-    def take(cls, path: Path) -> Hold | None:
+    def take(cls, path: Path) -> FileLock | None:
         """The lock at `path`, or None when somebody has it; `OSError` when the file cannot be made."""
         return cls._take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @classmethod
-    def wait(cls, path: Path, *, shared: bool = False) -> Hold:
+    def wait(cls, path: Path, *, shared: bool = False) -> FileLock:
         """The lock at `path`, as soon as nobody else has it (`shared`: nobody alone); `OSError` as with `take`."""
         while True:
             held = cls._take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
@@ -36,7 +36,7 @@ class Hold:
                 return held
 
     @classmethod
-    def wait_for(cls, path: Path, seconds: float) -> Hold:
+    def wait_for(cls, path: Path, seconds: float) -> FileLock:
         """Return the lock at `path` once it is free; `TimeoutError` after `seconds`, `OSError` as with `take`."""
         end = time.monotonic() + seconds
         while (held := cls.take(path)) is None:
@@ -46,7 +46,7 @@ class Hold:
         return held
 
     @classmethod
-    def _take(cls, path: Path, how: int) -> Hold | None:
+    def _take(cls, path: Path, how: int) -> FileLock | None:
         private_dir(path.parent)
         while True:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -71,7 +71,7 @@ class Hold:
         os.close(self._handle)
         self._handle = -1
 
-    def __enter__(self) -> Hold:
+    def __enter__(self) -> FileLock:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -20,13 +20,13 @@ UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_F
 _WRITABLE = "Make its folder writable, or copy it to one that is and set NEXUS_HOME"
 
 
-def unwritable(error: NexusError) -> bool:
+def is_unwritable(error: NexusError) -> bool:
     """Whether a ledger could not be opened because nothing can be written there."""
     cause = error.__cause__
     return isinstance(cause, OSError) or (isinstance(cause, sqlite3.Error) and primary_code(cause) in UNWRITABLE)
 
 
-def connected(path: Path) -> tuple[sqlite3.Connection, bool]:
+def connect_readonly(path: Path) -> tuple[sqlite3.Connection, bool]:
     """A connection that leaves no trace, and whether it has to trust that nobody writes; `sqlite3.Error` where there
     can be none."""
     log = path.with_name(f"{path.name}-wal")
@@ -36,7 +36,7 @@ def connected(path: Path) -> tuple[sqlite3.Connection, bool]:
     return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False), alone
 
 
-class ReadDatabase(Database):
+class ReadOnlyDatabase(Database):
     """One connection that only reads."""
 
     def __init__(self, path: Path) -> None:
@@ -44,7 +44,7 @@ class ReadDatabase(Database):
         self._path = path
         try:
             self._state = _state(path)
-            connection, self._alone = connected(path)
+            connection, self._alone = connect_readonly(path)
             super().__init__(connection)
             try:
                 connection.execute("PRAGMA temp_store = MEMORY")
@@ -88,7 +88,7 @@ class ReadDatabase(Database):
             raise NexusError("ledger", self._what, "another program has written to it meanwhile", "Try again")
 
 
-def older(path: Path, found: int, today: int) -> NexusError:
+def outdated_error(path: Path, found: int, today: int) -> NexusError:
     """What a person is told of a ledger that has to be brought forward, which cannot be done here."""
     why = f"an older nexus wrote it (schema {found}, today {today}), and bringing it forward takes a writable folder"
     return NexusError("ledger", f"the ledger {path} cannot be read", why, _WRITABLE)

@@ -10,7 +10,7 @@ from nexus_cli.ledger import blobs, lanes
 from nexus_cli.ledger.database import Database
 
 
-def said(db: Database, lane: int, actor: str) -> Iterator[tuple[int, str]]:
+def messages_of(db: Database, lane: int, actor: str) -> Iterator[tuple[int, str]]:
     """Id and text of each entry of `actor` that `lane` shows, those of its ancestors included."""
     for segment in lanes.ancestry(db, lane):
         rows = db.all(

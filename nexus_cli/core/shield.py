@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def unhurried(work: Coroutine[Any, Any, T]) -> T:
+async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
     """What `work` gives; cancelled meanwhile it ends all the same, and `CancelledError` is raised afterwards.
 
     For short work that keeps what would else be lost, such as a person's words.
