@@ -88,7 +88,7 @@ def _discard(session: Session, done: Consolidated) -> None:
     if ledger is None or done.remembered or done.forgotten:
         return
     try:
-        rows = [row for lane in ledger.lanes(session.id) for row in ledger.manifests(lane)]
+        rows = [row for log in ledger.logs(session.id) for row in log.requests()]
         if not any(row.usage and (row.usage.input or row.usage.output) for row in rows):
             ledger.delete_session(session.id)
     except NexusError:

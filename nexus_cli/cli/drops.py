@@ -49,7 +49,7 @@ def show_drop(
     """Print the original of what was left out, exactly."""
     ledger = open_ledger()
     found = session_id(ledger, session or str(context.obj or ""))
-    text = reports.text(ledger, found, drop)
+    text = ledger.log(found).original(drop)
     if text is None:
         hint = "`nexus drops` lists them; the numbers of refused compactions are skipped"
         raise NexusError("usage", f"no drop {drop}", f"session {found} has none of this id", hint)

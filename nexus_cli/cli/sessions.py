@@ -17,7 +17,6 @@ from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.ledger import SessionInfo
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, exported, save
 from nexus_cli.ui.print.stream import QuietStream, Stream
@@ -85,7 +84,7 @@ def export(
     found = ledger.find_session(key)
     stream, to_file = Stream(1), bool(output) and output != "-"
     escaped = stream.terminal and not to_file
-    pieces = exported(SessionLogger(ledger=ledger, session=found.id), found, form, escaped=escaped)
+    pieces = exported(ledger.log(found.id), found, form, escaped=escaped)
     if to_file:
         tell(f"nexus: written to {save(pieces, Path(output).absolute(), beside=False)}.")
         return 0

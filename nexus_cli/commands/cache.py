@@ -41,7 +41,7 @@ def _words(desk: Desk) -> Sequence[str]:
     """`why`, and with the newest requests."""
     try:
         ledger = ledger_of(desk)
-        last = ledger.step(ledger.session(desk.session.id).main_lane)
+        last = ledger.log(desk.session.id).step()
     except NexusError:
         last = 0
     return ["why", *(f"why {step}" for step in range(last, max(0, last - OFFERED), -1))]

@@ -10,9 +10,8 @@ from typing import Any
 
 from nexus_cli.commands.command import Desk
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.options import Options
-from nexus_cli.session.record import Record
 from nexus_cli.session.reports.anew import anew
 
 LONGEST_NAME = 100
@@ -58,14 +57,14 @@ def say_if_old(desk: Desk) -> None:
     if ledger is None or ledger.path is None or status.saved:
         return
     try:
-        until = f"request {ledger.step(ledger.session(desk.session.id).main_lane)}"
+        until = f"request {ledger.log(desk.session.id).step()}"
     except NexusError:
         until = "the last request that it could keep"
     now = f"the window holds about {status.used:,} of {status.budget:,} tokens by now"
     desk.say(f"The ledger has failed: what follows ends with {until}; {now}.")
 
 
-def record_of(desk: Desk) -> Record:
+def record_of(desk: Desk) -> LaneLog:
     """What the session has recorded; `NexusError("ledger", ...)` where there is nothing."""
     if desk.session.record is None:
         raise _bare()
@@ -113,7 +112,7 @@ def going_on(desk: Desk, **changes: Any) -> Options:
 def begun(desk: Desk) -> bool:
     """Whether a request of the session was sent yet."""
     ledger = ledger_of(desk)
-    return ledger.step(ledger.session(desk.session.id).main_lane) > 0
+    return ledger.log(desk.session.id).step() > 0
 
 
 async def sent_anew(desk: Desk) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import drop_ids, ledger_of, original, wrong
+from nexus_cli.commands.line import drop_ids, original, record_of, wrong
 from nexus_cli.core.event import Recalled
 
 
@@ -22,7 +22,7 @@ async def run(desk: Desk, rest: str) -> None:
     shared = await session.share(text[start:end], f"part of {drop_id}, recalled by the person")
     block = f'<recalled id="{drop_id}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
     tokens = session.context.counter.count(block)
-    ledger_of(desk).recalled(session.id, drop_id)
+    record_of(desk).recalled(drop_id)
     desk.attach(block, f"{drop_id}, {tokens:,} tokens")
     desk.feed(Recalled(drop_id, tokens))
 

@@ -7,7 +7,6 @@ process, for a `ContextManager` without a session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.clock import Clock, stamp
@@ -18,31 +17,17 @@ from nexus_cli.core.services import Fixed, Log
 from nexus_cli.core.usage import Usage
 
 
-@dataclass
-class _Given:
-    """Numbers that were given out, over all lanes of a session."""
-
-    drops: int
-    epochs: int
-
-
 class MemoryLog:
-    """A `Log` in memory; keeps entries and drops, and forgets what only a ledger needs."""
+    """A `Log` in lists; does not keep what only a ledger needs."""
 
     def __init__(self, start: int = 0, drops: int = 0, epochs: int = 0) -> None:
-        """`start`, `drops` and `epochs` say how many there were before, where it goes on for another log."""
+        """Continue after so many entries, drops and epochs of another log."""
         self._entries: list[Entry] = []
         self._start = start
-        self._given = _Given(drops, epochs)
+        self._last_drop, self._next_epoch = drops, epochs
         self.drops: list[Drop] = []
         self._memos: list[Memo] = []
         self._epochs: dict[int, Epoch] = {}
-
-    def side(self, start: int) -> MemoryLog:
-        """The log of another lane after `start` entries; drops and epochs are numbered over both."""
-        other = MemoryLog(start)
-        other._given = self._given
-        return other
 
     def append(self, entry: Entry) -> None:
         """See `Log`."""
@@ -70,19 +55,15 @@ class MemoryLog:
         self.drops.extend(drops)
         self._memos.extend(memos)
         self._epochs[epoch.id] = epoch
-        self._given.epochs = epoch.id + 1
+        self._next_epoch = epoch.id + 1
 
     def next_epoch(self) -> int:
         """See `Log`."""
-        return self._given.epochs
-
-    def has(self, epoch_id: int) -> bool:
-        """Whether this epoch was begun here."""
-        return epoch_id in self._epochs
+        return self._next_epoch
 
     def epoch(self, epoch_id: int) -> Epoch:
         """See `Log`."""
-        if not self.has(epoch_id):
+        if epoch_id not in self._epochs:
             raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
         return self._epochs[epoch_id]
 
@@ -95,9 +76,6 @@ class MemoryLog:
     ) -> None:
         """See `Log`."""
 
-    def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
-        """See `Log`."""
-
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
@@ -107,8 +85,8 @@ class MemoryLog:
 
     def next_drop(self) -> str:
         """See `Log`."""
-        self._given.drops += 1
-        return f"d{self._given.drops}"
+        self._last_drop += 1
+        return f"d{self._last_drop}"
 
     def record_drop(self, drop: Drop) -> None:
         """See `Log`."""

@@ -65,14 +65,13 @@ class Log(Protocol):
         with the first request of an epoch, else empty. `dressed` are those of its slots to which something else is
         added than when the epoch was recorded."""
 
-    def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
-        """Record how request `step` ended and what it used; `reported` is False when the provider gave no usage."""
-
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
-        """`append` of what request `step` was answered with, if it is worth an entry, and `received`, in one commit;
-        `sent` is what went over the wire, see `nexus_cli.core.request.SentDelta`."""
+        """Record the reply to request `step`, if it is worth an entry, and how the request ended, in one commit.
+
+        `reported` is False when the provider gave no usage; `sent` is what went over the wire, see
+        `core.request.SentDelta`."""
 
     def next_drop(self) -> str:
         """A new drop id, unique in the session."""

@@ -16,10 +16,12 @@ _COLUMNS = "seq, what, tokens, cause, at, first_entry, last_entry, uncounted, re
 
 
 def next_id(db: Database, session: int) -> str:
-    """A new id, unique in the session over processes and lanes; a forked session goes on after its parent's."""
-    with db.write():
-        db.run("UPDATE sessions SET drops = drops + 1 WHERE key = ?", session)
-        return f"d{last(db, session)}"
+    """Return a new id, unique in the session over processes and lanes; inside a transaction.
+
+    A forked session counts on from its parent's ids.
+    """
+    db.run("UPDATE sessions SET drops = drops + 1 WHERE key = ?", session)
+    return f"d{last(db, session)}"
 
 
 def last(db: Database, session: int) -> int:
@@ -71,9 +73,8 @@ def text(db: Database, session: int, drop_id: str) -> str | None:
 
 
 def recalled(db: Database, session: int, drop_id: str) -> None:
-    """Count that the drop was asked for again."""
-    with db.write():
-        db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
+    """Count that the drop was read back; inside a transaction."""
+    db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
 
 
 def _row(db: Database, session: int, seq: int | None) -> tuple[Any, ...] | None:

@@ -69,6 +69,17 @@ def count_by_kind(db: Database, lane: int, last: int) -> list[tuple[Kind, str, i
     return [(Kind(kind), actor, count) for (kind, actor), count in found.items()]
 
 
+def messages_of(db: Database, lane: int, actor: str, last: int) -> Iterator[tuple[int, str]]:
+    """Yield id and text of the entries of `actor` up to `last` that `lane` shows, newest first, one read at a time."""
+    for segment in lanes.ancestry(db, lane):
+        rows = db.all(
+            "SELECT id, blob FROM entries WHERE lane = ? AND id BETWEEN ? AND ? AND actor = ? ORDER BY id DESC",
+            segment.lane, segment.first, min(segment.last, last), actor,
+        )  # fmt: skip
+        for entry, blob in rows:
+            yield int(entry), from_record(json.loads(blobs.get(db, blob))).content
+
+
 def lines(db: Database, lane: int, first: int, last: int) -> list[tuple[int, bytes]]:
     """Id and line hash of the entries `first` to `last` that were sent."""
     chain = lanes.ancestry(db, lane)

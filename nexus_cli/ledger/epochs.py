@@ -13,7 +13,7 @@ from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, sound, to_record
 from nexus_cli.core.services import Fixed
-from nexus_cli.ledger import blobs, drops, lane_notes, lanes
+from nexus_cli.ledger import blobs, drops, lanes
 from nexus_cli.ledger.database import Database
 
 _INHERITED = """WITH RECURSIVE line (key) AS (
@@ -53,7 +53,7 @@ def begin(
     for drop in left_out:
         drops.record(db, lane, drop)
     for memo in noted:
-        lane_notes.record(db, lane, memo)
+        lanes.record_note(db, lane, memo)
 
 
 def _row(db: Database, slot: Slot) -> tuple[int, str, int, str, int]:

@@ -52,24 +52,23 @@ def record(
     head_lines: Sequence[bytes],
     dressed: Sequence[Fixed] = (),
 ) -> None:
-    """Record a request before it is sent: manifest, what it settles, the cursor; in one transaction.
+    """Record a request before it is sent: manifest, what it settles, the cursor; inside a transaction.
 
     `ValueError` when the step is not the next one or something was settled otherwise before.
     """
-    with db.write():
-        expected = last_step(db, lane) + 1
-        if manifest.step != expected:
-            raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
-        epoch = epochs.known_key(db, lane, manifest.epoch)
-        entries.fix(db, lane, fixed)
-        epochs.fix_head(db, epoch, head_lines, dressed)
-        db.run(
-            "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            lane, manifest.step, epoch, manifest.last, blobs.put_json(db, dict(manifest.arguments)),
-            bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at, manifest.cached,
-        )  # fmt: skip
-        db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
+    expected = last_step(db, lane) + 1
+    if manifest.step != expected:
+        raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
+    epoch = epochs.known_key(db, lane, manifest.epoch)
+    entries.fix(db, lane, fixed)
+    epochs.fix_head(db, epoch, head_lines, dressed)
+    db.run(
+        "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        lane, manifest.step, epoch, manifest.last, blobs.put_json(db, dict(manifest.arguments)),
+        bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at, manifest.cached,
+    )  # fmt: skip
+    db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
 
 def record_outcome(

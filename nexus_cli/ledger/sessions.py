@@ -5,7 +5,10 @@ Forks are in `forking`, deletion in `purge`.
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
+from datetime import datetime
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
@@ -13,8 +16,9 @@ from nexus_cli.core.message import sound
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.ulid import ulid
 
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Digits of base 32."""
 FIRST_TEXT = 200
 """Characters of the first message that a listing keeps."""
 MAIN = "main"
@@ -57,6 +61,18 @@ class SessionInfo:
     cost_usd: float | None
     """Of its own requests in all lanes; None when a price is unknown."""
     main_lane: int
+
+
+def ulid(at: str) -> str:
+    """Return a new id that sorts by its time `at` (ISO 8601; otherwise the present): 48 bits of milliseconds and 80
+    random bits."""
+    try:
+        milliseconds = int(datetime.fromisoformat(at).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        milliseconds = time.time_ns() // 1_000_000
+    milliseconds = min(max(milliseconds, 0), (1 << 48) - 1)
+    number = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
 
 
 def create(

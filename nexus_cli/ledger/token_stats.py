@@ -23,13 +23,12 @@ def calibration(db: Database, model: str) -> Calibration:
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:
-    """Store what was learned; in one transaction."""
-    with db.write():
-        db.run(
-            "INSERT OR REPLACE INTO calibrations (model, factor, reports, worst, window, kinds)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            model, value.factor, value.reports, value.worst, value.window, json.dumps(value.kinds),
-        )  # fmt: skip
+    """Store what was learned; inside a transaction."""
+    db.run(
+        "INSERT OR REPLACE INTO calibrations (model, factor, reports, worst, window, kinds)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        model, value.factor, value.reports, value.worst, value.window, json.dumps(value.kinds),
+    )  # fmt: skip
 
 
 def known_count(db: Database, encoding: str, digest: bytes) -> int | None:

@@ -18,14 +18,13 @@ def seen(db: Database, session: int, path: str) -> str | None:
 
 
 def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str) -> None:
-    """Record what the file at `path` holds now, and the most that the session did with it; in one transaction."""
-    with db.write():
-        session = lanes.session_of(db, lane)
-        main = db.one("SELECT main FROM sessions WHERE key = ?", session)
-        entry = lanes.last_id(db, main[0] if main else lane)
-        row = db.one("SELECT how FROM files WHERE session = ? AND path = ?", session, _bytes(path))
-        how = max(how, row[0] if row else how, key=_USES.index)
-        db.run("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", session, _bytes(path), digest, how, at, entry)
+    """Record what the file at `path` holds now, and the most that the session did with it; inside a transaction."""
+    session = lanes.session_of(db, lane)
+    main = db.one("SELECT main FROM sessions WHERE key = ?", session)
+    entry = lanes.last_id(db, main[0] if main else lane)
+    row = db.one("SELECT how FROM files WHERE session = ? AND path = ?", session, _bytes(path))
+    how = max(how, row[0] if row else how, key=_USES.index)
+    db.run("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", session, _bytes(path), digest, how, at, entry)
 
 
 def files(db: Database, session: int) -> list[tuple[str, str]]:
@@ -48,16 +47,15 @@ def _bytes(path: str) -> bytes:
 
 
 def start(db: Database, lane: int, call: str, name: str, at: str) -> None:
-    """Record that a tool is about to run for `call`; in one transaction.
+    """Record that a tool is about to run for `call`; inside a transaction.
 
     `NexusError("ledger", ...)` when it was started before: then it must not run again.
     """
-    with db.write():
-        lanes.session_of(db, lane)
-        if was_started(db, lane, call):
-            raise NexusError("ledger", f"the call {call} cannot start", "it was started before and may have run")
-        entry = lanes.last_id(db, lane)
-        db.run("INSERT INTO started (lane, call, name, at, entry) VALUES (?, ?, ?, ?, ?)", lane, call, name, at, entry)
+    lanes.session_of(db, lane)
+    if was_started(db, lane, call):
+        raise NexusError("ledger", f"the call {call} cannot start", "it was started before and may have run")
+    entry = lanes.last_id(db, lane)
+    db.run("INSERT INTO started (lane, call, name, at, entry) VALUES (?, ?, ?, ?, ?)", lane, call, name, at, entry)
 
 
 def was_started(db: Database, lane: int, call: str) -> bool:

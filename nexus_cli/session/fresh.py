@@ -21,13 +21,12 @@ from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Recall, Seen, TokenCounter
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import open_facts
 from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.options import Options
@@ -47,7 +46,7 @@ def fresh_epoch(
     failed: Callable[[str], None],
     *,
     runs: bool,
-) -> tuple[Epoch, list[dict[str, Any]], SessionLogger, StoredCounter]:
+) -> tuple[Epoch, list[dict[str, Any]], LaneLog, StoredCounter]:
     """The epoch, the event sections, and the log (in `ledger`, one in memory) that the drops stand in.
 
     `failed` is told which contributor was skipped, and what is odd about a file that was read; `runs` says whether a
@@ -58,7 +57,7 @@ def fresh_epoch(
         folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
         at=stamp(moment),
     )  # fmt: skip
-    log = SessionLogger(ledger=ledger, session=made.id)
+    log = ledger.log(made.id)
     counter = StoredCounter(TiktokenCounter(info.encoding), log)
     budget = TokenBudget.of(info.window, info.max_output)
     context = ContextManager(ContextConfig(budget.window, budget.window - budget.available), log, token_counter=counter)

@@ -13,7 +13,7 @@ from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.ledger.readonly import read_facts
+from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_of
 from nexus_cli.provider.names import split
 from nexus_cli.provider.windows import model_info, window_setting

@@ -20,12 +20,11 @@ from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.settings import Compact, Settings
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model, Preamble
 from nexus_cli.session.options import Options
-from nexus_cli.session.record import Record
 from nexus_cli.session.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -61,7 +60,7 @@ class Parts:
     """Dollars of all requests of the session so far, None when a price is unknown."""
     report: Callable[[], Mapping[str, Any]] = dict
     """What the next request would hold: interface.md section 8."""
-    record: Record | None = None
+    record: LaneLog | None = None
     ledger: Ledger | None = None
     options: Options | None = None
     """What the session was opened with."""

@@ -28,7 +28,7 @@ from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.trigger import Trigger
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import compaction
 from nexus_cli.session.admit import admit, fitted, kept
@@ -40,7 +40,6 @@ from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome
 from nexus_cli.session.parts import Parts, bare_parts
-from nexus_cli.session.record import Record
 from nexus_cli.session.reports.result import result
 from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
@@ -164,7 +163,7 @@ class Session:
         return notices
 
     @property
-    def record(self) -> Record | None:
+    def record(self) -> LaneLog | None:
         """What was recorded so far, also where the ledger has failed; None for a bare session."""
         return self._parts.record
 

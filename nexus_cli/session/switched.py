@@ -21,12 +21,12 @@ from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Recall, Seen, TokenCounter
 from nexus_cli.core.settings import Settings
+from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.fresh import Nobody, finished
 from nexus_cli.session.gathering import gatherer
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import open_facts
 from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.options import Options
@@ -36,7 +36,7 @@ from nexus_cli.tools.registry import ToolRegistry
 class _Unwritten(MemoryLog):
     """Goes on after the log of a session, in memory: nothing that is noted here reaches the session."""
 
-    def __init__(self, log: SessionLogger) -> None:
+    def __init__(self, log: LaneLog) -> None:
         super().__init__(log.last_id(), log.last_drop(), log.next_epoch())
         self._log = log
 
@@ -46,7 +46,7 @@ class _Unwritten(MemoryLog):
 
 
 def switched(
-    log: SessionLogger,
+    log: LaneLog,
     options: Options,
     info: ModelInfo,
     recipe: Recipe,

@@ -94,10 +94,10 @@ def test_a_session_whose_ledger_failed_is_not_copied_when_it_can_be_written_agai
     desk.turn("kept")
     ledger = desk.session.ledger
     assert ledger is not None
-    ledger._db.run("PRAGMA query_only = ON")
+    ledger.db.run("PRAGMA query_only = ON")
     desk.turn("kept in memory")
     assert not desk.session.saved
-    ledger._db.run("PRAGMA query_only = OFF")
+    ledger.db.run("PRAGMA query_only = OFF")
     with pytest.raises(NexusError, match="cannot be left"):
         desk.run("fork a copy")
     with the_ledger() as other:

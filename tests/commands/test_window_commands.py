@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands.conftest import FakeDesk, answering
+from ledger.conftest import fail_writes
 from session.played import MODEL, Played, the_ledger
 
 from nexus_cli.core.entry import Kind
@@ -15,7 +16,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Recalled
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.paths import places
-from nexus_cli.ledger import Ledger
 from nexus_cli.session import usable
 from nexus_cli.session.reports import last
 from nexus_cli.ui.reports import FORMS
@@ -59,22 +59,16 @@ def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one
             desk.run(f"context {typed}")
 
 
-def test_after_the_ledger_has_failed_reports_say_first_where_they_end(
-    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_the_ledger_has_failed_reports_say_first_where_they_end(desk: FakeDesk) -> None:
     """What they read is old by then; lists that are kept in memory too are not."""
-
-    def full(*arguments: object, **named: object) -> None:
-        raise NexusError("ledger", "the ledger could not be written", "the disk is full")
-
     desk.turn("one")
     desk.turn("two")
     reports = ("cache", "cache why", "context", "context --step 2", "context --diff", "cost")
     for line in reports:
         desk.run(line)
     assert desk.said == []
-    monkeypatch.setattr(Ledger, "append", full)
-    monkeypatch.setattr(Ledger, "record_request", full)
+    assert desk.session.ledger is not None
+    fail_writes(desk.session.ledger)
     desk.turn("three " + "many words " * 300)
     used = desk.session.status().used
     for number, line in enumerate(reports, 1):
@@ -186,8 +180,8 @@ def dropped(desk: FakeDesk) -> str:
     """A session with one drop: its whole text."""
     desk.turn(LONG)
     with the_ledger() as ledger:
-        (drop,) = ledger.drops(desk.session.id)
-        return ledger.drop_text(desk.session.id, drop.id) or ""
+        (drop,) = ledger.log(desk.session.id).drops()
+        return ledger.log(desk.session.id).original(drop.id) or ""
 
 
 def test_drops_are_listed_and_printed_by_range(desk: FakeDesk) -> None:
@@ -221,7 +215,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(desk: FakeDesk
     counter, cap = desk.session.context.counter, desk.session._parts.engine.budget.output_cap
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
-        assert next(drop.recalls for drop in ledger.drops(desk.session.id)) == 2
+        assert next(drop.recalls for drop in ledger.log(desk.session.id).drops()) == 2
     assert desk.session.status().recalled == 1
     with pytest.raises(NexusError, match="nothing is there"):
         desk.run("recall d1 7:7")
@@ -342,9 +336,9 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(desk: FakeDesk) ->
     lane = desk.session._parts.engine.lane
     lane.append(Kind.USER, Message(Role.USER, "run the [/bold] tests"), "person")
     calls = (ToolCall("c9a", "bash", {"command": "pytest\n -q"}), ToolCall("c9b", "read_file", {"path": "x.py"}))
-    entry = lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
+    lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
     with the_ledger() as ledger:
-        ledger.start_call(ledger.session(desk.session.id).main_lane, "c9a", "bash", entry.at)
+        ledger.log(desk.session.id).started("c9a", "bash")
     value = last.value(desk.session)
     assert value["open"] == [
         {"name": "bash", "subject": "pytest -q", "started": True},

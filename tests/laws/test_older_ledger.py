@@ -38,17 +38,18 @@ def test_a_ledger_from_before_is_brought_forward_and_replays(place: Path) -> Non
     with world(place, MODEL, window=7000, steps=12) as around:
         unpacked()
         with the_ledger() as ledger:
-            assert ledger._db.one("PRAGMA user_version") == (len(schema.STEPS),)
+            assert ledger.db.one("PRAGMA user_version") == (len(schema.STEPS),)
             (session,) = ledger.sessions()
             before: dict[str, Any] = check(ledger, session.id)
             assert before["ok"] and before["requests"] == 27
-            assert {row.sent for row in ledger.manifests(session.main_lane)} == {""}
+            assert {row.sent for row in ledger.log(session.id).requests()} == {""}
             assert asyncio.run(check_wire(ledger, session.id, Settings()))["equal"] == 0
-            assert ledger.memos(session.main_lane, "pin") == []
-            ledger.record_memo(session.main_lane, Memo("pin", session.updated, session.entries, {"id": "p1"}))
-            assert [memo.value for memo in ledger.memos(session.main_lane, "pin")] == [{"id": "p1"}]
-            cut = Drop(ledger.next_drop(session.id), "a result", 9, Cause.OUTPUT_CAP, session.updated, text="x" * 99)
-            ledger.record_drop(session.main_lane, cut)
+            assert ledger.log(session.id).memos("pin") == []
+            ledger.log(session.id).record_memo(Memo("pin", session.updated, session.entries, {"id": "p1"}))
+            assert [memo.value for memo in ledger.log(session.id).memos("pin")] == [{"id": "p1"}]
+            log = ledger.log(session.id)
+            cut = Drop(log.next_drop(), "a result", 9, Cause.OUTPUT_CAP, session.updated, text="x" * 99)
+            log.record_drop(cut)
             drops = of_session(ledger, session.id)
             assert drops["left_out"] == len(drops["drops"]) > 1 and drops["drops"][-1]["id"] == cut.id
         for step in (3, None):

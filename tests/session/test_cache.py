@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import (
     MODEL,
@@ -291,12 +292,12 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
     asyncio.run(_closing(session, FIRST, "go on"))
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
-        epoch = ledger.current_epoch(lane)
+        epoch = on(ledger, lane).current_epoch()
         assert epoch is not None
-        last = ledger.manifests(lane)[-1].manifest.last
-        slots = [*epoch.head, *map(slot_of, ledger.read(lane, epoch.base + 1, last))]
+        last = on(ledger, lane).requests()[-1].manifest.last
+        slots = [*epoch.head, *map(slot_of, on(ledger, lane).read(epoch.base + 1, last))]
         made = rendered(epoch, slots)
-        head, entries = ledger.line_hashes(lane, epoch.id, last)
+        head, entries = on(ledger, lane).line_hashes(epoch.id, last)
         assert [sha for _, sha in made.messages] == [line.hex() for line in head] + [line.hex() for _, line in entries]
         assert first_difference(made, fingerprint(epoch, made.messages[:-2])) is None
         assert len(made.messages) == len(flatten(arrange(slots)))

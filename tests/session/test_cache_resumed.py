@@ -176,7 +176,7 @@ def test_an_earlier_epoch_that_is_damaged_stops_nobody(tmp_path: Path) -> None:
     session = opened(provider, tmp_path)
     turn(session, FIRST)
     turn(opened(provider, tmp_path, session.id, OTHER), "go on")
-    with the_ledger() as ledger, ledger._db.write():
-        ledger._db.run("UPDATE epochs SET sections = (SELECT max(id) + 1 FROM blobs) WHERE id = 0")
+    with the_ledger() as ledger, ledger.db.write():
+        ledger.db.run("UPDATE epochs SET sections = (SELECT max(id) + 1 FROM blobs) WHERE id = 0")
     events = turn(opened(provider, tmp_path, session.id, OTHER), "and on")
     assert 1000 < expectations(events)[0] <= results(events)[0].read

@@ -21,7 +21,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
 from nexus_cli.session import gathering
 from nexus_cli.session.frames import PLAN
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import difference, report
 from nexus_cli.session.session import Session
@@ -68,7 +67,7 @@ def test_with_instructions_of_50_000_tokens_in_a_window_of_8_000_the_work_goes_o
     system = provider.seen[0][0]["content"]
     assert 'recall("d1"' in system
     with the_ledger() as ledger:
-        text = ledger.drop_text(session.id, "d1") or ""
+        text = ledger.log(session.id).original("d1") or ""
     assert text.endswith(RULES.strip()) and text.startswith("# Project Configuration (")
 
 
@@ -222,7 +221,8 @@ def test_what_does_not_fit_the_pool_is_a_drop_that_the_model_is_told_of_in_one_l
     assert missing and all(one["drop"] and "needs" in one["reason"] for one in missing)
     assert {one["cause"] for one in value["drops"]} == {"section_budget"}
     with the_ledger() as ledger:
-        assert ledger.drop_text(session.id, missing[0]["drop"]) == extra.texts[missing[0]["id"].removeprefix("extra.")]
+        text = extra.texts[missing[0]["id"].removeprefix("extra.")]
+        assert ledger.log(session.id).original(missing[0]["drop"]) == text
 
 
 @pytest.mark.parametrize("fault", ["raises", "hangs", "10 MB", "renders badly"])
@@ -298,6 +298,6 @@ def test_a_plan_is_kept_for_each_request_that_told_something(tmp_path: Path, ext
     session = opened(Played(lambda request: "done"), tmp_path)
     assert say(session, "one")[1].ok
     with the_ledger() as ledger:
-        [memo] = SessionLogger(ledger=ledger, session=session.id).memos(PLAN)
+        [memo] = ledger.log(session.id).memos(PLAN)
     assert memo.entry == 1 and memo.value["epoch"] == 0 and set(memo.value["told"]) >= {"extra.a", "extra.b"}
     assert memo.value["pool"] == 320

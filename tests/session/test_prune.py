@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
@@ -80,8 +81,8 @@ def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
         for one in taken:
-            (entry,) = ledger.read(lane, *(one.drop.entries or (0, 0)))
-            whole = ledger.drop_text(session.id, one.drop.id) or ""
+            (entry,) = on(ledger, lane).read(*(one.drop.entries or (0, 0)))
+            whole = ledger.log(session.id).original(one.drop.id) or ""
             assert told[entry.message.tool_call_id or ""] == entry.message.content and entry.message.content in whole
         stubs = [text for text in last if text.startswith("[read_file ") and "read again below" in text]
         assert len(stubs) > 5 and all('recall("d' in text and len(text) < 80 for text in stubs)

@@ -21,7 +21,6 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports import models
@@ -75,7 +74,7 @@ def lived(
 def epochs(session: str) -> list[str]:
     """What began each epoch of the session's main lane; what was sent replays."""
     with the_ledger() as ledger:
-        log = SessionLogger(ledger=ledger, session=session)
+        log = ledger.log(session)
         newest = log.current_epoch()
         assert newest is not None and check(ledger, session)["ok"]
         return [log.epoch(number).cause for number in range(newest.id + 1)]

@@ -40,6 +40,6 @@ def test_a_session_that_another_version_rendered_otherwise_goes_on_under_a_new_e
     assert outcome.ok and [event.text for event in events if isinstance(event, Notice)]
     with the_ledger() as ledger:
         info = ledger.session(session.id)
-        epoch = ledger.current_epoch(info.main_lane)
+        epoch = ledger.log(info.id).current_epoch()
         assert epoch is not None and epoch.cause == "reload"
         assert check(ledger, session.id, 2)["ok"]

@@ -19,7 +19,6 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.settings import Settings
 from nexus_cli.session import gathering
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.context import report
@@ -74,9 +73,9 @@ def test_the_model_and_the_person_are_told_and_the_next_turn_has_them(tmp_path: 
     assert told[0] == "context section instructions was left out: took longer than 1 s"
     assert len([text for text in told if "instructions finished loading" in text]) == 1
     with the_ledger() as ledger:
-        [drop] = ledger.drops(session.id)
+        [drop] = ledger.log(session.id).drops()
         assert drop.cause is Cause.LIMIT and drop.what == LINE[8:-1]
-        log = SessionLogger(ledger=ledger, session=session.id)
+        log = ledger.log(session.id)
         assert log.epoch(1).cause == "reload" and check(ledger, session.id)["ok"]
 
 

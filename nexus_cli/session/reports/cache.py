@@ -62,7 +62,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     dollars = miss_cost(trail.info(row).priced(usage.input), missed, usage) if usage and missed else 0.0
     foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
     return {
-        "lane": trail.agent,
+        "lane": trail.log.agent,
         "step": row.manifest.step,
         "at": row.manifest.at,
         "model": str(row.manifest.arguments.get("model", "")),
@@ -167,5 +167,5 @@ def _count(rows: Iterable[Value], ours: bool | None) -> int:
 
 def _rewrites(ledger: Ledger, session: str) -> list[Value]:
     """The price of every rewrite of the session's own, as it was recorded when it was made."""
-    found = ledger.memos(ledger.session(session).main_lane, "rewrite", own=True)
+    found = ledger.log(session).memos("rewrite", own=True)
     return [{"at": memo.at, **memo.value} for memo in found]

@@ -20,7 +20,6 @@ from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, nth
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.between import between
 from nexus_cli.session.reports.budget import budget_value
@@ -53,7 +52,7 @@ def difference_in(
 ) -> dict[str, Any]:
     """The same from a ledger that is open."""
     found = ledger.find_session(session)
-    rows = SessionLogger(ledger=ledger, session=found.id).request_rows()
+    rows = ledger.log(found.id).requests()
     number = len(rows) if step is None else step
     if step is None and not rows:
         raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
@@ -73,7 +72,7 @@ def of_session(
     """The report of what the next request of a session would hold that goes on in `recipe` and is as `running` says;
     from a ledger that is open."""
     found = ledger.session(session)
-    begun = SessionLogger(ledger=ledger, session=session).current_epoch() is not None
+    begun = ledger.log(session).current_epoch() is not None
     if begun:
         return value(shown(ledger, found, options, settings, None, recipe, running))
     return value(fresh(Ledger.open(None), replace(options, recipe=recipe.name), settings, running.along))

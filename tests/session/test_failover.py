@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ledger.conftest import fail_writes
 from session.played import Answer, Played, opened, say, the_ledger
 
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind
@@ -15,9 +17,7 @@ from nexus_cli.core.event import CompactionDone, Event, Notice, TurnEnd
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import Ledger
-from nexus_cli.session.logger import LogConfig, SessionLogger
-from nexus_cli.session.steady import SteadyLog
+from nexus_cli.ledger import FailoverLog, LaneLog, Ledger, database
 
 AT = "2026-01-13T14:30:00.000Z"
 EPOCHS = [Epoch(number, None, "start", "m", "be brief", (), "{}", (), 0) for number in range(4)]
@@ -26,34 +26,46 @@ EPOCHS = [Epoch(number, None, "start", "m", "be brief", (), "{}", (), 0) for num
 class Person:
     """A log over a ledger on disk that can be made to fail, and what was said about it."""
 
-    def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, path: Path) -> None:
         self.said: list[str] = []
-        self._path, self._patch = path, patch
-        self._session: str | None = None
+        self._path = path
+        self._ledgers: list[Ledger] = []
+        self.session = ""
 
-    def log(self, *, require_save: bool = False) -> SteadyLog:
-        logger = SessionLogger(LogConfig(self._path, folder=self._path.parent), session=self._session)
-        self._session = logger.session.id
-        return SteadyLog(logger, require_save=require_save, warn=self.said.append)
+    def log(self, *, require_save: bool = False) -> FailoverLog:
+        ledger = Ledger.open(self._path)
+        self._ledgers.append(ledger)
+        values = {"folder": "/p", "project": "/p", "model": "m", "recipe": "chat", "at": AT}
+        self.session = self.session or ledger.create_session(**values).id
+        return FailoverLog(ledger.db, self.session, require_save=require_save, warn=self.said.append)
 
-    def break_down(self, *methods: str) -> None:
-        def full(*arguments: object, **named: object) -> None:
-            raise NexusError("ledger", "the ledger could not be written", "the disk is full")
+    def break_down(self) -> None:
+        for ledger in self._ledgers:
+            fail_writes(ledger)
 
-        for method in methods:
-            self._patch.setattr(Ledger, method, full)
+    def saved(self) -> LaneLog:
+        return self._ledgers[0].log(self.session)
+
+    def delete(self) -> None:
+        self._ledgers[0].delete_session(self.session)
+
+    def close(self) -> None:
+        for ledger in self._ledgers:
+            ledger.close()
 
 
 @pytest.fixture
-def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
-    return Person(tmp_path / "data" / "ledger.db", monkeypatch)
+def person(tmp_path: Path) -> Iterator[Person]:
+    made = Person(tmp_path / "data" / "ledger.db")
+    yield made
+    made.close()
 
 
 def entry(number: int, role: Role = Role.USER) -> Entry:
     return Entry(number, AT, "person", Kind(str(role)), Message(role, f"words {number}"))
 
 
-def dropped(log: SteadyLog) -> str:
+def dropped(log: FailoverLog) -> str:
     drop = log.next_drop()
     log.record_drop(Drop(drop, "result", 9, Cause.OUTPUT_CAP, AT, text=f"text of {drop}"))
     return drop
@@ -65,9 +77,8 @@ def test_numbers_of_a_resumed_session_go_on_after_the_ledger_failed(person: Pers
     log.begin_epoch(EPOCHS[0], ())
     assert [dropped(log), dropped(log)] == ["d1", "d2"]
     log.started("c1a", "bash")
-    log.logger.close()
     log = person.log()
-    person.break_down("append")
+    person.break_down()
     log.append(entry(2))
     assert (dropped(log), log.next_epoch(), log.last_id()) == ("d3", 1, 2)
     assert [log.recall(drop) for drop in ("d1", "d2", "d3")] == ["text of d1", "text of d2", "text of d3"]
@@ -79,14 +90,14 @@ def test_a_main_lane_does_not_use_the_numbers_of_its_side_lanes_again(person: Pe
     log = person.log()
     log.append(entry(1))
     log.begin_epoch(EPOCHS[0], ())
-    side = log.side("compact", None)
+    side = log.open_lane("compact")
     side.begin_epoch(EPOCHS[side.next_epoch()], ())
     assert [side.next_drop(), dropped(log), side.next_drop()] == ["d1", "d2", "d3"]
-    person.break_down("append")
+    person.break_down()
     log.append(entry(2))
     assert (log.next_epoch(), log.next_drop()) == (2, "d4")
     side.append(entry(1))
-    later = log.side("compact", 2)
+    later = log.open_lane("compact", 2)
     later.begin_epoch(EPOCHS[later.next_epoch()], ())
     assert (side.next_epoch(), log.next_epoch(), later.last_id()) == (3, 3, 2)
     assert [later.next_drop(), side.next_drop(), log.next_drop()] == ["d5", "d6", "d7"]
@@ -95,36 +106,36 @@ def test_a_main_lane_does_not_use_the_numbers_of_its_side_lanes_again(person: Pe
 
 @pytest.mark.parametrize("at_entry", [None, 1])
 def test_a_side_lane_that_cannot_be_opened_is_kept_in_memory(person: Person, at_entry: int | None) -> None:
-    log = person.log()
+    log, strict = person.log(), person.log(require_save=True)
     log.append(entry(1))
-    person.break_down("open_lane")
-    side = log.side("compact", at_entry)
+    person.break_down()
+    side = log.open_lane("compact", at_entry)
     side.append(entry((at_entry or 0) + 1))
-    assert side.last_id() == (at_entry or 0) + 1 and not log.saving
+    assert side.last_id() == (at_entry or 0) + 1 and not log.is_saving
     log.append(entry(2))
-    assert [one.id for one in log.read(1, 9)] == [1, 2] and log.logger.last_id() == 1
+    assert [one.id for one in log.read(1, 9)] == [1, 2] and person.saved().last_id() == 1
     (told,) = person.said
-    assert "the disk is full; the session goes on in memory and is lost when it ends" in told
-    with pytest.raises(NexusError, match="disk is full"):
-        person.log(require_save=True).side("compact", at_entry)
+    assert "it cannot be written; the session goes on in memory and is lost when it ends" in told
+    with pytest.raises(NexusError, match="cannot be written"):
+        strict.open_lane("compact", at_entry)
 
 
-DELETED: list[Callable[[SteadyLog], object]] = [
+DELETED: list[Callable[[FailoverLog], object]] = [
     lambda log: log.append(entry(2)),
     lambda log: log.next_drop(),
-    lambda log: log.side("compact", 1),
+    lambda log: log.open_lane("compact", 1),
     lambda log: log.record_reply(entry(2, Role.ASSISTANT), 1, Usage(), "stop", True),
 ]
 
 
 @pytest.mark.parametrize("act", DELETED)
 def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
-    person: Person, act: Callable[[SteadyLog], object], monkeypatch: pytest.MonkeyPatch
+    person: Person, act: Callable[[FailoverLog], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, strict = person.log(), person.log(require_save=True)
     log.append(entry(1))
     monkeypatch.setattr(Ledger, "hold", lambda *_: True)  # as where files cannot be locked
-    strict.logger.ledger.delete_session(log.logger.session.id)
+    person.delete()
     act(log)
     log.append(entry(log.last_id() + 1))
     (told,) = person.said
@@ -134,14 +145,9 @@ def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
     assert caught.value.kind == "ledger"
 
 
-def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return "Goal: as said. Next: go on" if "SUMMARY" in str(request.messages[-1]["content"]) else "answer " * 900
-
-    def full(*arguments: object, **named: object) -> None:
-        raise NexusError("ledger", "the ledger could not be written", "the disk is full")
 
     session = opened(Played(script), tmp_path)
 
@@ -149,7 +155,8 @@ def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(
         shown: list[Event] = []
         for words in ("one", "two", "three"):
             shown += [event async for event in session.run(f"{words} " * 500)]
-        monkeypatch.setattr(Ledger, "open_lane", full)
+        assert session.ledger is not None
+        fail_writes(session.ledger)
         shown += await session.compact()
         shown += [event async for event in session.run("four")]
         await session.aclose()
@@ -158,19 +165,23 @@ def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(
     events = asyncio.run(live())
     assert [event.ok for event in events if isinstance(event, CompactionDone)] == [True]
     assert all(event.outcome.ok for event in events if isinstance(event, TurnEnd)) and not session.saved
-    (notice,) = [event.text for event in events if isinstance(event, Notice) and "disk" in event.text]
+    (notice,) = [event.text for event in events if isinstance(event, Notice) and "ledger" in event.text]
     assert "goes on in memory" in notice
 
 
 def test_a_reply_and_what_it_used_are_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def apart(*arguments: object) -> None:
-        raise AssertionError("committed by itself")
+    real = database.commit
 
-    monkeypatch.setattr(Ledger, "received", apart)
+    def commit(connection: sqlite3.Connection) -> None:
+        real(connection)
+        replies = connection.execute("SELECT count(*) FROM entries WHERE kind = 'assistant'").fetchone()
+        assert replies == connection.execute("SELECT count(*) FROM requests WHERE finish <> ''").fetchone()
+
+    monkeypatch.setattr(database, "commit", commit)
     session = opened(Played(lambda request: "answer"), tmp_path)
     assert say(session, "words")[1].ok
     with the_ledger() as ledger:
         info = ledger.session(session.id)
-        (row,) = ledger.manifests(info.main_lane)
+        (row,) = ledger.log(info.id).requests()
         assert row.usage == Usage(100, 10, cost_usd=0.25) and row.finish == "stop" and row.reported
-        assert ledger.read(info.main_lane, 2, 2)[0].message.content == "answer" and info.cost_usd == 0.25
+        assert ledger.log(info.id).read(2, 2)[0].message.content == "answer" and info.cost_usd == 0.25
