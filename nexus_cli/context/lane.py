@@ -131,16 +131,22 @@ class Lane:
         """Return what the loop has to do."""
         return next_step(self.slots)
 
-    def append(
-        self, kind: Kind, message: Message, actor: str, record: Callable[[Entry], None] | None = None
-    ) -> Entry:
-        """Record what happened, at the end of log and window; `record` as in `Timeline.append`."""
-        tokens = self._measure(message, "")
-        entry = self.timeline.append(kind, message, actor, tokens, record)
+    def new_entry(self, kind: Kind, message: Message, actor: str) -> Entry:
+        """Return the next entry: the caller records it in `timeline.log`, then calls `add`."""
+        return self.timeline.new_entry(kind, message, actor, self._measure(message, ""))
+
+    def add(self, entry: Entry) -> None:
+        """Put a recorded entry at the end of the window."""
         self.tail.append(slot_of(entry))
-        self._messages_tokens += tokens
-        if kind is Kind.USER:
+        self._messages_tokens += entry.tokens
+        if entry.kind is Kind.USER:
             self.run = entry.id
+
+    def append(self, kind: Kind, message: Message, actor: str) -> Entry:
+        """Record what happened, at the end of log and window."""
+        entry = self.new_entry(kind, message, actor)
+        self.timeline.log.append(entry)
+        self.add(entry)
         return entry
 
     def dress(self, preamble: str) -> bool:

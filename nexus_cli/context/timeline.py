@@ -6,7 +6,7 @@ process, for a `ContextManager` without a session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.clock import Clock, stamp
@@ -107,17 +107,15 @@ class Timeline:
     def __init__(self, log: Log, clock: Clock) -> None:
         self.log = log
         self._clock = clock
-        self.last = log.last_id()
-        """Id of the newest entry, 0 when there is none."""
 
-    def append(
-        self, kind: Kind, message: Message, actor: str, tokens: int, record: Callable[[Entry], None] | None = None
-    ) -> Entry:
-        """Record what happened; committed when it returns. `record` tells the log where more goes with the entry."""
-        entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=tokens)
-        (record or self.log.append)(entry)
-        self.last = entry.id
-        return entry
+    @property
+    def last(self) -> int:
+        """Id of the newest entry, 0 if there is none."""
+        return self.log.last_id()
+
+    def new_entry(self, kind: Kind, message: Message, actor: str, tokens: int) -> Entry:
+        """Return the next entry, which is not recorded yet."""
+        return Entry(self.last + 1, self.now(), actor, kind, message, tokens=tokens)
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """The entries from `first` to `last`, both included."""

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Drop, Entry, Epoch, Memo
+from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.usage import Usage
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.opening import connect_memory
@@ -90,11 +89,6 @@ class FailoverLog(LaneLog):
 
     # Numbers that go on after a failure
 
-    def append(self, entry: Entry) -> None:
-        """See `LaneLog`."""
-        super().append(entry)
-        self._last = entry.id
-
     def last_id(self) -> int:
         """Return the id of the newest entry, without a query."""
         return self._last
@@ -114,14 +108,6 @@ class FailoverLog(LaneLog):
         self._shared.drops = int(name[1:])
         return name
 
-    def record_reply(
-        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
-    ) -> None:
-        """See `LaneLog`."""
-        super().record_reply(entry, step, usage, finish, reported, sent)
-        if entry is not None:
-            self._last = entry.id
-
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`; with `require_save` the next commit that matters raises what fails here."""
         with suppress(NexusError):
@@ -136,7 +122,8 @@ class FailoverLog(LaneLog):
     def _commit(self, write: Callable[[Database], T]) -> T:
         if self.is_saving:
             try:
-                return super()._commit(write)
+                with self._database.write():
+                    return write(self._database)
             except NexusError as error:
                 self._fail_over(error)
         elif self._shared.memory is None:

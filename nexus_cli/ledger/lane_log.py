@@ -63,6 +63,8 @@ class LaneLog:
         self.session_id = session
         self.lane = sessions.info(db, session).main_lane if lane is None else lane
         self._sent = _SentEntries()
+        self._last = 0
+        """The newest entry that was recorded here."""
 
     @property
     def db(self) -> Database:
@@ -121,6 +123,7 @@ class LaneLog:
     def append(self, entry: Entry) -> None:
         """Record what happened; `NexusError("ledger", ...)` also if another process continued the lane."""
         self._commit(lambda db: entries.append(db, self.lane, entry))
+        self._last = entry.id
 
     def read(self, first: int, last: int) -> list[Entry]:
         """Return the entries `first` to `last`, both included, of this lane and its ancestors."""
@@ -199,6 +202,8 @@ class LaneLog:
                 requests.record_outcome(db, self.lane, step, usage, finish, reported, sent)
 
         self._commit(write)
+        if entry is not None:
+            self._last = entry.id
 
     def step(self) -> int:
         """Return how many requests the lane has sent."""

@@ -82,12 +82,15 @@ def make_empty_session(target: Database, session: str, drops: int, epochs: int) 
 
 
 def cut_lane(target: Database, session: str, lane: int, last: int) -> None:
-    """Let `lane` end with the entry `last`: another process may have written on; make it if it could not be copied."""
+    """Let `lane` end with the entry `last`, since another process may have continued it; create it if it is missing.
+
+    Notes stay: one about the next message is recorded before it.
+    """
     key = sessions.key_of(target, session)
     with target.write():
         target.run(
             "INSERT OR IGNORE INTO lanes (id, session, agent, recipe, parent_entry) VALUES (?, ?, '', '', ?)",
             lane, key, last,
         )  # fmt: skip
-        for table, column in (("entries", "id"), ("started", "entry"), ("memos", "entry"), ("requests", "last_entry")):
+        for table, column in (("entries", "id"), ("started", "entry"), ("requests", "last_entry")):
             target.run(f"DELETE FROM {table} WHERE lane = ? AND {column} > ?", lane, last)

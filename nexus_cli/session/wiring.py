@@ -236,7 +236,7 @@ class _Wiring:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
-            lambda current: self._begin(current, frames, log, bounds), log.drops, self._close,
+            lambda current: self._begin(current, frames, log, bounds), log.drops, lambda: self._close(log),
             lambda: self.ledger.path is not None and log.is_saving, lambda: self._cost(engine),
             lambda: self._report(
                 log, Running(dispatcher.powers(engine).now, engine.pending, engine.meter, tuple(engine.along()))
@@ -334,7 +334,7 @@ class _Wiring:
             return replace(session, id=session.parent or session.id)
         return session
 
-    async def _close(self) -> None:
+    async def _close(self, log: FailoverLog) -> None:
         shut = getattr(getattr(self.provider, "inner", self.provider), "aclose", None)
         if shut is not None:
             await shut()
@@ -342,4 +342,5 @@ class _Wiring:
             self.ledger.release(self.made.id)
         except NexusError:
             pass  # it is not there any more, or cannot be written: nothing of it is lost that could be kept
+        log.close()
         self.ledger.close()

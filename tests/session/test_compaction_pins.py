@@ -49,7 +49,7 @@ def count(text: str) -> int:
 def timeline(*texts: str) -> Timeline:
     made = Timeline(MemoryLog(), local_now)
     for text in texts:
-        made.append(Kind.USER, Message(Role.USER, text), "person", 1)
+        made.log.append(made.new_entry(Kind.USER, Message(Role.USER, text), "person", 1))
     return made
 
 
@@ -104,7 +104,7 @@ def test_a_message_that_the_session_does_not_have_is_one_clear_line(what: str) -
 
 def test_a_long_result_is_pinned_in_part_and_says_where_the_rest_is() -> None:
     lane = timeline("one")
-    lane.append(Kind.TOOL, Message(Role.TOOL, "x\n" * 9000, tool_call_id="c1"), "tool:bash", 1)
+    lane.log.append(lane.new_entry(Kind.TOOL, Message(Role.TOOL, "x\n" * 9000, tool_call_id="c1"), "tool:bash", 1))
     made = pins.pin(lane, "2", count)
     assert len(made.text) <= pins.RESULT_CAP and "message 2" in made.text
 

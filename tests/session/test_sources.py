@@ -38,7 +38,7 @@ def engine(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind,
     slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in visible]
     timeline = Timeline(MemoryLog(), local_now)
     for kind, actor in happened:
-        timeline.append(kind, Message(Role.USER, "x"), actor, 1)
+        timeline.log.append(timeline.new_entry(kind, Message(Role.USER, "x"), actor, 1))
     return SimpleNamespace(lane=SimpleNamespace(slots=slots, epoch=SimpleNamespace(id=3, base=base), timeline=timeline))
 
 
