@@ -22,7 +22,7 @@ from nexus_cli.ledger.opening import open_readonly
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
 
 NOBODY = 65534
-OLD = Path(__file__).with_name("before_memos.db.gz")
+OLD = Path(__file__).with_name("schema_2.db.gz")
 AT = "2026-01-13T14:30:00.000Z"
 Say = Callable[[str], None]
 
