@@ -22,7 +22,7 @@ async def run(desk: Desk, rest: str) -> None:
     shared = await session.share(text[start:end], f"part of {drop_id}, recalled by the person")
     block = f'<recalled id="{drop_id}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
     tokens = session.context.counter.count(block)
-    record_of(desk).recalled(drop_id)
+    record_of(desk).count_recall(drop_id)
     desk.attach(block, f"{drop_id}, {tokens:,} tokens")
     desk.feed(Recalled(drop_id, tokens))
 

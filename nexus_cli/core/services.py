@@ -112,7 +112,7 @@ class Recall(Protocol):
         """As `recall`, without counting."""
         ...
 
-    def recalled(self, drop_id: str) -> None:
+    def count_recall(self, drop_id: str) -> None:
         """Count that something of a drop was read back."""
         ...
 

@@ -45,7 +45,7 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     )  # fmt: skip
 
 
-def listing(db: Database, session: int) -> list[Drop]:
+def list_drops(db: Database, session: int) -> list[Drop]:
     """Every drop of the session and of those that it came from, oldest first, without texts."""
     return [_drop(row) for row in db.all(f"SELECT {_COLUMNS} FROM drops WHERE session = ? ORDER BY seq", session)]
 
@@ -56,7 +56,7 @@ def find(db: Database, session: int, drop_id: str) -> Drop | None:
     return _drop(row) if row else None
 
 
-def text(db: Database, session: int, drop_id: str) -> str | None:
+def original(db: Database, session: int, drop_id: str) -> str | None:
     """The whole original, or None when the session has no such drop.
 
     For a range of entries it is their transcript; a drop that kept nothing gives "".
@@ -72,7 +72,7 @@ def text(db: Database, session: int, drop_id: str) -> str | None:
     return "" if row[2] is None else transcript(entries.read(db, row[1], row[2], row[3]))
 
 
-def recalled(db: Database, session: int, drop_id: str) -> None:
+def count_recall(db: Database, session: int, drop_id: str) -> None:
     """Count that the drop was read back; inside a transaction."""
     db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
 

@@ -166,12 +166,12 @@ class LaneLog:
 
     def epoch(self, epoch_id: int) -> Epoch:
         """Return an epoch of this session or of one it was forked from; `NexusError("usage", ...)` if unknown."""
-        return epochs.read(self.db, epochs.known_key(self.db, self.lane, epoch_id))
+        return epochs.read(self.db, epochs.require_key(self.db, self.lane, epoch_id))
 
     def line_hashes(self, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
         """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries behind it to `last`."""
-        db, key = self.db, epochs.known_key(self.db, self.lane, epoch_id)
-        return epochs.head_lines(db, key), entries.lines(db, self.lane, epochs.base_of(db, key) + 1, last)
+        db, key = self.db, epochs.require_key(self.db, self.lane, epoch_id)
+        return epochs.head_lines(db, key), entries.line_hashes(db, self.lane, epochs.base_of(db, key) + 1, last)
 
     # Requests
 
@@ -211,7 +211,7 @@ class LaneLog:
 
     def requests(self, which: str = "all") -> list[RequestRow]:
         """Return the lane's requests, oldest first: all, the `newest`, or the `notable` ones of `requests.WHICH`."""
-        return requests.rows(self.db, self.lane, which)
+        return requests.list_requests(self.db, self.lane, which)
 
     def last_request(self) -> RequestRow | None:
         """Return the lane's newest request, or None."""
@@ -237,22 +237,22 @@ class LaneLog:
 
     def drops(self) -> list[Drop]:
         """Return everything left out in the session, oldest first, without texts."""
-        return self._query(lambda db: drops.listing(db, self._session_key(db)), [])
+        return self._query(lambda db: drops.list_drops(db, self._session_key(db)), [])
 
     def recall(self, drop_id: str) -> str | None:
         """Return the whole original of a drop, None if the session has no such drop. Counts the recall."""
         text = self.original(drop_id)
         if text is not None:
-            self.recalled(drop_id)
+            self.count_recall(drop_id)
         return text
 
     def original(self, drop_id: str) -> str | None:
         """As `recall`, without counting."""
-        return self._query(lambda db: drops.text(db, self._session_key(db), drop_id), None)
+        return self._query(lambda db: drops.original(db, self._session_key(db), drop_id), None)
 
-    def recalled(self, drop_id: str) -> None:
+    def count_recall(self, drop_id: str) -> None:
         """Count that a drop was read back."""
-        self._commit_optional(lambda db: drops.recalled(db, self._session_key(db), drop_id))
+        self._commit_optional(lambda db: drops.count_recall(db, self._session_key(db), drop_id))
 
     # Notes of the lane
 
@@ -268,7 +268,7 @@ class LaneLog:
 
     def digest(self, path: str) -> str | None:
         """Return the hash of a file when the session last read or wrote it, or None."""
-        return self._query(lambda db: tool_traces.seen(db, self._session_key(db), path), None)
+        return self._query(lambda db: tool_traces.file_digest(db, self._session_key(db), path), None)
 
     def note(self, path: str, digest: str, how: str) -> None:
         """Record that `path` was `read`, `changed` or `created` and what it holds now."""
@@ -282,9 +282,9 @@ class LaneLog:
         """Return the files that the session saw last, newest first."""
         return tool_traces.seen_files(self.db, self._session_key(self.db), most)
 
-    def started(self, call_id: str, name: str) -> None:
+    def record_start(self, call_id: str, name: str) -> None:
         """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before."""
-        self._commit(lambda db: tool_traces.start(db, self.lane, call_id, name, self._now()))
+        self._commit(lambda db: tool_traces.record_start(db, self.lane, call_id, name, self._now()))
 
     def was_started(self, call_id: str) -> bool:
         """True if the tool of a call was started, in this lane or in an ancestor before the fork."""
@@ -302,10 +302,10 @@ class LaneLog:
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """Return the stored token count of a text, or None."""
-        return self._query(lambda db: token_stats.known_count(db, encoding, digest), None)
+        return self._query(lambda db: token_stats.stored_count(db, encoding, digest), None)
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count with the next transaction; it may be lost."""
         self._query(
-            lambda db: token_stats.remember_count(db, self._session_key(db), encoding, digest, tokens), None
+            lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None
         )  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger.database import Database, failure, patiently, primary_code
+from nexus_cli.ledger.database import Database, ledger_error, primary_code, retry_while_busy
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """What SQLite says where it may not write, or there is no room."""
@@ -48,7 +48,7 @@ class ReadOnlyDatabase(Database):
             super().__init__(connection)
             try:
                 connection.execute("PRAGMA temp_store = MEMORY")
-                patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
+                retry_while_busy(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
             except sqlite3.Error:
                 connection.close()
                 raise
@@ -56,11 +56,11 @@ class ReadOnlyDatabase(Database):
             raise NexusError("ledger", self._what, error.strerror or str(error), "Check its permissions") from error
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
-                raise failure(error, self._what) from error
+                raise ledger_error(error, self._what) from error
             why = "what was written last stands in a log beside it, which takes a writable folder to be read"
             raise NexusError("ledger", self._what, why, _WRITABLE) from error
         except sqlite3.DatabaseError as error:
-            raise failure(error, self._what) from error
+            raise ledger_error(error, self._what) from error
 
     @property
     def _what(self) -> str:
@@ -80,7 +80,7 @@ class ReadOnlyDatabase(Database):
         finally:
             self._unchanged()
 
-    def later(self, sql: str, *values: Any) -> None:
+    def run_later(self, sql: str, *values: Any) -> None:
         """Nothing: it may be lost."""
 
     def _unchanged(self) -> None:

@@ -99,11 +99,11 @@ class Ledger:
 
     def newest_session(self, folder: str) -> SessionInfo | None:
         """Return the session of `folder` that was used last; an empty one only if there is no other."""
-        return next(iter(sessions.listing(self.db, folder, 1, begun=True) or self.sessions(folder, 1)), None)
+        return next(iter(sessions.list_sessions(self.db, folder, 1, only_used=True) or self.sessions(folder, 1)), None)
 
     def sessions(self, folder: str | None = None, limit: int = 50) -> list[SessionInfo]:
         """Return the sessions of one folder or of all, last used first."""
-        return sessions.listing(self.db, folder, limit)
+        return sessions.list_sessions(self.db, folder, limit)
 
     def search(self, text: str, folder: str | None = None, limit: int = 20) -> Found:
         """Find `text` in the sessions of one folder or of all, newest entry first."""
@@ -160,7 +160,7 @@ class Ledger:
         lock = self._locks.pop(session, None)
         try:
             key = sessions.key_of(self.db, session)
-            if not self.session(session).entries and sessions.untouched(self.db, key):
+            if not self.session(session).entries and sessions.is_empty(self.db, key):
                 purge.delete(self.db, key)
         finally:
             if lock is not None:

@@ -31,13 +31,13 @@ def calibrate(db: Database, model: str, value: Calibration) -> None:
     )  # fmt: skip
 
 
-def known_count(db: Database, encoding: str, digest: bytes) -> int | None:
+def stored_count(db: Database, encoding: str, digest: bytes) -> int | None:
     """The stored count of a text, or None."""
     row = db.one("SELECT tokens FROM counts WHERE digest = ? AND encoding = ?", digest[:_DIGEST], encoding)
     return int(row[0]) if row else None
 
 
-def remember_count(db: Database, session: int, encoding: str, digest: bytes, tokens: int) -> None:
+def store_count(db: Database, session: int, encoding: str, digest: bytes, tokens: int) -> None:
     """Store a count with the next transaction; it goes when the session goes."""
     statement = "INSERT OR IGNORE INTO counts VALUES (?, ?, ?, ?)"
-    db.later(statement, digest[:_DIGEST], encoding, tokens, session)
+    db.run_later(statement, digest[:_DIGEST], encoding, tokens, session)

@@ -11,7 +11,7 @@ _USES = ("read", "changed", "created")
 """What a session does with a file; a later one outranks those before it."""
 
 
-def seen(db: Database, session: int, path: str) -> str | None:
+def file_digest(db: Database, session: int, path: str) -> str | None:
     """Hash of the file at `path` when this session last read or wrote it, or None."""
     row = db.one("SELECT digest FROM files WHERE session = ? AND path = ?", session, _bytes(path))
     return str(row[0]) if row else None
@@ -46,7 +46,7 @@ def _bytes(path: str) -> bytes:
     return path.encode("utf-8", "surrogatepass")
 
 
-def start(db: Database, lane: int, call: str, name: str, at: str) -> None:
+def record_start(db: Database, lane: int, call: str, name: str, at: str) -> None:
     """Record that a tool is about to run for `call`; inside a transaction.
 
     `NexusError("ledger", ...)` when it was started before: then it must not run again.

@@ -31,7 +31,7 @@ class Kept(Protocol):
         """See `Recall`."""
         ...
 
-    def recalled(self, drop_id: str) -> None:
+    def count_recall(self, drop_id: str) -> None:
         """See `Recall`."""
         ...
 
@@ -66,7 +66,7 @@ class OwnContext:
         whole = self.kept.original(drop)
         if not whole:
             return None
-        self.kept.recalled(drop)
+        self.kept.count_recall(drop)
         if form == "full":
             return whole, drop
         layer = Layer(row["layer"])

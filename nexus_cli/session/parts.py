@@ -73,7 +73,7 @@ class Ran:
     def __init__(self) -> None:
         self._ids: set[str] = set()
 
-    def started(self, call_id: str, name: str) -> None:
+    def record_start(self, call_id: str, name: str) -> None:
         """See `Starts`."""
         self._ids.add(call_id)
 

@@ -10,7 +10,7 @@ from nexus_cli.context.lane import slot_of
 from nexus_cli.context.render import Wire
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import LaneLog, Ledger, RequestRow, nth
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 
 Answer = dict[str, Any]
 AT_ONCE = 500
@@ -29,7 +29,7 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
     for log in logs:
         rows = log.requests()
         if step is not None:
-            rows = [nth(rows, step)]
+            rows = [pick_request(rows, step)]
         difference, count = _lane(log, rows)
         checked += count
         if difference:

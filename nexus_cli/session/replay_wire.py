@@ -16,7 +16,7 @@ from nexus_cli.context.render import Wire
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import LaneLog, Ledger, RequestRow, nth
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.library import library
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.windows import model_info
@@ -104,7 +104,7 @@ def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Requ
     """Every request of the lane as the provider was handed it, rebuilt from the ledger."""
     rows = log.requests()
     if step is not None:
-        nth(rows, step)
+        pick_request(rows, step)
     number, reached = -1, 0
     wire: Wire | None = None
     for row in rows:

@@ -338,7 +338,7 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(desk: FakeDesk) ->
     calls = (ToolCall("c9a", "bash", {"command": "pytest\n -q"}), ToolCall("c9b", "read_file", {"path": "x.py"}))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
     with the_ledger() as ledger:
-        ledger.log(desk.session.id).started("c9a", "bash")
+        ledger.log(desk.session.id).record_start("c9a", "bash")
     value = last.value(desk.session)
     assert value["open"] == [
         {"name": "bash", "subject": "pytest -q", "started": True},

@@ -179,7 +179,7 @@ def watched(work: Job, confirm: Callable[[str], None]) -> None:
         "record_request": lambda lane, manifest, *_: ("sending", f"{lane} {manifest.step}"),
         "record_reply": lambda lane, entry, step, *_: ("replied", f"{lane} {step}"),
         "begin_epoch": lambda lane, epoch, *_: ("begin_epoch", f"{lane} {epoch.id}"),
-        "started": lambda lane, call, *_: ("started", f"{lane} {call}"),
+        "record_start": lambda lane, call, *_: ("started", f"{lane} {call}"),
         "record_drop": lambda lane, drop: ("drop", f"{lane} {drop.id}"),
     }
     for method, name in kinds.items():

@@ -65,7 +65,7 @@ def steps(ledger: Ledger, log: LaneLog, make: SimpleNamespace) -> list[tuple[str
                 and of.session(me).cost_usd == 1.0
             ),
         ),
-        ("started", lambda: log.started("c1", "bash"), lambda of, _: on(of, lane).was_started("c1")),
+        ("started", lambda: log.record_start("c1", "bash"), lambda of, _: on(of, lane).was_started("c1")),
         ("note", lambda: log.note("/p/a", "aa", "read"), lambda of, _: of.log(me).digest("/p/a") == "aa"),
         ("id", log.next_drop, lambda of, _: of.log(me).next_drop() not in ("d1", "d2")),
         ("drop", lambda: log.record_drop(make.drop("d2", "text")), lambda of, _: of.log(me).original("d2") == "text"),

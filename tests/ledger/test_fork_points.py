@@ -50,20 +50,20 @@ def test_a_fork_never_parts_a_call_from_its_result(
 
 def test_calls_that_the_parent_starts_after_the_fork_are_not_the_forks(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = worked(ledger, make)
-    ledger.log(parent.id).started("c8a", "bash")
+    ledger.log(parent.id).record_start("c8a", "bash")
     fork = ledger.fork_session(parent.id, at=make.at, entry=7)
     whole = ledger.fork_session(parent.id, at=make.at)
     grandchild = ledger.fork_session(fork.id, at=make.at)
     assert [ledger.log(one.id).was_started("c8a") for one in (fork, grandchild, whole)] == [False, False, True]
     for own in (fork, grandchild):
         ledger.log(own.id).append(calling(make, 8, "c8a"))
-        ledger.log(own.id).started("c8a", "bash")
+        ledger.log(own.id).record_start("c8a", "bash")
         assert ledger.log(own.id).was_started("c8a")
 
 
 def test_calls_of_a_main_lane_are_not_those_of_a_side_lane(ledger: Ledger, make: SimpleNamespace) -> None:
     info = worked(ledger, make)
-    ledger.log(info.id).started("c8a", "bash")
+    ledger.log(info.id).record_start("c8a", "bash")
     early, late = (ledger.log(info.id).open_lane("side", entry) for entry in (7, 9))
     assert not early.was_started("c8a") and late.was_started("c8a")
 

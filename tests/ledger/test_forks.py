@@ -150,7 +150,7 @@ def test_a_fork_knows_the_drops_and_files_of_its_past_only(ledger: Ledger, make:
     assert ledger.log(fork.id).original("d1") == ledger.log(parent.id).original("d1")
     assert ledger.log(fork.id).digest("/p/a") == "aa" and ledger.log(fork.id).digest("/p/b") is None
     assert ledger.log(fork.id).next_drop() == "d3" and ledger.log(parent.id).next_drop() == "d3"
-    ledger.log(fork.id).recalled("d1")
+    ledger.log(fork.id).count_recall("d1")
     assert [drop.recalls for drop in ledger.log(parent.id).drops()] == [0, 0]
     whole = ledger.fork_session(parent.id, at=make.at)
     assert ledger.log(whole.id).digest("/p/b") == "bb" and len(ledger.log(whole.id).drops()) == 2
@@ -159,7 +159,7 @@ def test_a_fork_knows_the_drops_and_files_of_its_past_only(ledger: Ledger, make:
 def test_a_call_that_the_parent_started_is_known_as_started(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 1)
     ledger.log(parent.id).append(make.calling(2))
-    ledger.log(parent.id).started("c1", "bash")
+    ledger.log(parent.id).record_start("c1", "bash")
     fork = ledger.fork_session(parent.id, at=make.at)
     ledger.delete_session(parent.id)
     assert ledger.log(fork.id).was_started("c1")

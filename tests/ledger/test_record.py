@@ -210,17 +210,17 @@ def test_a_drop_gives_its_original_back(ledger: Ledger, make: SimpleNamespace) -
     assert [ledger.log(info.id).original(bad) for bad in ("d4", "d0", "d01", "x", "", "d" + "9" * 30)] == [None] * 6
     assert ledger.log(info.id).drops()[0] == replace(make.drop("d1", uncounted=5), after=3)
     assert [drop.entries for drop in ledger.log(info.id).drops()] == [None, (1, 3), None]
-    ledger.log(info.id).recalled("d2")
+    ledger.log(info.id).count_recall("d2")
     assert [drop.recalls for drop in ledger.log(info.id).drops()] == [0, 1, 0]
 
 
 def test_a_tool_call_starts_once(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
     assert not on(ledger, lane).was_started("c1")
-    on(ledger, lane).started("c1", "bash")
+    on(ledger, lane).record_start("c1", "bash")
     assert on(ledger, lane).was_started("c1") and not on(ledger, lane).was_started("c2")
     with pytest.raises(NexusError, match="may have run"):
-        on(ledger, lane).started("c1", "bash")
+        on(ledger, lane).record_start("c1", "bash")
 
 
 def test_files_are_remembered_by_their_exact_name(ledger: Ledger, make: SimpleNamespace) -> None:

@@ -77,7 +77,7 @@ def test_numbers_of_a_resumed_session_go_on_after_the_ledger_failed(person: Pers
     log.append(entry(1))
     log.begin_epoch(EPOCHS[0], ())
     assert [dropped(log), dropped(log)] == ["d1", "d2"]
-    log.started("c1a", "bash")
+    log.record_start("c1a", "bash")
     log = person.log()
     person.break_down()
     log.append(entry(2))
@@ -143,9 +143,9 @@ def test_what_another_process_wrote_meanwhile_is_not_taken_for_ones_own(person: 
     log, other = person.log(), person.log()
     log.append(entry(1))
     other.append(entry(2, Role.ASSISTANT))
-    other.started("c2a", "bash")
+    other.record_start("c2a", "bash")
     log.append(entry(2))
-    log.started("c2a", "bash")
+    log.record_start("c2a", "bash")
     assert [one.message.role for one in log.read(1, 9)] == [Role.USER, Role.USER] and not log.is_saving
     assert other.is_saving and [one.message.role for one in other.read(1, 9)] == [Role.USER, Role.ASSISTANT]
     (told,) = person.said

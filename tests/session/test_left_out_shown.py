@@ -156,7 +156,7 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
     session = asyncio.run(live())
     with the_ledger() as ledger:
         value = of_session(ledger, session)
-        ledger.log(session).recalled("d1")
+        ledger.log(session).count_recall("d1")
     assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
     assert "back in the window: messages" in drops_text(value, 120)
     assert "Nothing is left out any more: it is back in the window." in drops_text(value, 120)
@@ -172,7 +172,7 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
             assert ended(await session.compact()).ok
-            session._parts.ledger.log(session.id).recalled("d1")  # type: ignore[union-attr]
+            session._parts.ledger.log(session.id).count_recall("d1")  # type: ignore[union-attr]
             assert (session.status().drops, session.status().recalled) == (2, 1)
             await done(session, uncompaction())
             assert session.status().drops == 0, "and both are back when that is undone too"

@@ -70,7 +70,7 @@ def test_another_process_finds_the_lane_as_it_was_left(config: LogConfig) -> Non
     log.begin_epoch(EPOCH, [])
     log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [Fixed(1, "now", 4, b"l" * 32)], [])
     log.record_reply(None, 1, Usage(9, 1, cost_usd=0.5), "stop", True)
-    log.started("c1", "bash")
+    log.record_start("c1", "bash")
     log.close()
     log = SessionLogger(config, session=identity)
     assert [(entry.message.content, entry.preamble) for entry in log.read(1, log.last_id())] == [("please", "now")]

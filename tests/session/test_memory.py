@@ -284,7 +284,7 @@ def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_a
         assert drop.what.startswith("part of section user_memory.more (facts m")
         assert all(f"- {fact.text} (remembered 2026-01-13, {fact.id})" in told.splitlines() for fact in rest)
         assert ledger.facts.find_sessions_with(rest[0]) == [session.id]
-        ledger.log(session.id).recalled("d1")
+        ledger.log(session.id).count_recall("d1")
     other = opened(Played(lambda request: "fine"), tmp_path)
     assert say(other, "and what else?")[1].ok
     with the_ledger() as ledger:

@@ -83,7 +83,7 @@ def test_calls_without_a_result_are_told_with_what_became_of_them(tmp_path: Path
     with the_ledger() as ledger:
         info = ledger.session(session.id)
         calls = ledger.log(info.id).read(2, 2)[0].message.tool_calls
-        ledger.log(info.id).started(calls[0].id, "bash")
+        ledger.log(info.id).record_start(calls[0].id, "bash")
     value = shown(session.id)
     assert value["open"] == [
         {"name": "bash", "subject": "echo one", "started": True},

@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.context.economy import miss_cost
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger, nth
+from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.cache_life import CacheLife
 from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge
 from nexus_cli.session.past import answered
@@ -50,7 +50,7 @@ def why(ledger: Ledger, session: str, settings: Settings, step: int | None = Non
         missed = (asked for asked in reversed(requests) if main.facts(asked) and _verdict(main, asked).missed)
         asked = next(missed, requests[-1])
     else:
-        asked = nth(requests, step, f"request {step}", "`nexus cache` lists them")
+        asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
     return {"version": 1, "session": ledger.session(session).id, **_row(main, asked), **_details(main, asked)}
 
 

@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger, nth
+from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.between import between
 from nexus_cli.session.reports.budget import budget_value
@@ -56,7 +56,7 @@ def difference_in(
     number = len(rows) if step is None else step
     if step is None and not rows:
         raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
-    nth(rows, number)
+    pick_request(rows, number)
     before = shown(ledger, found, options, settings, number - 1) if number > 1 else None
     return between(before, shown(ledger, found, options, settings, number))
 

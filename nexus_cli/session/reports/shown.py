@@ -22,7 +22,7 @@ from nexus_cli.core.limits import Limits, compose
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, nth
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.session.anchors import anchor_on, take_anchor
 from nexus_cli.session.in_force import LIMITS, limits_of
@@ -132,7 +132,7 @@ def shown(
     if step is None:
         return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), running)
     rows = log.requests()
-    row = nth(rows, step)
+    row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
