@@ -17,7 +17,8 @@ from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
-from nexus_cli.ui.repl.view import ReplController, TypedMessage
+from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.layout import Box
 from nexus_cli.ui.screen.question import QuestionPanel, expire
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_container
@@ -17,10 +17,8 @@ from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
 from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.screen.question import QuestionPanel
 from nexus_cli.ui.screen.rows import RESET, fit_row, without_codes
-
-if TYPE_CHECKING:
-    from nexus_cli.ui.screen.question import QuestionPanel
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
@@ -125,7 +123,6 @@ class ScreenLayout(Container):
         return RowPlan(live, gap, spinner, queued, panel, box, status)
 
     def reset(self) -> None:
-        """See `Container`."""
         self._inner.reset()
         self._panel.container.reset()
 
