@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from nexus_cli.ui.reports.cache import cache_text, miss_text
-from nexus_cli.ui.reports.compaction import compaction_text
+from nexus_cli.ui.reports.compaction import compaction_text, pins_text
 from nexus_cli.ui.reports.context import context_text
 from nexus_cli.ui.reports.cost import cost_text
 from nexus_cli.ui.reports.diff import diff_text
@@ -18,7 +18,6 @@ from nexus_cli.ui.reports.drops import drop_text, drops_text
 from nexus_cli.ui.reports.help import help_text
 from nexus_cli.ui.reports.lines import Value
 from nexus_cli.ui.reports.memory import fact_text, goals_text, memory_text, reflection_text
-from nexus_cli.ui.reports.pins import pins_text
 from nexus_cli.ui.reports.plan import between_text
 from nexus_cli.ui.reports.sessions import last_text, replay_text, search_text, session_text, sessions_text
 from nexus_cli.ui.reports.status import (
@@ -67,37 +66,3 @@ FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     }
 )
 """Every form by the name under which a command shows it."""
-
-__all__ = [
-    "FORMS",
-    "Value",
-    "between_text",
-    "cache_text",
-    "compaction_text",
-    "context_text",
-    "cost_text",
-    "diff_text",
-    "doctor_text",
-    "drop_text",
-    "drops_text",
-    "fact_text",
-    "goals_text",
-    "help_text",
-    "last_text",
-    "memory_text",
-    "miss_text",
-    "model_text",
-    "models_text",
-    "permissions_text",
-    "pins_text",
-    "reflection_text",
-    "replay_text",
-    "search_text",
-    "session_text",
-    "sessions_text",
-    "skills_text",
-    "status_text",
-    "tools_text",
-    "trust_text",
-    "why_text",
-]

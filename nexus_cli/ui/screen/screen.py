@@ -28,12 +28,11 @@ from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
 from nexus_cli.ui.screen.key_bindings import (
     ESCAPE_SECONDS,
-    InputBox,
     catch_key_failures,
     hasten_escape,
     screen_bindings,
 )
-from nexus_cli.ui.screen.layout import ScreenLayout
+from nexus_cli.ui.screen.layout import InputBox, ScreenLayout
 from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
 from nexus_cli.ui.screen.rows import without_codes
