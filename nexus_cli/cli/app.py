@@ -208,7 +208,7 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
     lines = "--stream-json" in words
     try:
         if [word for word in words if word[:1] != "-"][:1] == ["ask"] and ("--json" in words) != lines:
-            from nexus_cli.ui.print import jsonl_renderer as form  # noqa: PLC0415  (only with --json)
+            from nexus_cli.ui.print import renderer as form  # noqa: PLC0415  (only with --json)
 
             process.answered()
             (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failure_result(error))

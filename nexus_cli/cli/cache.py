@@ -13,7 +13,7 @@ from nexus_cli.cli.which_session import open_ledger, session_id
 from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.settings import load_settings
 from nexus_cli.session.reports import cache as reports
-from nexus_cli.ui.reports import cache_text, miss_text
+from nexus_cli.ui.reports.cache import cache_text, miss_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
 

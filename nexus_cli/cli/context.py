@@ -65,7 +65,7 @@ def show_context(
         if json:
             show_json(value)
         else:
-            from nexus_cli.ui.reports.between import between_text  # noqa: PLC0415  (text forms are for people)
+            from nexus_cli.ui.reports.plan import between_text  # noqa: PLC0415  (text forms are for people)
 
             show(between_text(value, columns()))
         return 0

@@ -28,7 +28,7 @@ from nexus_cli.core.misplaced_keys import misplaced_notice
 from nexus_cli.core.paths import Places, defaults, exists, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.usable import find_local, keys_present
-from nexus_cli.ui.reports import doctor_text
+from nexus_cli.ui.reports.status import doctor_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

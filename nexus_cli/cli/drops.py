@@ -12,7 +12,7 @@ from nexus_cli.cli.which_session import open_ledger, session_id
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports import drops as reports
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.reports import drops_text
+from nexus_cli.ui.reports.drops import drops_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)

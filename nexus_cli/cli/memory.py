@@ -18,7 +18,7 @@ from nexus_cli.core.paths import places, project
 from nexus_cli.ledger import Ledger
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports
-from nexus_cli.ui.reports import fact_text, memory_text
+from nexus_cli.ui.reports.memory import fact_text, memory_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="What is remembered over sessions.")
 SLOTS = tuple(map(str, MemorySlot))

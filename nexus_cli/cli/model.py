@@ -15,7 +15,7 @@ from nexus_cli.core.message import sound
 from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.settings import Settings, load_settings, shown_text
 from nexus_cli.session.reports import models as reports
-from nexus_cli.ui.reports import model_text, models_text
+from nexus_cli.ui.reports.status import model_text, models_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="The models that are usable now.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A litellm model name, or an alias.")]

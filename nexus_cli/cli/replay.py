@@ -15,7 +15,7 @@ from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.settings import Settings, load_settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
-from nexus_cli.ui.reports import replay_text
+from nexus_cli.ui.reports.sessions import replay_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

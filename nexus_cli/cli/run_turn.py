@@ -26,10 +26,8 @@ from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.print.jsonl_renderer import JsonLinesRenderer, JsonRenderer, failure_result
-from nexus_cli.ui.print.plain_renderer import PlainRenderer
 from nexus_cli.ui.print.progress_lines import ProgressLines
-from nexus_cli.ui.print.renderer import Renderer
+from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
 from nexus_cli.ui.print.stream import Gone, QuietStream, Stream
 from nexus_cli.ui.print.terminal_approver import TerminalApprover
 

@@ -20,7 +20,7 @@ from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, exported, save
 from nexus_cli.ui.print.stream import QuietStream, Stream
-from nexus_cli.ui.reports import search_text, session_text, sessions_text
+from nexus_cli.ui.reports.sessions import search_text, session_text, sessions_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")

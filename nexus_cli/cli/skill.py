@@ -10,7 +10,7 @@ from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.show import columns, show, show_json, show_value
 from nexus_cli.core.message import sound
 from nexus_cli.session.reports import skills as reports
-from nexus_cli.ui.reports import skills_text
+from nexus_cli.ui.reports.status import skills_text
 
 HELP = "Guides that are read when they are needed."
 

@@ -16,7 +16,7 @@ from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.reports import status as reports
 from nexus_cli.session.usable import unnamed_model
 from nexus_cli.tools.registry import discover
-from nexus_cli.ui.reports import status_text
+from nexus_cli.ui.reports.status import status_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -18,7 +18,7 @@ from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.settings import load_settings
 from nexus_cli.session.reports.trust import preview
 from nexus_cli.ui.print.stream import QuietStream, Stream
-from nexus_cli.ui.reports import trust_text
+from nexus_cli.ui.reports.status import trust_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

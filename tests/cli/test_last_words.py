@@ -16,7 +16,7 @@ import pytest
 from nexus_cli.cli import app
 from nexus_cli.cli.last_words import VALUED, form, result
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.print.jsonl_renderer import failure_result
+from nexus_cli.ui.print.renderer import failure_result
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 

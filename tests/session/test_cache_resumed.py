@@ -20,7 +20,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.context import difference
 from nexus_cli.session.session import Session
-from nexus_cli.ui.reports import miss_text
+from nexus_cli.ui.reports.cache import miss_text
 
 FIRST = "read the code " + "and think of every part " * 300
 

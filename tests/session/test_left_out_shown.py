@@ -22,7 +22,8 @@ from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.reports.drops import NAMED, back, listing, of_session
-from nexus_cli.ui.reports import context_text, drops_text
+from nexus_cli.ui.reports.context import context_text
+from nexus_cli.ui.reports.drops import drops_text
 
 
 def of(undone: Sequence[Memo]) -> Callable[[str], Sequence[Memo]]:

@@ -25,7 +25,7 @@ from nexus_cli.session import admit, memory
 from nexus_cli.session.acts.consolidate import Consolidated, consolidation
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.reports import memory as reports
-from nexus_cli.ui.reports import fact_text, memory_text
+from nexus_cli.ui.reports.memory import fact_text, memory_text
 
 AT = "2026-01-13T14:30:00.000Z"
 FACT = "Deploys with fly, never with heroku"

@@ -27,7 +27,7 @@ from nexus_cli.session.reports import models
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.room import _refuse_if_too_large
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.reports import model_text
+from nexus_cli.ui.reports.status import model_text
 
 RULES = "\n".join(f"# Part {number}\n{'Do this before that. ' * 60}" for number in range(36)).strip()
 """Instructions of about 11,000 tokens."""

@@ -12,7 +12,7 @@ from string import Template
 from nexus_cli.core.approval import Allow, Answer, Approver, Question
 from nexus_cli.core.event import Event
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.print.terminal_line import read_terminal_line
+from nexus_cli.ui.print.terminal_approver import read_terminal_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.repl_approver import ReplApprover

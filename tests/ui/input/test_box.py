@@ -27,7 +27,7 @@ from nexus_cli.commands.command import Command, Desk
 from nexus_cli.tools.threads import Stop
 from nexus_cli.ui.input import burst_reader, file_index
 from nexus_cli.ui.input.box import LONG, InputBox
-from nexus_cli.ui.repl.view import TypedMessage
+from nexus_cli.ui.input.paste import TypedMessage
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 UP, DOWN, LEFT, ESCAPE, BACKSPACE, SHIFT_TAB = "\x1b[A", "\x1b[B", "\x1b[D", "\x1b", "\x7f", "\x1b[Z"
