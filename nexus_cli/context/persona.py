@@ -16,8 +16,7 @@ from nexus_cli.context.decode import Decoded, decode_head, odd_file, read_text
 from nexus_cli.context.planner import STAND_IN
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.section import DROP, unread
-from nexus_cli.context.sysinfo import one_line
-from nexus_cli.core.clip import clip, drop_marker
+from nexus_cli.core.clip import clip, drop_marker, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.core.paths import places, project

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any, TypeAlias
 
 from nexus_cli.context.section import Phase
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, ORDERED, SETS, Limits
 

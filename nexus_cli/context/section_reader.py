@@ -17,7 +17,7 @@ from nexus_cli.context.neutral import neutral
 from nexus_cli.context.planner import JOINT
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.section import DROP, Layer, Phase, Section
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
 

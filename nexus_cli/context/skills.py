@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nexus_cli.context.decode import Decoded, decode_head, read_text
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places, project
 from nexus_cli.core.trust import FOLDER, configuration, state, trusted

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.neutral import neutral
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text

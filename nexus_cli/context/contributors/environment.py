@@ -9,7 +9,8 @@ from pathlib import Path
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.section import Layer, Phase, Section
-from nexus_cli.context.sysinfo import one_line, operating_system
+from nexus_cli.context.sysinfo import operating_system
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.paths import project, repository
 
 SLOT = 20

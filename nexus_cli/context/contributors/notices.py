@@ -8,7 +8,7 @@ from __future__ import annotations
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
 from nexus_cli.context.section import DROP, Layer, Phase, Section
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 
 FEW = 3
 SHORT = 200

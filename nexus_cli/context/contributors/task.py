@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
 from nexus_cli.context.section import DROP, Layer, Phase, Section
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 
 GOALS = 8
 """Open goals with a section of their own, the newest ones."""

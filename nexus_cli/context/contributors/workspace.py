@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
 from nexus_cli.context.section import Layer, Phase, Section
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 
 HEADER = "# Project files"
 FOLDERS, FEW_FOLDERS = 16, 6

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.skills import guide, skills, untrusted
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 
 

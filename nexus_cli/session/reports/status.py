@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.context.recipe import recipe_names
 from nexus_cli.context.skills import skills, untrusted
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import begun, places, project

@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.context import recipe_file
 from nexus_cli.context.decode import decode
 from nexus_cli.context.recipe import NAME, recipe_names
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.project_settings import FILE, Said, fitting, read_project, tightened
 from nexus_cli.core.settings import Loaded
