@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.context.lane import Frame
-from nexus_cli.context.planned import Planned
-from nexus_cli.context.planner import UNREAD
+from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
+from nexus_cli.context.sections.epoch_draft import Planned
+from nexus_cli.context.sections.planner import UNREAD
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.planned import Planned
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.epoch_draft import Planned
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now, stamp

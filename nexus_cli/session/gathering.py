@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.context.collect import SectionCollector
-from nexus_cli.context.contributors import Sources, View, discover
-from nexus_cli.context.persona import persona_texts
-from nexus_cli.context.planner import section_budget
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.section_reader import SectionReader
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.contributors import Sources, View, discover
+from nexus_cli.context.sections.identity_files import persona_texts
+from nexus_cli.context.sections.planner import section_budget
+from nexus_cli.context.sections.reader import SectionReader
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop

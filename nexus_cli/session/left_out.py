@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.context.planned import Left
-from nexus_cli.context.planner import Chosen
-from nexus_cli.context.section import Layer, Section
+from nexus_cli.context.sections.epoch_draft import Left
+from nexus_cli.context.sections.planner import Chosen
+from nexus_cli.context.sections.section import Layer, Section
 from nexus_cli.core.clock import Clock, stamp
 from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.services import Log

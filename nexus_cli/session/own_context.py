@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nexus_cli.context.assembled import scaled
-from nexus_cli.context.collect import SectionCollector
-from nexus_cli.context.section import LADDERS, Layer, Section, sha256
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.frames import PLAN

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.groups import is_request
-from nexus_cli.context.outline import Outline, outline, walk
+from nexus_cli.context.sections.project_outline import Outline, outline, walk
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.context.unseen import merged
 from nexus_cli.core.entry import Form, Kind

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, say
 
-from nexus_cli.context.brief import brief
+from nexus_cli.context.sections.capability_text import brief
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.paths import places

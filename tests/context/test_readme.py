@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import nexus_cli.context
-from nexus_cli.context.contributors import discover, names
+from nexus_cli.context.sections.contributors import discover, names
 
 README = Path(nexus_cli.context.__file__).with_name("README.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (system|event) \| (\w+) ([\d to]+(?:on)?) \| (\d+)(, sticky)? \|", re.MULTILINE)
@@ -27,5 +27,5 @@ def test_the_table_names_no_contributor_that_is_not_there() -> None:
 def test_every_file_of_this_room_that_is_named_is_there() -> None:
     folder = Path(nexus_cli.context.__file__).parent
     tables = README.partition("## The layers")[0]
-    for file in re.findall(r"`([a-z_]+\.py)`", tables):
+    for file in re.findall(r"`([a-z_/]+\.py)`", tables):
         assert (folder / file).is_file(), file

@@ -27,7 +27,7 @@ from session.prefix_cache import (
 from nexus_cli.context.fingerprints import fingerprint, first_difference, rendered
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import Frame, slot_of
-from nexus_cli.context.planned import Planned
+from nexus_cli.context.sections.epoch_draft import Planned
 from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
-from nexus_cli.context import contributors, section_reader
-from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.sections import contributors
+from nexus_cli.context.sections import reader as section_reader
+from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from session.played import Played, opened, say, the_ledger
 
-from nexus_cli.context.outline import Outline
+from nexus_cli.context.sections.project_outline import Outline
 from nexus_cli.context.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind, Slot

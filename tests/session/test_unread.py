@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, the_ledger
 
-from nexus_cli.context import contributors, section_reader
 from nexus_cli.context import loader as loading
-from nexus_cli.context.contributors import instructions
+from nexus_cli.context.sections import contributors
+from nexus_cli.context.sections import reader as section_reader
+from nexus_cli.context.sections.contributors import instructions
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Event, TurnEnd

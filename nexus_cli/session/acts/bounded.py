@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from nexus_cli.context.groups import Ask, Dispatch, Done
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall

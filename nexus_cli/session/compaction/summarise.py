@@ -16,7 +16,7 @@ from nexus_cli.context.compaction import build_summarize_prompt, transcript_line
 from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.neutral import neutral
-from nexus_cli.context.prompts import prompt
+from nexus_cli.context.sections.prompts import prompt
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for

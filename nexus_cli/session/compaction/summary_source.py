@@ -13,7 +13,7 @@ from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.economy import request_cost
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.kinds import PLAIN, total
-from nexus_cli.context.prompts import prompt
+from nexus_cli.context.sections.prompts import prompt
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache import warm
 from nexus_cli.session.engine import Engine, Model

@@ -13,7 +13,7 @@ from nexus_cli.context.contents import Contents
 from nexus_cli.context.groups import Group, arrange, flatten
 from nexus_cli.context.lane import slot_of
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot

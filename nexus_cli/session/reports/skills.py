@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.skills import guide, skills, untrusted
+from nexus_cli.context.sections.skills import guide, skills, untrusted
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 

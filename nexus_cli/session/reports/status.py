@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.loader import ContextLoader
-from nexus_cli.context.recipe import recipe_names
-from nexus_cli.context.skills import skills, untrusted
+from nexus_cli.context.sections.recipe import recipe_names
+from nexus_cli.context.sections.skills import skills, untrusted
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
@@ -27,7 +27,8 @@ from nexus_cli.session.usable import keys_present, unnamed_model
 def snapshot(
     cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str]
 ) -> dict[str, Any]:
-    """What every request carries of it: see `nexus_cli.context.brief`. A file that is broken costs its own part."""
+    """What every request carries of it: see `nexus_cli.context.sections.capability_text`. A file that is broken costs
+    its own part."""
     return {
         "model": model,
         "tools": list(tools),

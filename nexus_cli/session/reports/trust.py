@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context import recipe_file
 from nexus_cli.context.decode import decode
-from nexus_cli.context.recipe import NAME, recipe_names
+from nexus_cli.context.sections import recipe_file
+from nexus_cli.context.sections.recipe import NAME, recipe_names
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.project_settings import FILE, Said, fitting, read_project, tightened
