@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.groups import arrange
 from nexus_cli.context.tokens import TokenCounter, compact
+from nexus_cli.context.window.groups import arrange
 from nexus_cli.core.clock import Clock, local_now, spoken
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from nexus_cli.context.groups import Group, flatten, is_request, newest, size
 from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
-from nexus_cli.context.unseen import Span, between, named, unseen
+from nexus_cli.context.window.entry_ranges import Span, between, named, unseen
+from nexus_cli.context.window.groups import Group, flatten, is_request, newest, size
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments

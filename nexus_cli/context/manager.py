@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.context.compaction import is_blank_summary
-from nexus_cli.context.groups import PLACEHOLDER, arrange, flatten, from_user, is_placeholder, is_request
-from nexus_cli.context.lane import Frame, Lane, frame_of, slot_of
-from nexus_cli.context.rewrite import Rewriter
 from nexus_cli.context.strategies import Strategy, strategies
-from nexus_cli.context.timeline import MemoryLog, Timeline
 from nexus_cli.context.tokens import TokenCounter, compact, get_token_counter
+from nexus_cli.context.window.groups import PLACEHOLDER, arrange, flatten, from_user, is_placeholder, is_request
+from nexus_cli.context.window.lane import Frame, Lane, frame_of, slot_of
+from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, local_now, spoken
 from nexus_cli.core.entry import Form, Kind, Slot
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, sound

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.context.neutral import neutral
+from nexus_cli.context.untrusted_text import neutral
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role

@@ -1,7 +1,7 @@
 """What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
 
 Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.miss`, how long providers keep
-what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_cli.context.economy`.
+what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_cli.context.window.rewrite_cost`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.context.economy import Rewrite, miss_cost, price_rewrite
-from nexus_cli.context.fingerprints import Difference, first_difference, rendered
+from nexus_cli.context.window.fingerprints import Difference, first_difference, rendered
+from nexus_cli.context.window.rewrite_cost import Rewrite, miss_cost, price_rewrite
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.request import ModelInfo

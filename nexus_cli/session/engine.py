@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import is_request
-from nexus_cli.context.lane import Lane, Notes
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.epoch_draft import Planned
+from nexus_cli.context.window.groups import is_request
+from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.lane import Frame
 from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.context.sections.epoch_draft import Planned
 from nexus_cli.context.sections.planner import UNREAD
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.window.lane import Frame
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.engine import Engine, Model, Preamble

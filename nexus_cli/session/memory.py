@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.neutral import neutral
+from nexus_cli.context.untrusted_text import neutral
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError

@@ -10,7 +10,7 @@ from typing import Any
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.epoch_draft import Planned
-from nexus_cli.context.timeline import MemoryLog
+from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, RequestRow, nth

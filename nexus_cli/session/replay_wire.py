@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Settings

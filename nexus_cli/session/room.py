@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from math import ceil
 
 from nexus_cli.context.compaction_plan import OWN_WORDS_SHARE, PINS_SHARE
-from nexus_cli.context.groups import size
 from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
-from nexus_cli.context.rewrite import MARKER_ROOM
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.tokens import IMAGE_TOKENS
-from nexus_cli.context.truncation import run_requests
+from nexus_cli.context.window.groups import size
+from nexus_cli.context.window.lane_truncation import MARKER_ROOM
+from nexus_cli.context.window.truncation import run_requests
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.provider.windows import set_window
 from nexus_cli.session.cache import rewritten

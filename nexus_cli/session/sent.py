@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from nexus_cli.context.fingerprints import Fingerprint, in_common, rendered
-from nexus_cli.context.groups import arrange, flatten, size
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.fingerprints import Fingerprint, in_common, rendered
+from nexus_cli.context.window.groups import arrange, flatten, size
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.cache_life import CacheLife

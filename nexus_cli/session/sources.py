@@ -15,10 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.groups import is_request
 from nexus_cli.context.sections.project_outline import Outline, outline, walk
-from nexus_cli.context.timeline import Timeline
-from nexus_cli.context.unseen import merged
+from nexus_cli.context.window.entry_ranges import merged
+from nexus_cli.context.window.groups import is_request
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.footprint import Footprint

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Entry, Epoch, Form, Kind, Manifest, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Fixed

@@ -22,10 +22,10 @@ from nexus_cli.context.compaction_plan import (
     own_words_room,
     plan,
 )
-from nexus_cli.context.groups import Group, flatten, size
 from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.summary_head import Additions, head
+from nexus_cli.context.window.groups import Group, flatten, size
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 

@@ -16,11 +16,11 @@ from laws.world import World, loaded, outcome, say, the_ledger, world
 from server.blocks import content
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.groups import Group, arrange, flatten, size
-from nexus_cli.context.rewrite import REQUEST_FLOOR
-from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import strategies
-from nexus_cli.context.truncation import cut
+from nexus_cli.context.window.elide_message import Shears
+from nexus_cli.context.window.groups import Group, arrange, flatten, size
+from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
+from nexus_cli.context.window.truncation import cut
 from nexus_cli.core.clip import plain_marker
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.event import Resulted

@@ -24,10 +24,10 @@ from session.prefix_cache import (
     working,
 )
 
-from nexus_cli.context.fingerprints import fingerprint, first_difference, rendered
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import Frame, slot_of
 from nexus_cli.context.sections.epoch_draft import Planned
+from nexus_cli.context.window.fingerprints import fingerprint, first_difference, rendered
+from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.lane import Frame, slot_of
 from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role

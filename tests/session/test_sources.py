@@ -16,7 +16,7 @@ import pytest
 from session.played import Played, opened, say, the_ledger
 
 from nexus_cli.context.sections.project_outline import Outline
-from nexus_cli.context.timeline import MemoryLog, Timeline
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind, Slot
 from nexus_cli.core.errors import NexusError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.lane import Frame
+from nexus_cli.context.window.lane import Frame
 from nexus_cli.core.entry import Drop
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from nexus_cli.context.neutral import neutral
 from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.sections.planner import JOINT
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.context.untrusted_text import neutral
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError

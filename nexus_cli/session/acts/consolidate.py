@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nexus_cli.context.neutral import neutral
+from nexus_cli.context.untrusted_text import neutral
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
 from nexus_cli.core.paths import project

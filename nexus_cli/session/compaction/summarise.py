@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from nexus_cli.context.compaction import build_summarize_prompt, transcript_lines
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.neutral import neutral
 from nexus_cli.context.sections.prompts import prompt
+from nexus_cli.context.untrusted_text import neutral
+from nexus_cli.context.window.groups import flatten
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.meter import Meter
+from nexus_cli.context.window.groups import arrange, flatten
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.cache import known_life

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from nexus_cli.context.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
+from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings

@@ -10,11 +10,11 @@ from typing import Any
 
 from nexus_cli.context.assembled import AssembledContext
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import Group, arrange, flatten
-from nexus_cli.context.lane import slot_of
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.window.groups import Group, arrange, flatten
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError

@@ -2,7 +2,7 @@
 
 A drop holds what left the window then. What had gone before has its own drop, which the marker of the older, smaller
 hole named: the marker that takes its place names it again. Where those would become too many, or one is not known any
-more, one drop holds all of the hole. What is chosen to go is `nexus_cli.context.truncation`'s.
+more, one drop holds all of the hole. What is chosen to go is `nexus_cli.context.window.truncation`'s.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.truncation import Hole
-from nexus_cli.context.unseen import HOLE, Span, between, holes, joined, merged, named
+from nexus_cli.context.window.entry_ranges import HOLE, Span, between, holes, joined, merged, named
+from nexus_cli.context.window.truncation import Hole
 from nexus_cli.core.entry import Form, Slot
 
 MOST = 5

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from nexus_cli.context.groups import is_placeholder
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.groups import is_placeholder
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Entry, Epoch, Form, Slot
 
 COMPACTED = ("compaction", "overflow")

@@ -6,7 +6,7 @@ from context.conversation import assert_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.groups import (
+from nexus_cli.context.window.groups import (
     PLACEHOLDER,
     Ask,
     Dispatch,

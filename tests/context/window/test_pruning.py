@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.groups import Group, arrange, flatten, size
-from nexus_cli.context.pruning import LEAST, RECENT, pruned, stale
+from nexus_cli.context.window.groups import Group, arrange, flatten, size
+from nexus_cli.context.window.pruning import LEAST, RECENT, pruned, stale
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.timeline import MemoryLog
-from nexus_cli.context.truncation import Hole
-from nexus_cli.context.unseen import HOLE, holes
-from nexus_cli.context.ways import MOST, line, ways_of
+from nexus_cli.context.window.entry_ranges import HOLE, holes
+from nexus_cli.context.window.recall_links import MOST, line, ways_of
+from nexus_cli.context.window.timeline import MemoryLog
+from nexus_cli.context.window.truncation import Hole
 from nexus_cli.core.entry import Drop, Form, Kind, Slot
 from nexus_cli.core.message import Message, Role
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.neutral import NOT_OURS, OURS, RECALL, RULE, named_drops, neutral
+from nexus_cli.context.untrusted_text import NOT_OURS, OURS, RECALL, RULE, named_drops, neutral
 
 PARTS = (
     "[CONTEXT SUMMARY", "[Left out here", "[... ", "---\n", "\n", 'recall("d9")', "\x00", "[nexus: hi]", "[", "a", " "

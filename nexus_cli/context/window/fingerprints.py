@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.wire import canonical
 

@@ -9,9 +9,9 @@ from context.conversation import Letters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.lane import Frame, Lane
-from nexus_cli.context.timeline import MemoryLog, Timeline
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.lane import Frame, Lane
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.entry import Epoch, Form, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.wire import canonical

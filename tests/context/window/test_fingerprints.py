@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.fingerprints import (
+from nexus_cli.context.window.fingerprints import (
     SYSTEM,
     Difference,
     Fingerprint,

@@ -1,6 +1,6 @@
 """Shortening one message: its text and the strings of its call arguments, cut in the middle with a visible marker.
 
-Pure. Which messages are shortened, and how far, is said by `nexus_cli.context.truncation`.
+Pure. Which messages are shortened, and how far, is said by `nexus_cli.context.window.truncation`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.context.groups import Measure, is_placeholder
 from nexus_cli.context.tokens import compact
+from nexus_cli.context.window.groups import Measure, is_placeholder
 from nexus_cli.core.clip import Marker, clip
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role, ToolCall

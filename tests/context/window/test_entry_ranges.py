@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.compaction import create_summary_message
-from nexus_cli.context.neutral import neutral
-from nexus_cli.context.unseen import BUT, HOLE, SUMMED, Span, between, joined, merged, named, unseen
+from nexus_cli.context.untrusted_text import neutral
+from nexus_cli.context.window.entry_ranges import BUT, HOLE, SUMMED, Span, between, joined, merged, named, unseen
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 

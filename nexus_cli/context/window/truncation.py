@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.groups import Group, flatten, is_request, newest, size
-from nexus_cli.context.shears import WORTH, Shears, level
 from nexus_cli.context.strategies import Strategy
+from nexus_cli.context.window.elide_message import WORTH, Shears, level
+from nexus_cli.context.window.groups import Group, flatten, is_request, newest, size
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.context.groups import Group, is_placeholder
-from nexus_cli.context.lane import Frame, Lane, Notes, frame_of
-from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import Strategy
-from nexus_cli.context.truncation import Cut, Hole, cut
-from nexus_cli.context.ways import line, ways_of
+from nexus_cli.context.window.elide_message import Shears
+from nexus_cli.context.window.groups import Group, is_placeholder
+from nexus_cli.context.window.lane import Frame, Lane, Notes, frame_of
+from nexus_cli.context.window.recall_links import line, ways_of
+from nexus_cli.context.window.truncation import Cut, Hole, cut
 from nexus_cli.core.clip import Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role

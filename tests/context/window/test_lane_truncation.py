@@ -7,10 +7,10 @@ import re
 import pytest
 from context.conversation import Letters
 
-from nexus_cli.context.groups import Group
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.timeline import MemoryLog
-from nexus_cli.context.truncation import Hole, _holes
+from nexus_cli.context.window.groups import Group
+from nexus_cli.context.window.timeline import MemoryLog
+from nexus_cli.context.window.truncation import Hole, _holes
 from nexus_cli.core.entry import Drop, Form, Kind, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.economy import MOST_STEPS, miss_cost, price_rewrite, request_cost
+from nexus_cli.context.window.rewrite_cost import MOST_STEPS, miss_cost, price_rewrite, request_cost
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.usage import cost

@@ -11,9 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from nexus_cli.context.groups import Ask, Dispatch, Done, Group, Measure, arrange, flatten, is_placeholder, next_step
-from nexus_cli.context.render import Wire
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.window.groups import (
+    Ask,
+    Dispatch,
+    Done,
+    Group,
+    Measure,
+    arrange,
+    flatten,
+    is_placeholder,
+    next_step,
+)
+from nexus_cli.context.window.render import Wire
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Drop, Entry, Epoch, Form, Kind, Memo, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Fixed

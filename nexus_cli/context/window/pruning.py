@@ -2,7 +2,7 @@
 
 A result is stale when the same file was read again later or changed since by a tool of ours, or when the same listing
 or search was made again. It is replaced by one line that says so and how to read it back; nothing else changes, so
-pairs stay whole and the order stays. Whether that pays is said by `nexus_cli.context.economy`.
+pairs stay whole and the order stays. Whether that pays is said by `nexus_cli.context.window.rewrite_cost`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.context.groups import Group, Measure, is_placeholder
+from nexus_cli.context.window.groups import Group, Measure, is_placeholder
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import ToolCall

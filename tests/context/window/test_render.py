@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.render import Wire, prefix_sha256
+from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.render import Wire, prefix_sha256
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
 from nexus_cli.core.wire import WireRules, canonical
