@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.sections.collect import SectionCollector
-from nexus_cli.context.sections.contributors import Sources, View, discover
+from nexus_cli.context.sections.contributor import Sources, View, discover
 from nexus_cli.context.sections.identity_files import persona_texts
 from nexus_cli.context.sections.planner import section_budget
 from nexus_cli.context.sections.reader import SectionReader

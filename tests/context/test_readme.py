@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import nexus_cli.context
-from nexus_cli.context.sections.contributors import discover, names
+from nexus_cli.context.sections.contributor import discover, names
 
 README = Path(nexus_cli.context.__file__).with_name("README.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (system|event) \| (\w+) ([\d to]+(?:on)?) \| (\d+)(, sticky)? \|", re.MULTILINE)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from nexus_cli.context.sections.contributors import Contributor, View
+from nexus_cli.context.sections.contributor import Contributor, View
 from nexus_cli.context.sections.epoch_draft import Left
 from nexus_cli.context.sections.planner import JOINT, MOST_TOKENS, Chosen, Plan, plan, section_budget, told
 from nexus_cli.context.sections.reader import SectionReader

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
+from nexus_cli.context.sections.contributor import names
 from nexus_cli.context.sections.section import Phase
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
@@ -92,20 +93,13 @@ def _contributors(where: str, chosen: Any) -> tuple[str, ...] | None:
     if chosen is None:
         return None
     _expect(where, "contributors", _words(chosen), "a list of names")
-    _only(where, "contributors: ", chosen, _known())
+    _only(where, "contributors: ", chosen, names())
     return tuple(chosen)
-
-
-def _known() -> Collection[str]:
-    """Return the names of all contributors."""
-    from nexus_cli.context.sections import contributors  # noqa: PLC0415  (a recipe that names none does not pay for them)
-
-    return contributors.names()
 
 
 def _multipliers(where: str, table: Mapping[str, Any]) -> dict[str, float]:
     flat = _flat(table)
-    known = [*(phase.label for phase in Phase), *_known()] if flat else []
+    known = [*(phase.label for phase in Phase), *names()] if flat else []
     _only(where, "multipliers.", [key.partition(".")[0] for key in flat], known)
     for key, value in flat.items():
         good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
@@ -115,7 +109,7 @@ def _multipliers(where: str, table: Mapping[str, Any]) -> dict[str, float]:
 
 def _overrides(where: str, table: Mapping[str, Any], beside: Beside) -> dict[str, str]:
     flat = _flat(table, "file")
-    _only(where, "overrides.", [key.partition(".")[0] for key in flat], _known() if flat else ())
+    _only(where, "overrides.", [key.partition(".")[0] for key in flat], names() if flat else ())
     return {key: _text(where, f"overrides.{key}", value, beside) for key, value in flat.items()}
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.sections import reader as section_reader
 from nexus_cli.context.sections.collect import SectionCollector, system_text
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.epoch_draft import Left
 from nexus_cli.context.sections.planner import Chosen
 from nexus_cli.context.sections.reader import SectionReader

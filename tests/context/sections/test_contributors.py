@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.sections.contributors import Contributor, Sources, View, discover, names
+from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover, names
 from nexus_cli.context.sections.contributors.tool_guide import guide
 from nexus_cli.context.sections.identity_files import PersonaText
 from nexus_cli.context.sections.planner import STAND_IN

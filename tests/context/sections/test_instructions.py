@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.loader import ContextLayer, instruction_layers
-from nexus_cli.context.sections.contributors import Sources, View
+from nexus_cli.context.sections.contributor import Sources, View
 from nexus_cli.context.sections.contributors.instructions import CONTRIBUTOR, share
 from nexus_cli.context.sections.section import DROP, Section
 from nexus_cli.context.tokens import SimpleTokenCounter

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.sections.contributors import Sources, View, discover
+from nexus_cli.context.sections.contributor import Sources, View, discover
 from nexus_cli.context.sections.memory_sections import LONG
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.context.tokens import TiktokenCounter

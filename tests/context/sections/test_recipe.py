@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.context.sections.contributors import names
+from nexus_cli.context.sections.contributor import names
 from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.context.sections.capability_text import brief
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.identity_files import shrinking
 from nexus_cli.context.sections.section import Layer, Phase, Section
 

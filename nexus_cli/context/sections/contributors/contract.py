@@ -6,7 +6,7 @@ They are not in NEXUS.md, so that a person's own file of two lines does not swit
 
 from __future__ import annotations
 
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.prompts import prompt
 from nexus_cli.context.sections.section import Layer, Phase, Section
 

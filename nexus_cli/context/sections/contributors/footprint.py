@@ -3,7 +3,7 @@ it changes with the epoch and not with every turn, and says nothing while the wh
 
 from __future__ import annotations
 
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.identity_files import shrinking
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.clip import one_line

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.loader import ContextLayer
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread
 from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.message import sound

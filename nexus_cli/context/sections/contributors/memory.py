@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.context.decode import odd_file, read_text
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread
 from nexus_cli.core.clip import clip, drop_marker, one_line
 from nexus_cli.core.errors import NexusError

@@ -5,7 +5,7 @@ Each batch is told once; that it was sent, and so is empty the next time, is for
 
 from __future__ import annotations
 
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.identity_files import shrinking
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.clip import one_line

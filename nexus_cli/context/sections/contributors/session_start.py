@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core.clock import spoken
 

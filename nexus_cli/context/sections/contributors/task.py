@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.identity_files import shrinking
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.clip import one_line

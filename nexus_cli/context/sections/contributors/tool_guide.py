@@ -6,7 +6,7 @@ does and takes is its schema's to say.
 
 from __future__ import annotations
 
-from nexus_cli.context.sections.contributors import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.prompts import prompt
 from nexus_cli.context.sections.section import Layer, Phase, Section
 
