@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
-from nexus_cli.context.sections.epoch_draft import Planned
+from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.planner import UNREAD
 from nexus_cli.context.window.lane import Frame
 from nexus_cli.context.window.timeline import Timeline
@@ -37,7 +37,7 @@ class Frames:
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
-    async def frame(self, engine: Engine | None = None) -> Planned:
+    async def frame(self, engine: Engine | None = None) -> EpochDraft:
         """System text and tools as they would be now, in the budget that `engine` has by now."""
         self._fit(engine)
         plan, left = await self.collector.system_plan()
@@ -53,7 +53,7 @@ class Frames:
             self.tools_cost(tools),
             canonical([section.described(cached=True) for section in plan.chosen]).decode(),
         )
-        return Planned(frame, left)
+        return EpochDraft(frame, left)
 
     async def gather(self, engine: Engine) -> Preamble:
         """The preamble of the next request: all that changed on a user message, notices alone on a tool result.

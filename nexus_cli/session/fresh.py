@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
-from nexus_cli.context.sections.epoch_draft import Planned
+from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
@@ -34,7 +34,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")
-Both = tuple[Planned, list[dict[str, Any]]]
+Both = tuple[EpochDraft, list[dict[str, Any]]]
 """The frame of a first epoch and the described event sections."""
 
 

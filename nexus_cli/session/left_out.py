@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.context.sections.epoch_draft import Left
-from nexus_cli.context.sections.planner import Chosen
+from nexus_cli.context.sections.epoch_draft import PendingDrop
+from nexus_cli.context.sections.planner import SectionChoice
 from nexus_cli.context.sections.section import Layer, Section
 from nexus_cli.core.clock import Clock, stamp
 from nexus_cli.core.entry import Cause, Drop, Memo
@@ -33,7 +33,7 @@ class SectionDrops:
     """Is given each new drop, without its text."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
-    def record(self, chosen: Chosen, later: list[Left] | None = None) -> str:
+    def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
         """See `LeftOut`. The drop is counted as what the form leaves out the first time."""
         section = chosen.section
         key = (section.id, section.digest)
@@ -53,7 +53,7 @@ class SectionDrops:
         drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.beyond)
         note = KIND, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
-            later.append(Left(drop, note))
+            later.append(PendingDrop(drop, note))
             self._names = None  # they are on record once that epoch has begun
             return name
         self.log.drop(drop)

@@ -9,7 +9,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.sections.epoch_draft import Planned
+from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
@@ -99,8 +99,8 @@ def bare_parts(
     limits = Limits(max_steps=200, allow="read")
     folder = Path.cwd()
 
-    async def frame() -> Planned:
-        return Planned(context.frame())
+    async def frame() -> EpochDraft:
+        return EpochDraft(context.frame())
 
     async def gather() -> Preamble:
         return Preamble("\n".join(engine.notices), engine.notices.clear)

@@ -24,7 +24,7 @@ from session.prefix_cache import (
     working,
 )
 
-from nexus_cli.context.sections.epoch_draft import Planned
+from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.window.fingerprints import fingerprint, first_difference, rendered
 from nexus_cli.context.window.groups import arrange, flatten
 from nexus_cli.context.window.lane import Frame, slot_of
@@ -92,7 +92,7 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
         now = (await frame()).frame
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
-        return Planned(replace(now, tools=tuple(tools)))
+        return EpochDraft(replace(now, tools=tuple(tools)))
 
     patch.setattr(engine, "frame", another)
     session.reload()
@@ -229,8 +229,8 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small() -> Planned:
-        return Planned(Frame(MODEL, "be brief", ()))
+    async def small() -> EpochDraft:
+        return EpochDraft(Frame(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:
         try:

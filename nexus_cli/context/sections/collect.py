@@ -12,8 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from nexus_cli.context.sections.contributor import Contributor, View
-from nexus_cli.context.sections.epoch_draft import Left
-from nexus_cli.context.sections.planner import JOINT, MOST_TOKENS, Chosen, Plan, plan, section_budget, told
+from nexus_cli.context.sections.epoch_draft import PendingDrop
+from nexus_cli.context.sections.planner import (
+    JOINT,
+    MOST_TOKENS,
+    SectionChoice,
+    SectionPlan,
+    left_out_line,
+    plan_sections,
+    section_budget,
+)
 from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import Layer, Section
@@ -32,7 +40,7 @@ NOTICES = "notices"
 class LeftOut(Protocol):
     """Records what is left out of sections, once for each text."""
 
-    def record(self, chosen: Chosen, later: list[Left] | None = None) -> str:
+    def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
         """Return the id of the drop with the whole text of `chosen`; a new one is recorded, or added to `later`."""
         ...
 
@@ -46,7 +54,7 @@ class ChangedSections:
     """The event sections that the next request sends."""
 
     text: str
-    plan: Plan
+    plan: SectionPlan
     sent: Mapping[str, str]
     """The hash of the whole text of each section that is sent in some form."""
     missed: tuple[str, ...] = ()
@@ -85,17 +93,17 @@ class SectionCollector:
 
     # -- layer 1 -----------------------------------------------------------------------------------------------
 
-    async def system_plan(self) -> tuple[Plan, tuple[Left, ...]]:
+    async def system_plan(self) -> tuple[SectionPlan, tuple[PendingDrop, ...]]:
         """Plan the system text; return the plan and the drops of what it leaves out, to be recorded with its epoch.
 
         A skipped contributor is in the plan as left out, with the reason; a required one is a drop.
         """
         sections, skipped = await self.sections(Layer.SYSTEM)
-        left: list[Left] = []
-        made = self._with_drops(plan(sections, self.budget, self.view.count, self._multiplier), left)
+        left: list[PendingDrop] = []
+        made = self._with_drops(plan_sections(sections, self.budget, self.view.count, self._multiplier), left)
         lost = []
         for name, why in skipped.items():
-            one = Chosen.skipped(name, why)
+            one = SectionChoice.skipped(name, why)
             required = self.contributors[name].required
             lost.append(replace(one, drop=self.left_out.record(one, left)) if required else one)
         return replace(made, chosen=(*made.chosen, *lost)), tuple(left)
@@ -133,22 +141,22 @@ class SectionCollector:
         made = self._with_drops(made)
         missed = {one.section.id: one.drop for one in made.chosen if one.lost and one.drop not in self._missed}
         texts = [one.text for one in made.sent]
-        line = told(missed, line_room, count)
+        line = left_out_line(missed, line_room, count)
         digests = {one.section.id: one.section.digest for one in made.sent}
         used = made.used - JOINT + (count(line) + JOINT if line else 0)
         made = _raised(made, cap, used if used > cap else 0)
         return ChangedSections("\n".join([*texts, line] if line else texts), made, digests, tuple(missed.values()))
 
-    def _preamble_plan(self, changed: Sequence[Section], cap: int) -> Plan:
+    def _preamble_plan(self, changed: Sequence[Section], cap: int) -> SectionPlan:
         """Plan what `cap` tokens, or, where that is more, the shortest forms of the sticky sections, can send.
 
         Notices with room for a pointer alone wait for the next request, as long as this one sends something else.
         """
         cap = max(0, cap) + JOINT  # so many texts are joined by one line end fewer
-        made = plan(changed, cap, self.view.count, self._multiplier)
+        made = plan_sections(changed, cap, self.view.count, self._multiplier)
         if len(changed) > 1 and any(one.section.id == NOTICES and one.name == "pointer" for one in made.chosen):
             others = [section for section in changed if section.id != NOTICES]
-            return plan(others, cap, self.view.count, self._multiplier)
+            return plan_sections(others, cap, self.view.count, self._multiplier)
         return made
 
     def mark_sent(self, changed: ChangedSections) -> None:
@@ -195,17 +203,17 @@ class SectionCollector:
     def _multiplier(self, section: Section) -> float:
         return self.recipe.multiplier(section.phase.label, section.id)
 
-    def _with_drops(self, made: Plan, later: list[Left] | None = None) -> Plan:
+    def _with_drops(self, made: SectionPlan, later: list[PendingDrop] | None = None) -> SectionPlan:
         """Return the plan with a drop for everything that is sent short or not at all, recorded now or `later`."""
         return replace(made, chosen=tuple(self._with_drop(one, later) if one.short else one for one in made.chosen))
 
-    def _with_drop(self, one: Chosen, later: list[Left] | None) -> Chosen:
+    def _with_drop(self, one: SectionChoice, later: list[PendingDrop] | None) -> SectionChoice:
         drop = self.left_out.record(one, later)
         named = replace(one, section=one.section.naming(drop), drop=drop)
         return replace(named, tokens=self.view.count(named.text)) if named.text else named
 
 
-def _raised(made: Plan, cap: int, raised: int) -> Plan:
+def _raised(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
     """Return the plan of a preamble; where its cap was raised, the first short sticky section says so, else the first
     sticky one."""
     made = replace(made, budget=cap, raised=raised)
@@ -218,9 +226,9 @@ def _raised(made: Plan, cap: int, raised: int) -> Plan:
     return replace(made, chosen=tuple(explained if one is saying else one for one in made.chosen))
 
 
-def system_text(made: Plan, count: Callable[[str], int]) -> str:
+def system_text(made: SectionPlan, count: Callable[[str], int]) -> str:
     """Return the system text of an epoch; its last lines name what is left out, and what could not be read."""
     missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.lost and not one.unread}
-    line = told(missed, LINE_TOKENS, count)
+    line = left_out_line(missed, LINE_TOKENS, count)
     unread = [f"[nexus: {one.section.full}]" for one in made.chosen if one.drop and one.unread]
     return "\n\n".join([*(one.text for one in made.sent), *([line] if line else []), *unread])

@@ -11,7 +11,7 @@ from nexus_cli.core.entry import Drop
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class PendingDrop:
     """The part of a section that a system text leaves out."""
 
     drop: Drop
@@ -20,11 +20,11 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class EpochDraft:
     """The header of an epoch that may begin, and what its system text leaves out for the first time."""
 
     frame: Frame
-    left: tuple[Left, ...] = ()
+    left: tuple[PendingDrop, ...] = ()
 
     @property
     def drops(self) -> tuple[Drop, ...]:

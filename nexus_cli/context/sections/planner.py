@@ -31,7 +31,7 @@ Count = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SectionChoice:
     """A section with the form in which it is sent."""
 
     section: Section
@@ -48,7 +48,7 @@ class Chosen:
     """The recipe's multiplier is 0: nobody wants it, so that nothing is missing."""
 
     @classmethod
-    def skipped(cls, contributor: str, why: str) -> Chosen:
+    def skipped(cls, contributor: str, why: str) -> SectionChoice:
         """Return the entry of a contributor without sections, for the report."""
         text = f"{contributor} could not be read: {why}"
         section = Section(contributor, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 0, source=UNREAD)
@@ -111,10 +111,10 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SectionPlan:
     """The forms of all sections within one budget."""
 
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[SectionChoice, ...]
     """Every section that was offered, in the order of their places."""
     budget: int
     """Tokens that there were."""
@@ -127,7 +127,7 @@ class Plan:
         return sum(one.tokens + JOINT for one in self.chosen if one.form is not None)
 
     @property
-    def sent(self) -> tuple[Chosen, ...]:
+    def sent(self) -> tuple[SectionChoice, ...]:
         """The sections that are sent in some form."""
         return tuple(one for one in self.chosen if one.form is not None)
 
@@ -146,9 +146,9 @@ def section_budget(available: int, lowered: int | None = None) -> int:
     return max(0, min(MOST_TOKENS, int(available * SHARE), MOST_TOKENS if lowered is None else lowered))
 
 
-def plan(
+def plan_sections(
     sections: Iterable[Section], budget: int, count: Count, multiplier: Callable[[Section], float] | None = None
-) -> Plan:
+) -> SectionPlan:
     """Return the fullest forms that fit `budget` tokens; the order of `sections` does not matter.
 
     Never takes more than the budget, or, where that is more, the shortest forms of the sticky sections.
@@ -170,7 +170,7 @@ def plan(
         rungs[index] = rung
     left = max(0, budget - used)
     chosen = tuple(ladder.chosen(rung, left, blocked) for ladder, rung in zip(ladders, rungs, strict=True))
-    return Plan(chosen, budget, raised)
+    return SectionPlan(chosen, budget, raised)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +202,11 @@ class _Ladder:
         """Return the index in `LEVELS` that a rung is reached with."""
         return 1 if rung == 0 else LEVELS.index(self.section.names[self.rungs[rung]])
 
-    def chosen(self, rung: int, left: int, blocked: tuple[str, int] | None) -> Chosen:
+    def chosen(self, rung: int, left: int, blocked: tuple[str, int] | None) -> SectionChoice:
         """Return the choice for a climb that ended on `rung` with `left` tokens unspent, stopped by `blocked`."""
         section, full = self.section, self.tokens[0]
         if not self.rungs:
-            return Chosen(section, None, 0, full, self.multiplier, off=True)
+            return SectionChoice(section, None, 0, full, self.multiplier, off=True)
         form = self.rungs[rung] if rung >= 0 else None
         why = ""
         if rung + 1 < len(self.rungs):
@@ -218,7 +218,7 @@ class _Ladder:
                 why = f"{stopped} comes first and needs {step:,} tokens, {left:,} are left"
         elif form is not None and 0 < form == section.least:
             why = f"{full:,} tokens are above its cap"
-        return Chosen(section, form, 0 if form is None else self.tokens[form], full, self.multiplier, why)
+        return SectionChoice(section, form, 0 if form is None else self.tokens[form], full, self.multiplier, why)
 
 
 def _upgrades(ladders: Sequence[_Ladder]) -> list[tuple[int, int]]:
@@ -231,7 +231,7 @@ def _upgrades(ladders: Sequence[_Ladder]) -> list[tuple[int, int]]:
     return [(index, rung) for _, _, index, rung in sorted(steps)]
 
 
-def told(left_out: Mapping[str, str], room: int, count: Count) -> str:
+def left_out_line(left_out: Mapping[str, str], room: int, count: Count) -> str:
     """Return one line for the model that names what is left out, section to drop, in at most `room` tokens; "" when
     none fits.
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from nexus_cli.context.sections import reader as section_reader
 from nexus_cli.context.sections.collect import SectionCollector, system_text
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.epoch_draft import Left
-from nexus_cli.context.sections.planner import Chosen
+from nexus_cli.context.sections.epoch_draft import PendingDrop
+from nexus_cli.context.sections.planner import SectionChoice
 from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, sha256
@@ -48,9 +48,9 @@ class Kept:
     """What was left out, in memory."""
 
     def __init__(self) -> None:
-        self.texts: list[Chosen] = []
+        self.texts: list[SectionChoice] = []
 
-    def record(self, chosen: Chosen, later: list[Left] | None = None) -> str:
+    def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
         """See `LeftOut`."""
         known = self.known(chosen.section)
         if not known:
@@ -66,7 +66,7 @@ class Kept:
 
 def gatherer(
     *contributors: Contributor, window: int = 100_000, count: Callable[[str], int] = len, **more: Any
-) -> tuple[SectionCollector, list[str], list[Chosen]]:
+) -> tuple[SectionCollector, list[str], list[SectionChoice]]:
     """With one token for each character, what it said, and what it dropped."""
     said: list[str] = []
     kept = Kept()
@@ -317,7 +317,9 @@ def wait_for(task: DaemonTask[Any]) -> None:
         time.sleep(0.01)
 
 
-def patient(monkeypatch: pytest.MonkeyPatch, *texts: str) -> tuple[SectionCollector, threading.Event, list[Chosen]]:
+def patient(
+    monkeypatch: pytest.MonkeyPatch, *texts: str
+) -> tuple[SectionCollector, threading.Event, list[SectionChoice]]:
     """A gatherer whose instructions are not read while the event is not set; then they are one text after the other."""
     monkeypatch.setattr(section_reader, "REQUIRED_SECONDS", 0.2)
     free, left = threading.Event(), list(texts)
