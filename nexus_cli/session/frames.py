@@ -51,7 +51,7 @@ class Frames:
             self.model.effort,
             self.system_cost(text),
             self.tools_cost(tools),
-            canonical([section.described(cached=True) for section in plan.chosen]).decode(),
+            canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
         return EpochDraft(frame, left)
 
@@ -83,7 +83,7 @@ class Frames:
         def settle() -> None:
             self._due = False
             self.collector.mark_sent(changed)
-            engine.event = changed.described()
+            engine.event = changed.to_json()
             if engine.event:
                 lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, engine.event))
             if NOTICES in changed.sent:

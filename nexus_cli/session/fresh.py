@@ -94,7 +94,7 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _both(frames: Frames, collector: SectionCollector) -> Both:
-    return await frames.frame(), (await collector.changed_sections()).described()
+    return await frames.frame(), (await collector.changed_sections()).to_json()
 
 
 class Nobody:

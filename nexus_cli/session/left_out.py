@@ -41,16 +41,16 @@ class SectionDrops:
         if key in names:
             return names[key]
         name, at = self.log.next_drop(), stamp(self.clock())
-        cause = Cause.INSTRUCTION_CAP if chosen.capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
+        cause = Cause.INSTRUCTION_CAP if chosen.is_capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
         what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
-        if chosen.unread:
+        if chosen.is_unread:
             what, cause = section.full, Cause.LIMIT
         elif section.source:
             what += f" ({section.source})"
         if chosen.form == 0:  # what is missing of it was never read
             cause = Cause.LIMIT
         left = max(1, chosen.full_tokens - chosen.tokens)
-        drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.beyond)
+        drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.unread_bytes)
         note = KIND, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
             later.append(PendingDrop(drop, note))

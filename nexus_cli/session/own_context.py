@@ -74,7 +74,7 @@ class OwnContext:
         now = next((section for section in found if section.id == name), None)
         if now is None or now.digest != sha256(whole):
             return whole, drop
-        return in_form(now.naming(drop), form), drop
+        return in_form(now.with_drop_id(drop), form), drop
 
     def _sections(self) -> list[dict[str, Any]]:
         """The sections of the system text, and the event sections that the epoch told last."""

@@ -60,9 +60,9 @@ class ChangedSections:
     missed: tuple[str, ...] = ()
     """Ids of the drops that the line for the model names."""
 
-    def described(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[dict[str, Any]]:
         """Return its sections for interface.md section 8."""
-        return [one.described(cached=False) for one in self.plan.chosen if not one.off]
+        return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
 
 
 @dataclass
@@ -136,10 +136,10 @@ class SectionCollector:
         changed = [section for section in found if section.id == NOTICES or not self._is_sent(section)]
         made = self._preamble_plan(changed, cap)
         line_room = min(60, cap // 4)
-        if any(one.lost for one in made.chosen):
+        if any(one.is_left_out for one in made.chosen):
             made = self._preamble_plan(changed, cap - line_room)
         made = self._with_drops(made)
-        missed = {one.section.id: one.drop for one in made.chosen if one.lost and one.drop not in self._missed}
+        missed = {one.section.id: one.drop for one in made.chosen if one.is_left_out and one.drop not in self._missed}
         texts = [one.text for one in made.sent]
         line = left_out_line(missed, line_room, count)
         digests = {one.section.id: one.section.digest for one in made.sent}
@@ -182,7 +182,7 @@ class SectionCollector:
             return self.sent[section.id] == digest
         if not self._preambles or self._sent_before.get(section.id, digest) != digest:
             return False
-        forms = section.naming(self.left_out.known(section)).forms
+        forms = section.with_drop_id(self.left_out.known(section)).forms
         if not any(f"\n{form}\n" in preamble for form in forms for preamble in self._preambles):
             return False
         self.sent[section.id] = digest
@@ -205,11 +205,11 @@ class SectionCollector:
 
     def _with_drops(self, made: SectionPlan, later: list[PendingDrop] | None = None) -> SectionPlan:
         """Return the plan with a drop for everything that is sent short or not at all, recorded now or `later`."""
-        return replace(made, chosen=tuple(self._with_drop(one, later) if one.short else one for one in made.chosen))
+        return replace(made, chosen=tuple(self._with_drop(one, later) if one.is_short else one for one in made.chosen))
 
     def _with_drop(self, one: SectionChoice, later: list[PendingDrop] | None) -> SectionChoice:
         drop = self.left_out.record(one, later)
-        named = replace(one, section=one.section.naming(drop), drop=drop)
+        named = replace(one, section=one.section.with_drop_id(drop), drop=drop)
         return replace(named, tokens=self.view.count(named.text)) if named.text else named
 
 
@@ -220,7 +220,7 @@ def _raised(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
     sticky = [one for one in made.sent if one.section.sticky]
     if not raised or not sticky:
         return made
-    saying = next((one for one in sticky if one.short), sticky[0])
+    saying = next((one for one in sticky if one.is_short), sticky[0])
     raise_note = f"the pool of {cap:,} tokens was raised to {raised:,} for the shortest forms of sticky sections"
     explained = replace(saying, why="; ".join(filter(None, (saying.why, raise_note))))
     return replace(made, chosen=tuple(explained if one is saying else one for one in made.chosen))
@@ -228,7 +228,7 @@ def _raised(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
 
 def system_text(made: SectionPlan, count: Callable[[str], int]) -> str:
     """Return the system text of an epoch; its last lines name what is left out, and what could not be read."""
-    missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.lost and not one.unread}
+    missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.is_left_out and not one.is_unread}
     line = left_out_line(missed, LINE_TOKENS, count)
-    unread = [f"[nexus: {one.section.full}]" for one in made.chosen if one.drop and one.unread]
+    unread = [f"[nexus: {one.section.full}]" for one in made.chosen if one.drop and one.is_unread]
     return "\n\n".join([*(one.text for one in made.sent), *([line] if line else []), *unread])

@@ -44,7 +44,7 @@ class SectionChoice:
     """Why not in a fuller form; "" when there is nothing to explain."""
     drop: str = ""
     """Id of the drop with the whole text, where less of it is sent."""
-    off: bool = False
+    is_off: bool = False
     """The recipe's multiplier is 0: nobody wants it, so that nothing is missing."""
 
     @classmethod
@@ -55,7 +55,7 @@ class SectionChoice:
         return cls(section, None, 0, 0, why=why)
 
     @property
-    def unread(self) -> bool:
+    def is_unread(self) -> bool:
         """True if its contributor could not be read."""
         return self.form is None and self.section.source == UNREAD
 
@@ -70,33 +70,33 @@ class SectionChoice:
         return "" if self.form is None else self.section.forms[self.form]
 
     @property
-    def short(self) -> bool:
+    def is_short(self) -> bool:
         """True if less of it is sent than there is."""
-        return (self.form != 0 or self.section.beyond > 0) and not self.off
+        return (self.form != 0 or self.section.unread_bytes > 0) and not self.is_off
 
     @property
-    def lost(self) -> bool:
+    def is_left_out(self) -> bool:
         """True if nothing of it is sent, not even a pointer."""
-        return self.short and self.form is None
+        return self.is_short and self.form is None
 
     @property
-    def capped(self) -> bool:
+    def is_capped(self) -> bool:
         """True if it is short only because its fuller forms are never sent."""
-        return self.short and self.form == self.section.least
+        return self.is_short and self.form == self.section.least
 
     @property
     def reason(self) -> str:
         """The form and why: `full (score 92, 410 tokens)`."""
-        if self.off:
+        if self.is_off:
             return "off: its multiplier is 0"
         kept = "" if self.form is None else f" (score {self.section.score(self.multiplier):g}, {self.tokens:,} tokens)"
-        beyond = f"{self.section.beyond:,} bytes of its file are not read" if self.section.beyond else ""
+        beyond = f"{self.section.unread_bytes:,} bytes of its file are not read" if self.section.unread_bytes else ""
         why = "; ".join(filter(None, (self.why, beyond)))
         return self.name + kept + (f": {why}" if why else "")
 
-    def described(self, *, cached: bool) -> dict[str, Any]:
+    def to_json(self, *, cached: bool) -> dict[str, Any]:
         """Return one element of `sections` in interface.md section 8, with the hash of the text that is sent."""
-        return self.section.described() | {
+        return self.section.to_json() | {
             "multiplier": self.multiplier,
             "score": self.section.score(self.multiplier),
             "tokens": self.tokens,
@@ -104,7 +104,7 @@ class SectionChoice:
             "form": self.name,
             "reason": self.reason,
             "drop": self.drop or None,
-            "off": self.off,
+            "off": self.is_off,
             "sha256": sha256(self.text) if self.text else None,
             "cached": cached and bool(self.text),
         }
@@ -206,7 +206,7 @@ class _Ladder:
         """Return the choice for a climb that ended on `rung` with `left` tokens unspent, stopped by `blocked`."""
         section, full = self.section, self.tokens[0]
         if not self.rungs:
-            return SectionChoice(section, None, 0, full, self.multiplier, off=True)
+            return SectionChoice(section, None, 0, full, self.multiplier, is_off=True)
         form = self.rungs[rung] if rung >= 0 else None
         why = ""
         if rung + 1 < len(self.rungs):

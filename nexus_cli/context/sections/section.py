@@ -80,7 +80,7 @@ class Section:
     """The file or place that it comes from, for a person."""
     least: int = 0
     """Index of the fullest form that may be sent: instructions above their cap never go out whole."""
-    beyond: int = 0
+    unread_bytes: int = 0
     """Bytes of its file that were not read, so that not even the full form has them."""
 
     def __post_init__(self) -> None:
@@ -120,11 +120,11 @@ class Section:
         """Priority x weight x the recipe's multiplier: decides admission and form (seed E)."""
         return self.priority * self.weight * multiplier
 
-    def naming(self, drop_id: str) -> Section:
+    def with_drop_id(self, drop_id: str) -> Section:
         """Return this section with the id of its recorded drop in every form that leaves something out."""
         return replace(self, forms=(self.full, *(form.replace(DROP, drop_id) for form in self.forms[1:])))
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the keys of interface.md section 8 that do not depend on a request."""
         return {
             "id": self.id,
@@ -135,7 +135,7 @@ class Section:
             "weight": self.weight,
             "sticky": self.sticky,
             "source": self.source,
-            "unread_bytes": self.beyond,
+            "unread_bytes": self.unread_bytes,
         }
 
 

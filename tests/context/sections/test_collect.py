@@ -169,10 +169,10 @@ def test_sticky_sections_are_told_in_their_shortest_form_however_small_the_pool_
     news = asyncio.run(now.changed_sections())
     assert news.text == "a d1\nB: " + "y" * 20 and [one.section.id for one in dropped] == ["a", "c"]
     assert (news.plan.budget, news.plan.raised) == (20, len(news.text))
-    assert "the pool of 20 tokens was raised to 28 for the shortest forms of sticky" in news.described()[0]["reason"]
+    assert "the pool of 20 tokens was raised to 28 for the shortest forms of sticky" in news.to_json()[0]["reason"]
     roomy, _, _ = gatherer(*parts)
     news = asyncio.run(roomy.changed_sections())
-    assert news.plan.raised == 0 and not any("raised" in str(one["reason"]) for one in news.described())
+    assert news.plan.raised == 0 and not any("raised" in str(one["reason"]) for one in news.to_json())
 
 
 @given(st.integers(0, 3_000), st.lists(st.tuples(st.booleans(), st.integers(1, 60), st.booleans()), max_size=9))
@@ -341,7 +341,7 @@ def test_instructions_that_cannot_be_read_in_time_are_a_drop_and_a_line_and_come
     now, free, dropped = patient(monkeypatch, "late", "fresh", "never")
     assert system(now) == "[nexus: instructions could not be read: took longer than 0 s]"
     [one] = dropped
-    assert one.unread and one.section.full == "instructions could not be read: took longer than 0 s"
+    assert one.is_unread and one.section.full == "instructions could not be read: took longer than 0 s"
     assert not now.reader.arrived
     free.set()
     wait_for(now.reader.hung["instructions"])
@@ -393,7 +393,7 @@ def test_a_section_that_is_sent_short_names_its_drop_which_is_recorded_once() ->
         assert system(now) == "the ... d1"
         [one] = asyncio.run(now.system_plan())[0].chosen
         assert (one.tokens, one.full_tokens) == (10, 14)
-        row = one.described(cached=True)
+        row = one.to_json(cached=True)
         assert (row["form"], row["drop"], row["sha256"]) == ("pointer", "d1", sha256("the ... d1"))
     assert len(dropped) == 1
 
@@ -411,7 +411,7 @@ def test_the_recipe_weighs_switches_off_and_replaces_sections() -> None:
     now, _, dropped = gatherer(*parts, recipe=recipe)
     assert system(now) == "aaaaaaaaa\n\nanother text" and not dropped
     rows = {one.section.id: one for one in asyncio.run(now.system_plan())[0].chosen}
-    assert rows["b"].off and rows["c"].section.source == "recipe r"
+    assert rows["b"].is_off and rows["c"].section.source == "recipe r"
 
 
 def test_an_override_of_a_contributor_stands_in_place_of_all_its_sections() -> None:
@@ -438,7 +438,7 @@ def test_a_contributor_that_reads_too_much_is_named_and_skipped(value: Any) -> N
     now, said, _ = gatherer(failing("big", lambda: value, Layer.SYSTEM), contributor("e", "E", layer=Layer.SYSTEM))
     assert system(now) == "E"
     assert said == ["context section big was left out: it read more than 200,000 characters"]
-    row = asyncio.run(now.system_plan())[0].chosen[-1].described(cached=True)
+    row = asyncio.run(now.system_plan())[0].chosen[-1].to_json(cached=True)
     assert (row["id"], row["form"]) == ("big", "dropped")
     assert row["reason"] == "dropped: it read more than 200,000 characters"
 

@@ -73,7 +73,7 @@ def test_a_layer_over_the_cap_keeps_head_and_tail_and_says_where_the_rest_is() -
     text = "\n".join(f"rule {number} of many" for number in range(4000))
     [section] = of([layer("local", "/r/a", text)], 1000)
     assert section.least == 1 and section.names == ("full", "shortened", "pointer")
-    full, shortened, pointer = section.naming("d7").forms
+    full, shortened, pointer = section.with_drop_id("d7").forms
     assert full == f"# Project Configuration (/r/a)\n{text}"
     assert COUNT(shortened) <= 1000
     found = re.search(r'recall\("d7", "(\d+):(\d+)"\)', shortened)
@@ -90,7 +90,7 @@ def test_a_long_layer_that_fits_has_four_forms_each_shorter_than_the_one_before(
     assert section.least == 0 and section.names == ("full", "shortened", "outline", "pointer")
     sizes = [COUNT(form) for form in section.forms]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > 1.8 * sizes[1] and sizes[2] <= 300 and sizes[3] < 40
-    outline = section.naming("d1").forms[2]
+    outline = section.with_drop_id("d1").forms[2]
     assert outline.startswith("# Project Configuration (/r/a)\n# Heading 0\n## Heading 1\n")
     assert "not a heading" not in outline and 'recall("d1")' in outline
     assert re.search(r"\n\.\.\. and \d+ more headings\n", outline)

@@ -182,12 +182,12 @@ def test_a_memory_file_beyond_its_limit_says_so_in_the_text_the_section_and_a_no
     value = chosen.read(Sources.of(tmp_path, START, facts=Remembered()))
     (section,) = chosen.render(value, VIEW)
     beyond = len(data) - 64 * 1024
-    assert section.beyond == section.described()["unread_bytes"] == beyond
+    assert section.unread_bytes == section.to_json()["unread_bytes"] == beyond
     assert section.full.endswith(f"\n[... {beyond:,} more bytes of MEMORY.md are not read ...]")
     assert list(chosen.notices(value)) == [f"{path}: only the first 65,536 bytes are read"]
     notes(b"short\n")
     value = chosen.read(Sources.of(tmp_path, START))
-    assert chosen.render(value, VIEW)[0].beyond == 0 and not chosen.notices(value)
+    assert chosen.render(value, VIEW)[0].unread_bytes == 0 and not chosen.notices(value)
 
 
 @pytest.mark.parametrize("text", [b"", b" \n\t\n", b"\0\0binary\0", b"\xff\xfe"])

@@ -164,13 +164,13 @@ def test_a_form_that_saves_nothing_is_passed_over() -> None:
 
 def test_the_fullest_form_that_may_be_sent_is_the_top_of_the_ladder() -> None:
     [capped] = plan_sections([section("i", 5000, 900, 10, sticky=True, least=1)], 16_384, words).chosen
-    assert (capped.name, capped.capped, capped.reason) == (
+    assert (capped.name, capped.is_capped, capped.reason) == (
         "shortened",
         True,
         "shortened (score 50, 900 tokens): 5,000 tokens are above its cap",
     )
     [short] = plan_sections([section("i", 5000, 900, 10, sticky=True, least=1)], 500, words).chosen
-    assert (short.name, short.capped) == ("pointer", False)
+    assert (short.name, short.is_capped) == ("pointer", False)
 
 
 def test_a_multiplier_of_zero_switches_a_section_off_and_others_change_its_score() -> None:
@@ -184,7 +184,7 @@ def test_a_multiplier_of_zero_switches_a_section_off_and_others_change_its_score
         "c: off: its multiplier is 0",
     )
     off = made.chosen[2]
-    assert not off.short and off.described(cached=True)["off"] and off.described(cached=True)["form"] == "dropped"
+    assert not off.is_short and off.to_json(cached=True)["off"] and off.to_json(cached=True)["form"] == "dropped"
 
 
 def test_the_room_of_a_drops_id_is_counted_before_it_is_known() -> None:

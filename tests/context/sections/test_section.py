@@ -92,12 +92,12 @@ def test_an_order_outside_the_phases_is_refused(order: int) -> None:
 
 
 def test_the_id_of_a_drop_is_put_where_the_form_leaves_room_for_it() -> None:
-    named = section(forms=("full", f'[... recall("{DROP}") ...]')).naming("d3")
+    named = section(forms=("full", f'[... recall("{DROP}") ...]')).with_drop_id("d3")
     assert named.forms == ("full", '[... recall("d3") ...]')
 
 
 def test_a_section_describes_itself_with_the_keys_of_the_context_report() -> None:
-    assert section(id="instructions.project", sticky=True, source="NEXUS.md").described() == {
+    assert section(id="instructions.project", sticky=True, source="NEXUS.md").to_json() == {
         "id": "instructions.project",
         "layer": "system",
         "phase": "constraint",

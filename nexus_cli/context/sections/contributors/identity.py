@@ -34,7 +34,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
             PRIORITY,
             sticky=True,
             source=one["path"],
-            beyond=one["beyond"],
+            unread_bytes=one["beyond"],
         )
         for one in value
         if one["text"]

@@ -71,7 +71,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
                 sticky=True,
                 source=layer["source"],
                 least=1 if size > room and len(forms) > 1 else 0,
-                beyond=layer["beyond"],
+                unread_bytes=layer["beyond"],
             )
         )
     return tuple(sections)

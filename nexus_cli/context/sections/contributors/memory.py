@@ -52,7 +52,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         forms += [f"{head}\n{short}", f'[{head[:-1]} left out: recall("{DROP}")]']
     order = Phase.MEMORY + 40
     source, beyond = value["path"], value["beyond"]
-    return (Section("memory", order, tuple(forms), Layer.EVENT, priority=60, source=source, beyond=beyond),)
+    return (Section("memory", order, tuple(forms), Layer.EVENT, priority=60, source=source, unread_bytes=beyond),)
 
 
 def notices(value: Value) -> Sequence[str]:

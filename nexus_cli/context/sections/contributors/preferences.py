@@ -28,7 +28,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
             Layer.SYSTEM,
             priority=70,
             source=one["path"],
-            beyond=one["beyond"],
+            unread_bytes=one["beyond"],
         )
         for one in value[:1]
         if one["text"]
