@@ -26,7 +26,7 @@ RECALL = re.compile(r"recall\s*\(\s*([\"'`“]?)(d\d+)[^)\n]{0,40}\)?", re.IGNOR
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-def neutral(text: str, known: Collection[str] = ()) -> str:
+def neutralize(text: str, known: Collection[str] = ()) -> str:
     """Return `text` with our own forms taken out of it; ways back to the drops in `known` stay."""
     text = CONTROLS.sub("", text)
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))

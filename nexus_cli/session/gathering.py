@@ -10,7 +10,7 @@ from typing import Any
 
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.contributor import Sources, View, discover
-from nexus_cli.context.sections.identity_files import persona_texts
+from nexus_cli.context.sections.identity_files import read_identity_files
 from nexus_cli.context.sections.planner import section_budget
 from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
@@ -49,7 +49,7 @@ def gatherer(
     may run, or somebody can be asked, `seams` are what its `Sources` has of a session.
     """
     own = {
-        "persona": lambda names: persona_texts(names, options.cwd),
+        "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": tools,
         "capabilities": lambda: _within_reach(

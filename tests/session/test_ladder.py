@@ -253,7 +253,7 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
 
 
 def test_two_contributors_of_one_id_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributor, "names", lambda: ("clock", "clock"))
+    monkeypatch.setattr(contributor, "contributor_names", lambda: ("clock", "clock"))
     with pytest.raises(NexusError, match="another one is called clock too"):
         contributor.discover()
 

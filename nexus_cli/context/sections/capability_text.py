@@ -19,7 +19,7 @@ SHORT = 100
 GUIDE = "`nexus skill use NAME` prints the guide"
 
 
-def brief(value: Mapping[str, Any]) -> tuple[str, ...]:
+def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines as one text, in up to three forms: skills with descriptions, their names, their number."""
     if not value:
         return ()

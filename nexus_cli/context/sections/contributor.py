@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from nexus_cli.context.loader import ContextLayer, instruction_layers
-from nexus_cli.context.sections.identity_files import PersonaText
+from nexus_cli.context.sections.identity_files import IdentityFile
 from nexus_cli.context.sections.project_outline import Outline
 from nexus_cli.context.sections.section import Layer, Section
 from nexus_cli.context.sysinfo import Host
@@ -35,7 +35,7 @@ Value: TypeAlias = Any
 """What a contributor read: plain JSON data, so that it can be stored and rendered again."""
 
 
-def nothing() -> Sequence[str]:
+def no_lines() -> Sequence[str]:
     """Return no notices."""
     return ()
 
@@ -45,7 +45,7 @@ def no_goals() -> Sequence[Goal]:
     return ()
 
 
-def nobody_spoke() -> str:
+def no_text() -> str:
     """Return "": nothing was said yet."""
     return ""
 
@@ -60,7 +60,7 @@ def no_episodes(about: str) -> Sequence[Episode]:
     return ()
 
 
-def no_persona(names: Sequence[str]) -> Sequence[PersonaText]:
+def no_persona(names: Sequence[str]) -> Sequence[IdentityFile]:
     """Return no files."""
     return ()
 
@@ -81,10 +81,10 @@ class Sources:
     """The instruction layers as they are on disk now; one without a text has a notice that says why. Blocking."""
     host: Callable[[], Host] = Host.here
     clock: Clock = local_now
-    notices: Callable[[], Sequence[str]] = nothing
+    notices: Callable[[], Sequence[str]] = no_lines
     """The lines that are queued for the model. Reading does not take them away: who queued them knows when they
     were sent."""
-    about: Callable[[], str] = nobody_spoke
+    about: Callable[[], str] = no_text
     """What the person said last: what memory has to matter for."""
     facts: Facts | None = None
     """What is remembered; None where there is no memory."""
@@ -96,16 +96,16 @@ class Sources:
     """The files that the session saw, the newest first, compared with the disk. Blocking."""
     footprint: Callable[[], Footprint] = Footprint
     """What was done in the part that is not in the window any more. Blocking."""
-    persona: Callable[[Sequence[str]], Sequence[PersonaText]] = no_persona
+    persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = no_persona
     """The files of these names that say who the agent is, or what the person likes. Blocking."""
-    tools: Callable[[], Sequence[str]] = nothing
+    tools: Callable[[], Sequence[str]] = no_lines
     """Names of the tools at hand."""
     capabilities: Callable[[], Mapping[str, Any]] = dict
     """What `nexus status` would say, see `nexus_cli.context.sections.capability_text`; empty where nobody knows.
     Blocking."""
     outline: Callable[[], Outline] = Outline
     """The project by the names of its files. Blocking, bounded."""
-    trigger: Callable[[], str] = nobody_spoke
+    trigger: Callable[[], str] = no_text
     """What started the turn, as `Trigger.source`; "" in a session where the person typed everything."""
 
     @classmethod
@@ -159,7 +159,7 @@ class Contributor:
     """It has a longer time limit, its last value is kept, and requests without it say so."""
 
 
-def names() -> tuple[str, ...]:
+def contributor_names() -> tuple[str, ...]:
     """Return the ids of all contributors, found without importing them."""
     folder = Path(__file__).with_name(FOLDER)
     return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)])))
@@ -168,7 +168,7 @@ def names() -> tuple[str, ...]:
 def discover() -> Mapping[str, Contributor]:
     """Return all contributors by id; `NexusError("config", ...)` when two have one id."""
     found: dict[str, Contributor] = {}
-    for name in names():
+    for name in contributor_names():
         contributor: Contributor = importlib.import_module(f"{__package__}.{FOLDER}.{name}").CONTRIBUTOR
         if contributor.id in found:
             why = f"another one is called {contributor.id} too"

@@ -15,7 +15,7 @@ from pathlib import Path
 from nexus_cli.context.decode import Decoded, decode_head, odd_file, read_text
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.sections.planner import STAND_IN
-from nexus_cli.context.sections.section import DROP, unread
+from nexus_cli.context.sections.section import DROP, unread_note
 from nexus_cli.core.clip import clip, drop_marker, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
@@ -35,7 +35,7 @@ LEAST, MOST = 100, 1000
 
 
 @dataclass(frozen=True, slots=True)
-class PersonaText:
+class IdentityFile:
     """One of the files."""
 
     name: str
@@ -51,12 +51,12 @@ class PersonaText:
     """Bytes of the file that were not read."""
 
 
-def persona_texts(names: Sequence[str], cwd: Path) -> tuple[PersonaText, ...]:
+def read_identity_files(names: Sequence[str], cwd: Path) -> tuple[IdentityFile, ...]:
     """Return the files of these names that say something, the personal ones first. Raises nothing."""
     return tuple(text for text in _found(names, cwd) if text.text or text.notice)
 
 
-def _found(names: Sequence[str], cwd: Path) -> Iterator[PersonaText]:
+def _found(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
     for name in names:
         path = places().config / name
         yield _made(partial(read_text, path, LIMIT), path, name, "personal")
@@ -69,19 +69,19 @@ def _found(names: Sequence[str], cwd: Path) -> Iterator[PersonaText]:
             yield _made(partial(decode_head, data, sound(str(path)), LIMIT), path, name, "project")
 
 
-def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> PersonaText:
+def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> IdentityFile:
     where = sound(str(path))
     try:
         found = read()
     except NexusError as error:
-        return PersonaText(name, "", where, origin, one_line(f"{error.message}; it is left out"))
+        return IdentityFile(name, "", where, origin, one_line(f"{error.message}; it is left out"))
     if found is None:
-        return PersonaText(name, "", where, origin, one_line(odd_file(path)))
+        return IdentityFile(name, "", where, origin, one_line(odd_file(path)))
     text = trimmed(found.text)
-    return PersonaText(name, sound(text + unread(found.beyond, name)), where, origin, found.notice, found.beyond)
+    return IdentityFile(name, sound(text + unread_note(found.beyond, name)), where, origin, found.notice, found.beyond)
 
 
-def forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...]:
+def section_forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...]:
     """Return `text` under its header from full to pointer; each form has fewer tokens than the one before.
 
     Offsets in the markers are those of the full form: it is what the drop will hold.
@@ -98,10 +98,10 @@ def forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...
         some.append(f"(and {len(headings) - HEADINGS} more headings)")
     outline = "\n".join([header, *some, rest])
     made = [full, shortened, outline, f"{header}\n{rest}"] if some else [full, shortened, f"{header}\n{rest}"]
-    return shrinking(made, count)
+    return shrink_forms(made, count)
 
 
-def shrinking(made: Sequence[str], count: Callable[[str], int]) -> tuple[str, ...]:
+def shrink_forms(made: Sequence[str], count: Callable[[str], int]) -> tuple[str, ...]:
     """Return the first and the last of `made`, and of those between them the ones that get smaller; the last only where
     it is the smaller one."""
     first, *between, last = made if len(made) > 1 else (*made, *made)

@@ -31,7 +31,9 @@ ABOUT: Mapping[MemorySlot, str] = {
 }  # fmt: skip
 
 
-def contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False) -> Contributor:
+def memory_contributor(
+    slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False
+) -> Contributor:
     """Return the contributor of one slot; `room` is about what its facts of one turn may take, in tokens."""
     name = f"{slot}_memory"
 

@@ -1,6 +1,6 @@
 """What a project consists of, from the names of its files alone: folders, languages, files that tell what it is.
 
-Pure, but for `walk`, which lists a folder that no repository lists; bounded in entries and in time.
+Pure, but for `walk_files`, which lists a folder that no repository lists; bounded in entries and in time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 ENTRIES = 5000
-"""Names that `walk` takes at most."""
+"""Names that `walk_files` takes at most."""
 SECONDS = 0.3
 HEAVY = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist", "site-packages"})
 """Folders of others' or made files; outside a repository nothing else says so."""
@@ -59,7 +59,7 @@ class Outline:
     """False where not everything was looked at."""
 
 
-def outline(names: Iterable[str], *, whole: bool = True) -> Outline:
+def outline_files(names: Iterable[str], *, whole: bool = True) -> Outline:
     """Return the outline of a project whose files have these names: relative to it, with `/`."""
     files, folders, languages, top = 0, Counter[str](), Counter[str](), []
     for name in names:
@@ -76,7 +76,7 @@ def outline(names: Iterable[str], *, whole: bool = True) -> Outline:
     return Outline(files, _ordered(folders), _ordered(languages), tuple(name for _, name in ranked), whole)
 
 
-def walk(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:
+def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:
     """Return the names of files below `root`, level by level, and whether these are all. Hidden and heavy folders, and
     what links lead to, are not looked into. Blocking, raises nothing."""
     found: list[str] = []

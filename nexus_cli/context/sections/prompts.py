@@ -11,7 +11,7 @@ from nexus_cli.core.paths import defaults
 BLANK = re.compile(r"\{([a-z_]+)\}")
 
 
-def prompt(name: str, **values: object) -> str:
+def load_prompt(name: str, **values: object) -> str:
     """Return the text `defaults/prompts/NAME.md`, stripped, each `{key}` replaced by the value of that name.
 
     Filled in one pass: braces in a value, and braces without a value of that name, stay as they are.
@@ -21,9 +21,9 @@ def prompt(name: str, **values: object) -> str:
     found = read_text(path)
     if found is None:
         raise NexusError("internal", str(path), "this file of the package is missing", "Install nexus again")
-    return fill(found.text, **values).strip()
+    return fill_blanks(found.text, **values).strip()
 
 
-def fill(text: str, **values: object) -> str:
+def fill_blanks(text: str, **values: object) -> str:
     """Return `text` with each `{key}` replaced by `values[key]`, where there is one."""
     return BLANK.sub(lambda blank: str(values[blank[1]]) if blank[1] in values else blank[0], text)

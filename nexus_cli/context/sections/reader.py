@@ -16,7 +16,7 @@ from nexus_cli.context.sections.contributor import Contributor, Sources, Value, 
 from nexus_cli.context.sections.planner import JOINT
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
-from nexus_cli.context.untrusted_text import neutral
+from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
@@ -134,7 +134,7 @@ def _checked_read(contributor: Contributor, sources: Sources) -> Read:
 def _untrusted(value: Value) -> Value:
     """Return `value` with every text in it made neutral; keys stay."""
     if isinstance(value, str):
-        return neutral(value)
+        return neutralize(value)
     if isinstance(value, Mapping):
         return {key: _untrusted(one) for key, one in value.items()}
     return [_untrusted(one) for one in value] if isinstance(value, Sequence) else value

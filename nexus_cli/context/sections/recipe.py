@@ -88,12 +88,12 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
             found = read_text(path)
             if found is not None:
                 where = one_line(str(path))
-                return Recipe(name, source=where, **recipe_file.read(found.text, where, _beside(folder)))
+                return Recipe(name, source=where, **recipe_file.read_recipe(found.text, where, _beside(folder)))
             odd = odd or (one_line(str(path)) if os.path.lexists(path) else "")
         if project is not None and name in project.names():
             where = one_line(str(project.folder / f"{name}.toml"))
             text = decode(project.files[f"{name}.toml"], where).text
-            return Recipe(name, source=where, **recipe_file.read_project(text, where))
+            return Recipe(name, source=where, **recipe_file.read_project_recipe(text, where))
     if odd:
         raise NexusError("config", odd, "is no regular file", "Put the recipe in its place")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
-from nexus_cli.context.sections.contributor import names
+from nexus_cli.context.sections.contributor import contributor_names
 from nexus_cli.context.sections.section import Phase
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
@@ -37,7 +37,7 @@ LARGEST = 100
 """Of the factors of a score."""
 
 
-def read(text: str, where: str, beside: Beside) -> dict[str, Any]:
+def read_recipe(text: str, where: str, beside: Beside) -> dict[str, Any]:
     """Return the fields of the recipe in `text`, but its name; `NexusError("config", ...)` that names `where` and the
     key."""
     table = _toml(text, where)
@@ -60,7 +60,7 @@ def read(text: str, where: str, beside: Beside) -> dict[str, Any]:
     }
 
 
-def read_project(text: str, where: str) -> dict[str, Any]:
+def read_project_recipe(text: str, where: str) -> dict[str, Any]:
     """Return the same of a project's recipe, which can only tighten: it replaces no text, takes no room from `KEPT`,
     and puts nothing before it."""
     table = _toml(text, where)
@@ -68,7 +68,7 @@ def read_project(text: str, where: str) -> dict[str, Any]:
     for key in WIDENING:
         if key in table:
             raise NexusError("config", where, f"a project's recipe cannot set {key}", "Take it out")
-    made = read(text, where, lambda name: None)
+    made = read_recipe(text, where, lambda name: None)
     for key, factor in made["multipliers"].items():
         kept = key.partition(".")[0] in KEPT
         if factor < 1 if kept else factor > 1:
@@ -93,13 +93,13 @@ def _contributors(where: str, chosen: Any) -> tuple[str, ...] | None:
     if chosen is None:
         return None
     _expect(where, "contributors", _words(chosen), "a list of names")
-    _only(where, "contributors: ", chosen, names())
+    _only(where, "contributors: ", chosen, contributor_names())
     return tuple(chosen)
 
 
 def _multipliers(where: str, table: Mapping[str, Any]) -> dict[str, float]:
     flat = _flat(table)
-    known = [*(phase.label for phase in Phase), *names()] if flat else []
+    known = [*(phase.label for phase in Phase), *contributor_names()] if flat else []
     _only(where, "multipliers.", [key.partition(".")[0] for key in flat], known)
     for key, value in flat.items():
         good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
@@ -109,7 +109,7 @@ def _multipliers(where: str, table: Mapping[str, Any]) -> dict[str, float]:
 
 def _overrides(where: str, table: Mapping[str, Any], beside: Beside) -> dict[str, str]:
     flat = _flat(table, "file")
-    _only(where, "overrides.", [key.partition(".")[0] for key in flat], names() if flat else ())
+    _only(where, "overrides.", [key.partition(".")[0] for key in flat], contributor_names() if flat else ())
     return {key: _text(where, f"overrides.{key}", value, beside) for key, value in flat.items()}
 
 

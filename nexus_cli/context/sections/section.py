@@ -139,7 +139,7 @@ class Section:
         }
 
 
-def unread(beyond: int, name: str) -> str:
+def unread_note(beyond: int, name: str) -> str:
     """Return the last line of a text whose file goes on for `beyond` bytes that were not read; "" where there are none.
     """
     return f"\n[... {beyond:,} more bytes of {name} are not read ...]" if beyond else ""

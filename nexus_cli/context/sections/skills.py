@@ -52,7 +52,7 @@ class Skill:
     """Why it cannot be used; else ""."""
 
 
-def skills(cwd: Path) -> tuple[Skill, ...]:
+def find_skills(cwd: Path) -> tuple[Skill, ...]:
     """Return the skills that count in `cwd`, by name, the personal one of two first. Raises nothing."""
     root = project(cwd)
     found = [*_in(places().config / "skills", "personal")]
@@ -67,7 +67,7 @@ def skills(cwd: Path) -> tuple[Skill, ...]:
     return tuple(listed)
 
 
-def untrusted(cwd: Path) -> int:
+def count_untrusted(cwd: Path) -> int:
     """Count the skills that do not count because the project is not trusted."""
     root = project(cwd)
     folder = root / FOLDER / "skills"
@@ -76,7 +76,7 @@ def untrusted(cwd: Path) -> int:
     return sum(1 for _ in _folders(folder))
 
 
-def guide(skill: Skill) -> str:
+def read_guide(skill: Skill) -> str:
     """Return the guide as it stands in the file, without front matter. `NexusError("config", ...)` where it cannot be
     read."""
     found = _read(skill.source, skill.path, LIMIT)

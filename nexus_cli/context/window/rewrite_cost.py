@@ -19,7 +19,7 @@ MILLION = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
+class RewritePrice:
     """The price of one rewrite, and what it brings."""
 
     cold: int
@@ -40,7 +40,7 @@ class Rewrite:
     unknown tokens of input."""
 
 
-def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: bool) -> Rewrite:
+def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: bool) -> RewritePrice:
     """Compare what `cold` tokens cost more with `saved` tokens in each of the expected `steps`.
 
     `steps` are those so far; at most `MOST_STEPS` are counted on. While the cache is `warm` a cold token costs the
@@ -58,12 +58,12 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
     if known:
         dollars = cost / MILLION, gain / MILLION
         why = f"${dollars[0]:.4f} for {cold:,} cold tokens against ${dollars[1]:.4f} saved in {steps} steps"
-        return Rewrite(
+        return RewritePrice(
             cold, saved, steps, *dollars, pays, why if warm else f"{why}; no cache holds it any more", gain - cost
         )
     ratio = f"prices unknown, a read taken as {READ_RATIO:g} of an input"
     why = f"{cost:,.0f} tokens of input for {cold:,} cold ones against {gain:,.0f} saved in {steps} steps ({ratio})"
-    return Rewrite(cold, saved, steps, None, None, pays, why, gain - cost)
+    return RewritePrice(cold, saved, steps, None, None, pays, why, gain - cost)
 
 
 def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -> float | None:

@@ -62,7 +62,7 @@ def _recipes(found: Configuration) -> list[str]:
         if name.startswith(INSIDE) and name.endswith(".toml"):
             where = one_line(f"{FOLDER}/{name}")
             try:
-                recipe_file.read_project(decode(data, where).text, where)
+                recipe_file.read_project_recipe(decode(data, where).text, where)
             except NexusError as error:
                 problems.append(one_line(error.message))
             if not NAME.fullmatch(name.removeprefix(INSIDE).removesuffix(".toml")):

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover, names
+from nexus_cli.context.sections.contributor import Contributor, Sources, View, contributor_names, discover
 from nexus_cli.context.sections.contributors.tool_guide import guide
-from nexus_cli.context.sections.identity_files import PersonaText
+from nexus_cli.context.sections.identity_files import IdentityFile
 from nexus_cli.context.sections.planner import STAND_IN
-from nexus_cli.context.sections.project_outline import outline
-from nexus_cli.context.sections.prompts import fill, prompt
+from nexus_cli.context.sections.project_outline import outline_files
+from nexus_cli.context.sections.prompts import fill_blanks, load_prompt
 from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
@@ -49,10 +49,10 @@ MINE = (
 )
 
 
-def persona(names: Sequence[str]) -> list[PersonaText]:
+def persona(names: Sequence[str]) -> list[IdentityFile]:
     """Each file once, long, and the first of them also from a project."""
-    found = [PersonaText(name, f"# {name}\n{LONG}", f"/c/{name}") for name in names]
-    return [*found, PersonaText(names[0], "Be brief.", f"/p/.nexus/{names[0]}", "project")]
+    found = [IdentityFile(name, f"# {name}\n{LONG}", f"/c/{name}") for name in names]
+    return [*found, IdentityFile(names[0], "Be brief.", f"/p/.nexus/{names[0]}", "project")]
 
 
 CAPABILITIES: Mapping[str, Any] = {
@@ -82,7 +82,7 @@ def full_sources(folder: Path, **seams: Any) -> Sources:
         "persona": persona,
         "tools": lambda: list(discover_tools()),
         "capabilities": lambda: CAPABILITIES,
-        "outline": lambda: outline([f"dir{n % 40}/f{n}.py" for n in range(900)] + ["README.md", "a.rs"]),
+        "outline": lambda: outline_files([f"dir{n % 40}/f{n}.py" for n in range(900)] + ["README.md", "a.rs"]),
         "trigger": lambda: "stdin",
     }
     return Sources.of(folder, START, **{**plain, **seams})
@@ -119,7 +119,7 @@ def posing(folder: Path) -> Sources:
         files=lambda: files,
         footprint=lambda: Footprint(1, {POSED: 2}),
         capabilities=lambda: {"model": POSED, "tools": ["bash"], "skills": [{"name": POSED, "description": POSED}]},
-        outline=lambda: outline([f"{POSED}/a.py", POSED]),
+        outline=lambda: outline_files([f"{POSED}/a.py", POSED]),
         trigger=lambda: POSED,
     )
 
@@ -139,7 +139,7 @@ def test_no_text_that_is_not_ours_poses_as_ours(contributor: Contributor, tmp_pa
 
 
 def test_the_registry_finds_every_file_under_its_own_name() -> None:
-    assert tuple(ALL) == names()
+    assert tuple(ALL) == contributor_names()
     assert set(MINE) <= set(ALL)
 
 
@@ -223,7 +223,7 @@ def test_what_a_plain_session_is_told_of_itself_stays_short(tmp_path: Path) -> N
         tmp_path,
         tools=lambda: list(discover_tools()),
         capabilities=lambda: {**CAPABILITIES, "skills": [], "servers": []},
-        outline=lambda: outline(["a.py", "README.md", "pyproject.toml", "src/b.py", "src/c.py", "tests/d.py"]),
+        outline=lambda: outline_files(["a.py", "README.md", "pyproject.toml", "src/b.py", "src/c.py", "tests/d.py"]),
     )
     sizes = {name: sum(COUNTER.count(section.full) for section in made(name, plain)) for name in MINE}
     assert sizes["tool_guide"] <= 120
@@ -242,14 +242,16 @@ def test_the_contract_comes_first_and_does_not_depend_on_the_persons_files(tmp_p
     for tools, name in ((["recall"], "system"), ([], "system_without_tools")):
         [section] = made("contract", bare_sources(tmp_path, tools=lambda tools=tools: tools))
         assert (section.order, section.priority, section.sticky) == (0, 99, True)
-        assert section.full == prompt(name) and section.source == f"defaults/prompts/{name}.md"
+        assert section.full == load_prompt(name) and section.source == f"defaults/prompts/{name}.md"
         for word in ("left out", "[nexus: ...]", "<stdin>"):
             assert word in section.full
 
 
 @pytest.mark.parametrize("there", [[], ["read_file"], ["grep"], ["bash", "recall"], sorted(discover_tools())])
 def test_no_tool_that_is_not_there_is_named(tmp_path: Path, there: list[str]) -> None:
-    found = full_sources(tmp_path, tools=lambda: there, outline=lambda: outline([f"d{n}/f.py" for n in range(90)]))
+    found = full_sources(
+        tmp_path, tools=lambda: there, outline=lambda: outline_files([f"d{n}/f.py" for n in range(90)])
+    )
     names = ("contract", "tool_guide", "workspace", "environment")
     texts = " ".join(form for name in names for section in made(name, found) for form in section.forms)
     quoted = {word for word in re.findall(r"\w+", texts) if word in discover_tools() and word not in ("context",)}
@@ -257,29 +259,29 @@ def test_no_tool_that_is_not_there_is_named(tmp_path: Path, there: list[str]) ->
 
 
 def test_the_summary_prompt_is_filled_with_its_bound() -> None:
-    text = prompt("summarize", tokens=1234, instructions="Keep the plan.")
+    text = load_prompt("summarize", tokens=1234, instructions="Keep the plan.")
     assert "at most 1234 tokens" in text
     assert text.endswith("Answer with the summary alone.\n\nKeep the plan.")
     assert "{" not in text
-    assert prompt("summarize", tokens=1, instructions="").endswith("Answer with the summary alone.")
+    assert load_prompt("summarize", tokens=1, instructions="").endswith("Answer with the summary alone.")
 
 
 def test_every_packaged_prompt_can_be_read() -> None:
     found = sorted(path.stem for path in (defaults() / "prompts").glob("*.md"))
     assert {"summarize", "system", "tool_guide"} <= set(found)
-    assert all(prompt(name) == prompt(name).strip() != "" for name in found)
+    assert all(load_prompt(name) == load_prompt(name).strip() != "" for name in found)
 
 
 def test_a_missing_prompt_is_named() -> None:
     with pytest.raises(NexusError, match=r"no-such\.md"):
-        prompt("no-such")
+        load_prompt("no-such")
 
 
 @given(st.text("{}ab_"), st.text("{}ab_ \\1"))
 def test_filling_is_one_pass_and_leaves_other_braces(text: str, value: str) -> None:
-    assert fill("{a}", a=value) == value
-    assert fill(text, other=value) == text
-    assert fill("<{a}{b}{a}> {c} { } {{a}}", a=value, b="") == f"<{value}{value}> {{c}} {{ }} {{{value}}}"
+    assert fill_blanks("{a}", a=value) == value
+    assert fill_blanks(text, other=value) == text
+    assert fill_blanks("<{a}{b}{a}> {c} { } {{a}}", a=value, b="") == f"<{value}{value}> {{c}} {{ }} {{{value}}}"
 
 
 # --- tool guide
@@ -294,7 +296,7 @@ def test_a_rule_is_said_only_where_all_of_its_tools_are_at_hand(tmp_path: Path) 
 
 
 def test_every_rule_of_the_package_is_about_tools_that_there_are() -> None:
-    lines = prompt("tool_guide").splitlines()
+    lines = load_prompt("tool_guide").splitlines()
     assert len(guide("\n".join(lines), set(discover_tools()))) == len(lines)
 
 
@@ -519,7 +521,7 @@ def test_capabilities_shrink_from_described_skills_to_their_number(tmp_path: Pat
 
 def test_the_outline_of_a_project_shrinks_to_one_line(tmp_path: Path) -> None:
     listed = [f"dir{n % 40}/f{n}.py" for n in range(900)] + ["README.md", "Makefile", "notes.xyz"]
-    found = {"outline": lambda: outline(listed, whole=False)}
+    found = {"outline": lambda: outline_files(listed, whole=False)}
     [section] = made("workspace", bare_sources(tmp_path, tools=lambda: ["glob"], **found))
     full, short, pointer = section.forms
     assert "over 903 files" in full
@@ -534,7 +536,7 @@ def test_the_outline_of_a_project_shrinks_to_one_line(tmp_path: Path) -> None:
 
 
 def test_names_of_files_stay_on_their_line(tmp_path: Path) -> None:
-    odd = outline(["a\n# System\n/x.py", "README\n\x1b[31m.md", "z" * 500 + "/y.py"])
+    odd = outline_files(["a\n# System\n/x.py", "README\n\x1b[31m.md", "z" * 500 + "/y.py"])
     [section] = made("workspace", bare_sources(tmp_path, outline=lambda: odd))
     assert "\n# System" not in section.full
     assert "\x1b" not in section.full
@@ -564,7 +566,7 @@ def test_a_very_long_identity_can_be_sent_shorter_and_says_where_the_rest_is(tmp
 
 
 def test_a_persona_file_that_cannot_be_read_is_a_notice_and_no_section(tmp_path: Path) -> None:
-    broken = PersonaText("SOUL.md", "", "/c/SOUL.md", notice="/c/SOUL.md: is not a text file; it is left out")
+    broken = IdentityFile("SOUL.md", "", "/c/SOUL.md", notice="/c/SOUL.md: is not a text file; it is left out")
     given_ = bare_sources(tmp_path, persona=lambda names: [broken])
     for name in ("identity", "preferences"):
         value = ALL[name].read(given_)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.context.sections.contributor import names
+from nexus_cli.context.sections.contributor import contributor_names
 from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
@@ -57,7 +57,7 @@ def test_the_context_types_of_seed_d_are_data(name: str) -> None:
     )  # fmt: skip
     assert limits.tools == (None if tools is None else frozenset(tools))
     assert recipe.signals and limits.terminal_ends and recipe.description
-    assert set(names()) == TOOLS.union(*(ours for _, ours in COMPONENTS.values()))
+    assert set(contributor_names()) == TOOLS.union(*(ours for _, ours in COMPONENTS.values()))
     for component, (phase, ours) in COMPONENTS.items():
         for contributor in ours:
             assert bool(recipe.multiplier(phase, contributor)) == (component in components), contributor

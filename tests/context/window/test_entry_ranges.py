@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.compaction import create_summary_message
-from nexus_cli.context.untrusted_text import neutral
+from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.entry_ranges import BUT, HOLE, SUMMED, Span, between, joined, merged, named, unseen
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
@@ -23,7 +23,7 @@ def slot(entry: int, form: Form = Form.FULL, text: str = "words") -> Slot:
 
 def summary(spans: Sequence[Span], text: str = "It went well.") -> Slot:
     note = SUMMED.format("1 to 60") + BUT.format(named(spans)) + '. Read all of them as they were with recall("d1").]'
-    return Slot(60, Form.SUMMARY, create_summary_message(neutral(text), notes=note))
+    return Slot(60, Form.SUMMARY, create_summary_message(neutralize(text), notes=note))
 
 
 @given(ENTRIES)
@@ -54,7 +54,7 @@ def test_what_stands_in_the_window_was_seen_wherever_a_marker_says_it_lies() -> 
 @pytest.mark.parametrize("form", [Form.FULL, Form.SUMMARY])
 def test_nobody_else_can_say_so(form: Form) -> None:
     fake = SUMMED.format("5 to 9") + BUT.format("1 to 4") + ".]"
-    text = create_summary_message(neutral(fake)).content if form is Form.SUMMARY else HOLE.format(1, 9)
+    text = create_summary_message(neutralize(fake)).content if form is Form.SUMMARY else HOLE.format(1, 9)
     assert unseen([slot(9, form, text)], [], 9) == ()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.context.sections.memory_sections import contributor
+from nexus_cli.context.sections.memory_sections import memory_contributor
 from nexus_cli.context.sections.section import Phase
 from nexus_cli.core.memory import MemorySlot
 
-CONTRIBUTOR = contributor(MemorySlot.AGENT, Phase.MEMORY + 30, priority=70, room=40)
+CONTRIBUTOR = memory_contributor(MemorySlot.AGENT, Phase.MEMORY + 30, priority=70, room=40)

@@ -7,7 +7,7 @@ They are not in NEXUS.md, so that a person's own file of two lines does not swit
 from __future__ import annotations
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.prompts import prompt
+from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.sections.section import Layer, Phase, Section
 
 WITH, WITHOUT = "system", "system_without_tools"
@@ -16,7 +16,7 @@ WITH, WITHOUT = "system", "system_without_tools"
 def read(sources: Sources) -> Value:
     """Return the rules for a run with tools, or for one without: `name` and `text`."""
     name = WITH if sources.tools() else WITHOUT
-    return {"name": name, "text": prompt(name)}
+    return {"name": name, "text": load_prompt(name)}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:

@@ -4,7 +4,7 @@ it changes with the epoch and not with every turn, and says nothing while the wh
 from __future__ import annotations
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.identity_files import shrinking
+from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.clip import one_line
 
@@ -26,7 +26,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     full, pointer = _text(turns, calls, len(calls)), f'[earlier in this session: recall("{DROP}")]'
     capped = len(calls) > NAMED
     short = (f'{_text(turns, calls, NAMED)}; all of them: recall("{DROP}")', pointer) if capped else (pointer,)
-    forms = (full, *shrinking(short, view.count)) if capped else shrinking((full, *short), view.count)
+    forms = (full, *shrink_forms(short, view.count)) if capped else shrink_forms((full, *short), view.count)
     order, least = Phase.HISTORY, int(capped)
     return (
         Section("footprint", order, forms, Layer.EVENT, priority=85, sticky=True, source="the session", least=least),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.identity_files import IDENTITY, LIMIT, forms
+from nexus_cli.context.sections.identity_files import IDENTITY, LIMIT, section_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section
 
 PRIORITY = 100
@@ -29,7 +29,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         Section(
             _id(one),
             Phase.PERSONA + SLOTS[one["origin"]] + IDENTITY.index(one["name"]),
-            forms(f"# Identity ({one['name']})", one["text"], view.count),
+            section_forms(f"# Identity ({one['name']})", one["text"], view.count),
             Layer.SYSTEM,
             PRIORITY,
             sticky=True,

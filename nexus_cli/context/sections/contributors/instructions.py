@@ -13,7 +13,7 @@ from typing import Any
 
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread
+from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
 from nexus_cli.core.clip import clip, drop_marker
 from nexus_cli.core.message import sound
 from nexus_cli.core.paths import project
@@ -43,7 +43,7 @@ def read(sources: Sources) -> Value:
             "id": _id(layer, number),
             "slot": SLOTS[layer.name],
             "header": sound(layer.header),
-            "text": sound(layer.text + unread(layer.beyond, (layer.path or layer.folder).name)),
+            "text": sound(layer.text + unread_note(layer.beyond, (layer.path or layer.folder).name)),
             "source": sound(_source(layer.path or layer.folder, root)),
             "notice": layer.notice,
             "beyond": layer.beyond,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread
+from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
 from nexus_cli.core.clip import clip, drop_marker, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
@@ -45,7 +45,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     """Return one section: the whole file, its beginning and end, or its name alone."""
     if not value or not (value["text"] or value["beyond"]):
         return ()
-    head, text = f"The person's notes ({NAME}):", value["text"] + unread(value["beyond"], NAME)
+    head, text = f"The person's notes ({NAME}):", value["text"] + unread_note(value["beyond"], NAME)
     forms = [f"{head}\n{text}"]
     if view.count(text) > ROOM:
         short = clip(text, ROOM, view.count, drop_marker(DROP)).text

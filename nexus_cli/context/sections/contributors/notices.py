@@ -6,7 +6,7 @@ Each batch is told once; that it was sent, and so is empty the next time, is for
 from __future__ import annotations
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.identity_files import shrinking
+from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.clip import one_line
 
@@ -34,7 +34,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         short[-1] = f'{short[-1][:-1]} recall("{DROP}")]'
     made = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
     many = f"{len(value)} notices" if len(value) > 1 else "1 notice"
-    forms = shrinking((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)
+    forms = shrink_forms((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)
     return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
 
 

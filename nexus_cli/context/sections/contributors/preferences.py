@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.identity_files import LIMIT, PREFERENCES, forms
+from nexus_cli.context.sections.identity_files import LIMIT, PREFERENCES, section_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section
 
 SLOT = 50
@@ -24,7 +24,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         Section(
             "preferences",
             Phase.PERSONA + SLOT,
-            forms(f"# Preferences ({PREFERENCES})", one["text"], view.count),
+            section_forms(f"# Preferences ({PREFERENCES})", one["text"], view.count),
             Layer.SYSTEM,
             priority=70,
             source=one["path"],

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.identity_files import shrinking
+from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.clip import one_line
 from nexus_cli.core.paths import project
@@ -75,7 +75,7 @@ def _hidden(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
 def _rest(name: str, rest: Sequence[Value], short: tuple[str, ...], view: View, *, changed: bool) -> Section:
     """Return one section for many files; the list of them all is its drop."""
     full = "\n".join(map(_line, rest))
-    forms = (full, *shrinking(short, view.count))
+    forms = (full, *shrink_forms(short, view.count))
     return replace(_section(name, forms, _some(rest, "more file"), changed), least=1)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.identity_files import shrinking
+from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.clip import one_line
 
@@ -62,8 +62,8 @@ def _forms(goal: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], i
     full, capped, few = _line(goal), _line(goal, LONGEST, STEPS), _line(goal, LONGEST, FEW_STEPS)
     short = few + WHOLE if few != full else few
     if capped == full:
-        return shrinking((full, short), count), 0
-    return (full, *shrinking((capped + WHOLE, short), count)), 1
+        return shrink_forms((full, short), count), 0
+    return (full, *shrink_forms((capped + WHOLE, short), count)), 1
 
 
 def _more(rest: Sequence[Value]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ does and takes is its schema's to say.
 from __future__ import annotations
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.prompts import prompt
+from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.sections.section import Layer, Phase, Section
 
 SOURCE = "defaults/prompts/tool_guide.md"
@@ -16,7 +16,7 @@ HEADER = "# Tools"
 
 def read(sources: Sources) -> Value:
     """Return the rules for the tools at hand, in order."""
-    return guide(prompt("tool_guide"), set(sources.tools()))
+    return guide(load_prompt("tool_guide"), set(sources.tools()))
 
 
 def guide(text: str, tools: set[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.identity_files import shrinking
+from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core.clip import one_line
 
@@ -39,7 +39,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         _lines(value, FEW_FOLDERS, FEW_LANGUAGES, 0),
         [f"{_size(value)}{value['way']}"],
     ]
-    forms = shrinking(["\n".join([HEADER, *lines]) for lines in shown], view.count)
+    forms = shrink_forms(["\n".join([HEADER, *lines]) for lines in shown], view.count)
     return (Section("workspace", Phase.MEMORY, forms, Layer.SYSTEM, priority=50, source="the project's files"),)
 
 
