@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import slot_of
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch
@@ -77,7 +77,7 @@ def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:
                 epoch = ledger.epoch(lane, manifest.epoch)
                 wire, reached = Wire(epoch), epoch.base
                 head, _ = ledger.line_hashes(lane, epoch.id, epoch.base)
-                rebuilt = wire.extend(flatten(arrange(epoch.head)))
+                rebuilt = wire.extend(flatten(group_tool_calls(epoch.head)))
                 for place, (was, now) in enumerate(zip(head, rebuilt, strict=True)):
                     if was != now:
                         return f"request {manifest.step}, line {place + 3}: a slot of epoch {epoch.id}", number
@@ -95,7 +95,7 @@ def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:
 def _tail(ledger: Ledger, lane: int, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
     before = len(wire.messages) + 2
     try:
-        slots = flatten(arrange(map(slot_of, ledger.read(lane, reached + 1, last))))
+        slots = flatten(group_tool_calls(map(slot_of, ledger.read(lane, reached + 1, last))))
     except NexusError as error:
         return _unreadable(ledger, lane, range(reached + 1, last + 1), before) or str(error)
     rebuilt = wire.extend(slots)

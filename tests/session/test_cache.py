@@ -26,7 +26,7 @@ from session.prefix_cache import (
 
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.window.fingerprints import fingerprint, first_difference, rendered
-from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import Frame, slot_of
 from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CacheResult, Event
@@ -299,7 +299,7 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
         head, entries = ledger.line_hashes(lane, epoch.id, last)
         assert [sha for _, sha in made.messages] == [line.hex() for line in head] + [line.hex() for _, line in entries]
         assert first_difference(made, fingerprint(epoch, made.messages[:-2])) is None
-        assert len(made.messages) == len(flatten(arrange(slots)))
+        assert len(made.messages) == len(flatten(group_tool_calls(slots)))
 
 
 def test_a_provider_that_never_told_of_a_cache_is_blamed_for_nothing(tmp_path: Path) -> None:

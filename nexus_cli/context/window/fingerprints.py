@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.wire import canonical
@@ -59,7 +59,7 @@ def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprin
 
 def rendered(epoch: Epoch, slots: Iterable[Slot]) -> Fingerprint:
     """Return the parts of a request of these slots, its messages rendered anew."""
-    arranged = flatten(arrange(slots))
+    arranged = flatten(group_tool_calls(slots))
     lines = Wire(epoch).extend(arranged)
     return fingerprint(epoch, ((name_of(slot), line.hex()) for slot, line in zip(arranged, lines, strict=True)))
 

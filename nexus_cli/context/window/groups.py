@@ -24,7 +24,7 @@ PLACEHOLDER_TOKENS = 16
 """Of a placeholder, where nobody measures it."""
 
 
-def arrange(slots: Iterable[Slot], measure: Measure | None = None) -> list[Group]:
+def group_tool_calls(slots: Iterable[Slot], measure: Measure | None = None) -> list[Group]:
     """Return the groups of `slots`, in the order of their first messages, every call with exactly one result.
 
     `measure` counts the placeholders.
@@ -72,7 +72,7 @@ def is_placeholder(slot: Slot) -> bool:
     return slot.form is Form.STUB and slot.message.content == PLACEHOLDER
 
 
-def from_user(groups: Sequence[Group]) -> Sequence[Group]:
+def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
     """Return `groups` from the first user message on; all of them where there is none."""
     first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
     return groups[first:]
@@ -83,12 +83,12 @@ def flatten(groups: Iterable[Group]) -> list[Slot]:
     return [slot for group in groups for slot in group]
 
 
-def size(group: Group) -> int:
+def group_tokens(group: Group) -> int:
     """Return the tokens of a group."""
     return sum(slot.tokens for slot in group)
 
 
-def newest(groups: Iterable[Group]) -> int:
+def newest_entry_id(groups: Iterable[Group]) -> int:
     """Return the newest entry in these groups: results that ran together are recorded in the order in which they ended.
     """
     return max(slot.entry for group in groups for slot in group)

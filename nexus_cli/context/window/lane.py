@@ -17,8 +17,8 @@ from nexus_cli.context.window.groups import (
     Done,
     Group,
     Measure,
-    arrange,
     flatten,
+    group_tool_calls,
     is_placeholder,
     next_step,
 )
@@ -135,7 +135,7 @@ class Lane:
 
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""
-        return arrange(self.slots, self._measure)
+        return group_tool_calls(self.slots, self._measure)
 
     def next_step(self) -> Dispatch | Ask | Done:
         """Return what the loop has to do."""
@@ -208,7 +208,7 @@ class Lane:
             head_lines = tuple(lines)
             dressed = tuple(self._redressed(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
-        fresh = flatten(arrange(self._split()[1]))
+        fresh = flatten(group_tool_calls(self._split()[1]))
         fixed = tuple(
             Fixed(slot.entry, slot.preamble, slot.tokens, line)
             for slot, line in zip(fresh, self._wire.extend(fresh), strict=True)
@@ -219,7 +219,7 @@ class Lane:
         return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous, dressed)
 
     def _redressed(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
-        for slot, line in zip(flatten(arrange(self.epoch.head)), lines, strict=True):
+        for slot, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
             if slot.entry in self._dressed and slot.form in SHOWN:
                 yield Fixed(slot.entry, slot.preamble, slot.tokens, line)
 
@@ -232,8 +232,8 @@ class Lane:
     def _rendered(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
         """Return the wire up to the cursor, with the hashes of the head's slots and of the entries after it."""
         wire = Wire(self.epoch)
-        head = wire.extend(flatten(arrange(self.epoch.head)))
-        sent = flatten(arrange(self._split()[0]))
+        head = wire.extend(flatten(group_tool_calls(self.epoch.head)))
+        sent = flatten(group_tool_calls(self._split()[0]))
         return wire, head, [(slot.entry, line) for slot, line in zip(sent, wire.extend(sent), strict=True)]
 
     def _split(self) -> tuple[list[Slot], list[Slot]]:

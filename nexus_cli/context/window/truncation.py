@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.window.elide_message import WORTH, Shears, level
-from nexus_cli.context.window.groups import Group, flatten, is_request, newest, size
+from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
 
@@ -92,7 +92,7 @@ def cut(
     requests = run_requests(groups, run)
     required = {len(groups) - 1, *requests}
     lean = _shrunk(list(groups), requests, max(hard, floor), floor, shears)
-    sizes = [size(group) for group in lean]
+    sizes = [group_tokens(group) for group in lean]
     if summaries:
         for index, group in enumerate(lean):
             if group[0].form is Form.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
@@ -117,15 +117,15 @@ def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int,
     """
     tail = len(groups) - 1
     earlier = [index for index in requests if index != tail]
-    others = sum(size(groups[index]) for index in earlier)
-    if hard <= 0 or others + size(groups[tail]) <= hard:
+    others = sum(group_tokens(groups[index]) for index in earlier)
+    if hard <= 0 or others + group_tokens(groups[tail]) <= hard:
         return groups
     cap = max(int(hard * REQUEST_SHARE), floor)
     room = hard - min(others, cap)
     groups[tail] = _fit_group(groups[tail], min(room, cap) if tail in requests else room, shears)
-    left = max(min(cap, hard - size(groups[tail])), min(others, floor))
+    left = max(min(cap, hard - group_tokens(groups[tail])), min(others, floor))
     if others > left:
-        height = level([size(groups[index]) for index in earlier], left)
+        height = level([group_tokens(groups[index]) for index in earlier], left)
         for index in earlier:
             groups[index] = _fit_group(groups[index], height, shears)
     return groups
@@ -133,12 +133,12 @@ def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int,
 
 def _fit_group(group: Group, budget: int, shears: Shears) -> Group:
     """Return `group` in `budget` tokens, if its markers fit: its largest slots are cut to one size."""
-    if size(group) <= budget:
+    if group_tokens(group) <= budget:
         return group
     aim = budget
     for _ in range(TRIES):
         short = _levelled(group, aim, shears)
-        over = size(short) - budget
+        over = group_tokens(short) - budget
         if over <= 0:
             return short
         aim -= max(over, WORTH)  # a cut that saves less is not made at all
@@ -162,10 +162,10 @@ def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
         if missing:
             real = [group for group in missing if group[0].form is not Form.MARKER]
             markers = tuple(group[0] for group in missing if group[0].form is Form.MARKER)
-            reached = newest(groups[: previous + 1]) if previous >= 0 else 0
+            reached = newest_entry_id(groups[: previous + 1]) if previous >= 0 else 0
             first = min([reached + 1, *(slot.entry for group in real for slot in group)])
             old = None if real else missing[-1][0]
-            tokens = sum(map(size, real))
-            holes.append(Hole(position, first, newest(missing), tokens, tuple(flatten(real)), markers, old))
+            tokens = sum(map(group_tokens, real))
+            holes.append(Hole(position, first, newest_entry_id(missing), tokens, tuple(flatten(real)), markers, old))
         previous = index
     return holes

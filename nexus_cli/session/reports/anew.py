@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.settings import Settings
 from nexus_cli.session.cache import known_life
@@ -53,7 +53,7 @@ def _next(parts: Parts, engine: Engine, log: SessionLogger, settings: Settings) 
     assert parts.options is not None, "looked at by the caller"
     options = replace(parts.options, model=model.info.name, effort=effort, recipe="")
     recipe = held(log, log.session, options, settings, None).recipe
-    head = flatten(arrange(slots))
+    head = flatten(group_tool_calls(slots))
     epoch, _ = switched(
         log, options, model.info, recipe, settings, before=before, head=head, effort=effort,
         failed=lambda line: None, runs=options.interactive or parts.limits.allow == "all",

@@ -11,9 +11,9 @@ from nexus_cli.context.window.groups import (
     Ask,
     Dispatch,
     Done,
-    arrange,
     flatten,
-    from_user,
+    from_first_user_message,
+    group_tool_calls,
     is_placeholder,
     next_step,
 )
@@ -49,7 +49,7 @@ U = Message(Role.USER, "u")
 
 
 def arranged(*messages: Message) -> list[Message]:
-    return [slot.message for slot in flatten(arrange(slots(list(messages))))]
+    return [slot.message for slot in flatten(group_tool_calls(slots(list(messages))))]
 
 
 @given(MESSAGES)
@@ -59,13 +59,13 @@ def test_any_sequence_is_arranged_into_sound_pairs(messages: list[Message]) -> N
 
 @given(MESSAGES)
 def test_arranging_twice_changes_nothing(messages: list[Message]) -> None:
-    once = arrange(slots(messages))
-    assert arrange(flatten(once)) == once
+    once = group_tool_calls(slots(messages))
+    assert group_tool_calls(flatten(once)) == once
 
 
 @given(MESSAGES)
 def test_nothing_but_results_is_ever_left_out_and_nothing_but_placeholders_added(messages: list[Message]) -> None:
-    given_, made = slots(messages), flatten(arrange(slots(messages)))
+    given_, made = slots(messages), flatten(group_tool_calls(slots(messages)))
     speech = [slot for slot in given_ if slot.message.role is not Role.TOOL]
     assert [slot for slot in made if slot.message.role is not Role.TOOL] == speech
     assert all(slot in given_ or is_placeholder(slot) for slot in made)
@@ -73,9 +73,9 @@ def test_nothing_but_results_is_ever_left_out_and_nothing_but_placeholders_added
 
 @given(MESSAGES, st.integers(0, 25))
 def test_groups_that_are_complete_stay_as_they_are_when_more_is_said(messages: list[Message], cut: int) -> None:
-    before = arrange(slots(messages[:cut]))
+    before = group_tool_calls(slots(messages[:cut]))
     complete = next((i for i, group in enumerate(before) if any(map(is_placeholder, group))), len(before))
-    assert arrange(slots(messages))[:complete] == before[:complete]
+    assert group_tool_calls(slots(messages))[:complete] == before[:complete]
 
 
 def test_a_late_result_goes_to_its_call_and_what_came_between_follows() -> None:
@@ -100,16 +100,19 @@ def test_an_id_that_is_used_again_belongs_to_the_newer_call() -> None:
 
 
 def test_a_missing_result_is_filled_and_measured() -> None:
-    group = arrange(slots([call("a", "b"), result("b")]), lambda message, preamble: len(message.content))[0]
+    group = group_tool_calls(slots([call("a", "b"), result("b")]), lambda message, preamble: len(message.content))[0]
     assert [slot.message.tool_call_id for slot in group] == [None, "a", "b"]
     assert is_placeholder(group[1])
     assert group[1].tokens == len(PLACEHOLDER)
 
 
 def test_groups_are_taken_from_the_first_user_message_on() -> None:
-    assert from_user(arrange(slots([call(), U, call()]))) == arrange(slots([call(), U, call()]))[1:]
-    assert from_user(arrange(slots([call()]))) == arrange(slots([call()]))
-    assert from_user([]) == []
+    assert (
+        from_first_user_message(group_tool_calls(slots([call(), U, call()])))
+        == group_tool_calls(slots([call(), U, call()]))[1:]
+    )
+    assert from_first_user_message(group_tool_calls(slots([call()]))) == group_tool_calls(slots([call()]))
+    assert from_first_user_message([]) == []
 
 
 @given(MESSAGES)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.window.groups import Group, arrange, flatten, size
+from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.pruning import LEAST, RECENT, pruned, stale
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -47,7 +47,7 @@ class Window:
     @property
     def stale(self) -> dict[int, str]:
         """What is stale, and why."""
-        return {one.slot.entry: f"{one.what}: {one.why}" for one in stale(arrange(self.slots))}
+        return {one.slot.entry: f"{one.what}: {one.why}" for one in stale(group_tool_calls(self.slots))}
 
 
 def read(path: str = "src/a.py", **lines: Any) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def made(batches: list[Any]) -> list[Group]:
             if answered:
                 entry += 1
                 slots.append(slot(entry, Message(Role.TOOL, text, tool_call_id=call.id), preamble="told"))
-    return arrange(slots, measure)
+    return group_tool_calls(slots, measure)
 
 
 @given(BATCHES)
@@ -194,7 +194,7 @@ def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: lis
     found = stale(groups)
     stubs = {one.slot.entry: one.stub(f"d{n}", measure) for n, one in enumerate(found, 1)}
     head = pruned(groups, stubs)
-    before, after = flatten(groups), flatten(arrange(head, measure))
+    before, after = flatten(groups), flatten(group_tool_calls(head, measure))
     assert len(before) == len(after), "pairs stay whole"
     for old, new in zip(before, after, strict=True):
         if old.entry in stubs and old.message.role is Role.TOOL:
@@ -205,7 +205,7 @@ def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: lis
             assert 'recall("d' in new.message.content and "\n" not in new.message.content
         else:
             assert new == old
-    assert size(tuple(after)) <= size(tuple(before)), "the window never gets larger"
+    assert group_tokens(tuple(after)) <= group_tokens(tuple(before)), "the window never gets larger"
     newest = {one.entry for group in groups[-RECENT:] for one in group}
     assert not newest & set(stubs), "and what is recent stays"
     users = [one for one in before if one.message.role is Role.USER]
@@ -216,7 +216,7 @@ def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: lis
 def test_pruning_what_was_pruned_finds_nothing_more(batches: list[Any]) -> None:
     groups = made(batches)
     stubs = {one.slot.entry: one.stub("d1", measure) for one in stale(groups)}
-    again = stale(arrange(pruned(groups, stubs), measure))
+    again = stale(group_tool_calls(pruned(groups, stubs), measure))
     assert {one.slot.entry for one in again} == set()
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.context.window.groups import arrange, flatten
+from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.render import Wire, prefix_sha256
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
@@ -40,7 +40,7 @@ def epoch(rules: WireRules = RULES["openai"], **fields: Any) -> Epoch:
 
 
 def slots(*messages: Message) -> list[Slot]:
-    return flatten(arrange([Slot(number, Form.FULL, message) for number, message in enumerate(messages, 1)]))
+    return flatten(group_tool_calls([Slot(number, Form.FULL, message) for number, message in enumerate(messages, 1)]))
 
 
 def wired(*messages: Message, rules: WireRules = RULES["openai"], **fields: Any) -> list[Any]:
