@@ -9,7 +9,7 @@ import typer
 
 from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.context.brief import brief
+from nexus_cli.context.sections.capability_text import capability_forms
 from nexus_cli.core.memory import Merging
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.project_settings import load_settings_in
@@ -32,7 +32,7 @@ def status(
     if brief_:
         model = unnamed_model(os.environ, settings)
         value = {"version": 1, **reports.snapshot(folder, settings, os.environ, model, tools)}
-        text = brief(value)[0]
+        text = capability_forms(value)[0]
     else:
         value = reports.status(folder, settings, os.environ, tools)
         text = ""

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.planned import Planned
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now, stamp
@@ -33,7 +33,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")
-Both = tuple[Planned, list[dict[str, Any]]]
+Both = tuple[EpochDraft, list[dict[str, Any]]]
 """The frame of a first epoch and the described event sections."""
 
 
@@ -93,7 +93,7 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _both(frames: Frames, collector: SectionCollector) -> Both:
-    return await frames.frame(), (await collector.changed_sections()).described()
+    return await frames.frame(), (await collector.changed_sections()).to_json()
 
 
 class Nobody:

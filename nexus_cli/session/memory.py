@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.neutral import neutral
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
@@ -108,7 +108,7 @@ class SessionFacts:
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
-        return [replace(fact, text=neutral(fact.text)) for fact in self._find(text, slots, limit)]
+        return [replace(fact, text=neutralize(fact.text)) for fact in self._find(text, slots, limit)]
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
         if not text.strip():

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nexus_cli.context.assembled import scaled
-from nexus_cli.context.collect import SectionCollector
-from nexus_cli.context.section import LADDERS, Layer, Section, sha256
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.frames import PLAN
@@ -74,7 +74,7 @@ class OwnContext:
         now = next((section for section in found if section.id == name), None)
         if now is None or now.digest != sha256(whole):
             return whole, drop
-        return in_form(now.naming(drop), form), drop
+        return in_form(now.with_drop_id(drop), form), drop
 
     def _sections(self) -> list[dict[str, Any]]:
         """The sections of the system text, and the event sections that the epoch told last."""

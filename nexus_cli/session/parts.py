@@ -9,8 +9,8 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.planned import Planned
-from nexus_cli.context.timeline import MemoryLog
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
@@ -98,8 +98,8 @@ def bare_parts(
     limits = Limits(max_steps=200, allow="read")
     folder = Path.cwd()
 
-    async def frame() -> Planned:
-        return Planned(context.frame())
+    async def frame() -> EpochDraft:
+        return EpochDraft(context.frame())
 
     async def gather() -> Preamble:
         return Preamble("\n".join(engine.notices), engine.notices.clear)

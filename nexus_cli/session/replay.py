@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
@@ -77,7 +77,7 @@ def _lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
                 epoch = log.epoch(manifest.epoch)
                 wire, reached = Wire(epoch), epoch.base
                 head, _ = log.line_hashes(epoch.id, epoch.base)
-                rebuilt = wire.extend(flatten(arrange(epoch.head)))
+                rebuilt = wire.extend(flatten(group_tool_calls(epoch.head)))
                 for place, (was, now) in enumerate(zip(head, rebuilt, strict=True)):
                     if was != now:
                         return f"request {manifest.step}, line {place + 3}: a slot of epoch {epoch.id}", number
@@ -95,7 +95,7 @@ def _lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
 def _tail(log: LaneLog, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
     before = len(wire.messages) + 2
     try:
-        slots = flatten(arrange(map(slot_of, log.read(reached + 1, last))))
+        slots = flatten(group_tool_calls(map(slot_of, log.read(reached + 1, last))))
     except NexusError as error:
         return _unreadable(log, range(reached + 1, last + 1), before) or str(error)
     rebuilt = wire.extend(slots)

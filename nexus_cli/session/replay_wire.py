@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Settings
@@ -112,8 +112,8 @@ def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Requ
         if wire is None or manifest.epoch != number:
             epoch = log.epoch(manifest.epoch)
             wire, number, reached = Wire(epoch), epoch.id, epoch.base
-            wire.extend(flatten(arrange(epoch.head)))
-        wire.extend(flatten(arrange(map(slot_of, log.read(reached + 1, manifest.last)))))
+            wire.extend(flatten(group_tool_calls(epoch.head)))
+        wire.extend(flatten(group_tool_calls(map(slot_of, log.read(reached + 1, manifest.last)))))
         reached = manifest.last
         given = manifest.arguments
         if step in (None, manifest.step):

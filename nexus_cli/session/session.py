@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.groups import Dispatch, Done
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.window.groups import Dispatch, Done
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError

@@ -9,11 +9,11 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.context.lane import Frame
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.timeline import MemoryLog
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.window.lane import Frame
+from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, Slot

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from nexus_cli.context.groups import Ask, Dispatch, Done, flatten
+from nexus_cli.context.window.groups import Ask, Dispatch, Done, flatten
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError

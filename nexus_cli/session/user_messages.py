@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from nexus_cli.context.lane import Lane
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Form
 from nexus_cli.core.typed_text import split_attachments
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.context.collect import SectionCollector
-from nexus_cli.context.lane import Lane
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core import event
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget

@@ -20,7 +20,7 @@ from benchmarks.coding import Model, wishes, write_project
 from benchmarks.row import Benchmark, Row
 from ledger.conftest import on
 
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.settings import Settings

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Entry, Epoch, Form, Kind, Manifest, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Fixed
@@ -58,12 +58,12 @@ def write(ledger: Ledger, folder: Path, model: str, hidden: int, visible: int = 
 def _talk(log: LaneLog, epoch: Epoch, first: int, last: int) -> None:
     """Append the entries from `first` to `last`, with a request before each of the assistant's."""
     step, wire, unsent = log.step(), Wire(epoch), list[Entry]()
-    heads = wire.extend(flatten(arrange(epoch.head)))
+    heads = wire.extend(flatten(group_tool_calls(epoch.head)))
     for number in range(first, last + 1):
         made = entry(number)
         if made.kind is Kind.ASSISTANT:
             step += 1
-            slots = flatten(arrange(map(slot_of, unsent)))
+            slots = flatten(group_tool_calls(map(slot_of, unsent)))
             lines = zip(slots, wire.extend(slots), strict=True)
             fixed = [Fixed(slot.entry, "", slot.tokens, line) for slot, line in lines]
             log.record_request(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)

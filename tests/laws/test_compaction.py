@@ -15,8 +15,8 @@ from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content, is_prefix
 
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.render import prefix_sha256
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.settings import Compact, ProviderSettings

@@ -12,11 +12,11 @@ import pytest
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
-from nexus_cli.context.lane import Lane
 from nexus_cli.context.pinned_marker import Kept, with_pins
-from nexus_cli.context.rewrite import Rewriter
 from nexus_cli.context.strategies.oldest_first import STRATEGY
-from nexus_cli.context.timeline import MemoryLog, Timeline
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError

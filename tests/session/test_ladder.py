@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
-from nexus_cli.context import contributors, section_reader
-from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.sections import contributor
+from nexus_cli.context.sections import reader as section_reader
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
@@ -148,7 +149,7 @@ class Told:
 def extra(monkeypatch: pytest.MonkeyPatch) -> Told:
     """One more contributor, in every session of the test."""
     told = Told({"a": "Fact a: 1", "b": "Fact b: 1"})
-    discover = contributors.discover
+    discover = contributor.discover
     monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "extra": told.contributor()})
     return told
 
@@ -240,7 +241,7 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
         raise KeyError("oh")
 
     monkeypatch.setattr(section_reader, "SECONDS", 0.05)
-    discover = contributors.discover
+    discover = contributor.discover
     broken = Contributor("broken", Layer.SYSTEM, read, render)
     monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "broken": broken})
     session = small(Played(lambda request: "done"), tmp_path)
@@ -252,9 +253,9 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
 
 
 def test_two_contributors_of_one_id_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributors, "names", lambda: ("clock", "clock"))
+    monkeypatch.setattr(contributor, "contributor_names", lambda: ("clock", "clock"))
     with pytest.raises(NexusError, match="another one is called clock too"):
-        contributors.discover()
+        contributor.discover()
 
 
 def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) -> None:

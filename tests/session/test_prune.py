@@ -12,7 +12,7 @@ from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
-from nexus_cli.context.planned import Planned
+from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
 from nexus_cli.core.settings import Compact, Settings
@@ -166,10 +166,10 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     engine = session._parts.engine
     frame = engine.frame
 
-    async def without() -> Planned:
+    async def without() -> EpochDraft:
         now = (await frame()).frame
         tools = tuple(tool for tool in now.tools if tool["function"]["name"] != "recall")
-        return Planned(replace(now, tools=tools))
+        return EpochDraft(replace(now, tools=tools))
 
     async def turns() -> list[Event]:
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from session.played import Played, opened, say, the_ledger
 
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.event import Notice
 from nexus_cli.session.replay import check
 

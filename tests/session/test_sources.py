@@ -16,8 +16,8 @@ import pytest
 from ledger.conftest import on
 from session.played import Played, opened, say, the_ledger
 
-from nexus_cli.context.outline import Outline
-from nexus_cli.context.timeline import MemoryLog, Timeline
+from nexus_cli.context.sections.project_outline import Outline
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind, Slot
 from nexus_cli.core.errors import NexusError

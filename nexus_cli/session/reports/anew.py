@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.meter import Meter
+from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog
@@ -53,7 +53,7 @@ def _next(parts: Parts, engine: Engine, log: LaneLog, settings: Settings) -> tup
     assert parts.options is not None, "looked at by the caller"
     options = replace(parts.options, model=model.info.name, effort=effort, recipe="")
     recipe = held(log, log.session, options, settings, None).recipe
-    head = flatten(arrange(slots))
+    head = flatten(group_tool_calls(slots))
     epoch, _ = switched(
         log, options, model.info, recipe, settings, before=before, head=head, effort=effort,
         failed=lambda line: None, runs=options.interactive or parts.limits.allow == "all",

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.unseen import Span
+from nexus_cli.context.window.entry_ranges import Span
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Drop, Form, Memo, Slot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.compaction.backoff import UNDONE

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.context.groups import Dispatch, Done, next_step
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.groups import Dispatch, Done, next_step
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import LaneLog, SessionInfo

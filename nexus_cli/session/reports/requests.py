@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from nexus_cli.context.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
@@ -137,7 +137,7 @@ class Trail:
         """The parts of a request as it was sent, by the hashes that stand in the ledger."""
         epoch = self._epoch(row.manifest.epoch)
         head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
-        slots = flatten(arrange(epoch.head))
+        slots = flatten(group_tool_calls(epoch.head))
         named = [(name_of(slot), line.hex()) for slot, line in zip(slots, head, strict=False)]
         return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 

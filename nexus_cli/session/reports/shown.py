@@ -10,11 +10,11 @@ from typing import Any
 
 from nexus_cli.context.assembled import AssembledContext
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import Group, arrange, flatten
-from nexus_cli.context.lane import slot_of
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError
@@ -89,7 +89,7 @@ class Shown:
     @cached_property
     def groups(self) -> list[Group]:
         """The window as atomic groups."""
-        return arrange(self.slots)
+        return group_tool_calls(self.slots)
 
     @cached_property
     def arranged(self) -> list[Slot]:
@@ -188,7 +188,7 @@ def _next(
 
         notices.append(_change(epoch, info.name, effort or epoch.effort))
         epoch, left = switched(
-            log, options, info, holds.recipe, settings, before=epoch, head=flatten(arrange(slots)),
+            log, options, info, holds.recipe, settings, before=epoch, head=flatten(group_tool_calls(slots)),
             effort=effort or epoch.effort, failed=notices.append, runs=_runs(options, holds.limits),
         )  # fmt: skip
         slots, sent, drops = list(epoch.head), -1, [*drops, *left]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from nexus_cli.context.unseen import merged
+from nexus_cli.context.window.entry_ranges import merged
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextPlan, Dropped, Event, TurnStart
 from nexus_cli.ui.reports.drops import SHORT_ID
