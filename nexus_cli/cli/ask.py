@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import (
-    MOST,
+    MAX_INT,
     Allow,
     Continue,
     Directory,
@@ -29,9 +29,9 @@ from nexus_cli.cli.options import (
     SharedOptions,
     Verbose,
 )
-from nexus_cli.cli.process import forget_folder
+from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.prompt import Question
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.paths import defaults, places, project
@@ -101,9 +101,11 @@ def ask(
     file: Annotated[
         list[str] | None, typer.Option("--file", "-f", metavar="PATH", help="Attach a text file or an image.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, max=MOST, metavar="N", help="Model requests at most.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Model requests at most.")
+    ] = None,
     max_total_tokens: Annotated[
-        int | None, typer.Option(min=1, max=MOST, metavar="N", help="Input and output tokens of the turn at most.")
+        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Input and output tokens of the turn at most.")
     ] = None,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Dollars of the turn at most.")] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds of the turn at most.")] = None,
@@ -152,14 +154,14 @@ def run_ask(options: AskOptions) -> int:
 
 def _prepare(options: AskOptions) -> Run:
     folder = options.shared.folder
-    forget_folder(str(folder))
+    block_imports_from(str(folder))
     resumes = bool(options.shared.resume or options.shared.newest)
     question = Question(options.words, options.files, resumes=resumes)
     question.check()
     settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
-    chosen = choose(options.shared.model, os.environ, settings, resumes=resumes)
+    chosen = choose_model(options.shared.model, os.environ, settings, resumes=resumes)
     prompt = question.read()
     if not options.shared.quiet:
         for line in filter(None, (chosen.announce, *prompt.notices)):
-            tell(f"nexus: {line}")
+            write_stderr_line(f"nexus: {line}")
     return Run(options, settings, folder, chosen.model, prompt.trigger)

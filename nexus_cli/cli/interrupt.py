@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from nexus_cli.cli import process
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.tools.process import end_all
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -22,7 +22,7 @@ def _ignore(number: int) -> None:
 
 
 class Interrupt:
-    """Holds the three signals from `take` to `release`."""
+    """Holds the three signals from `install` to `uninstall`."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -37,7 +37,7 @@ class Interrupt:
         """The exit status of the signal that arrived: 130, 143 or 129."""
         return 128 + self.signal
 
-    def take(self, cancel: Callable[[], None], last_words: str = "", told: Callable[[int], None] = _ignore) -> None:
+    def install(self, cancel: Callable[[], None], last_words: str = "", told: Callable[[int], None] = _ignore) -> None:
         """From now on the first signal calls `cancel` in the running loop; a second leaves with `last_words`.
 
         `told` gets the number of the first one at once, also while the loop is blocked.
@@ -50,17 +50,17 @@ class Interrupt:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._arrived)
 
-    def release(self) -> None:
-        """From now on a signal ends the process again, as it did before `take`."""
+    def uninstall(self) -> None:
+        """From now on a signal ends the process again, as it did before `install`."""
         self._cancel = None
-        process.take_signals()
+        process.exit_on_signals()
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         if self.signal or self._loop is None or self._cancel is None:
             end_all()
             if self._last_words:
-                tell(self._last_words)
-            process.leave(128 + (self.signal or number))
+                write_stderr_line(self._last_words)
+            process.exit_process(128 + (self.signal or number))
         self.signal = number
         self._told(number)
         self._loop.call_soon_threadsafe(self._cancel)

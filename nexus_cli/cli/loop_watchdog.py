@@ -22,7 +22,7 @@ from types import FrameType, TracebackType
 from typing import NoReturn
 
 from nexus_cli.cli.interrupt import NUMBERS
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.stall import Stalled, overdue_wait, waits_here
 from nexus_cli.session.session import Session
@@ -41,12 +41,12 @@ WAKE = signal.SIGURG
 """Wakes the main thread out of a system call; ignored by the system where nobody takes it."""
 
 
-def end_blocked(error: NexusError, resume: str = "") -> NoReturn:
+def exit_blocked(error: NexusError, resume: str = "") -> NoReturn:
     """End the process at once, with its children: the error and the command that resumes on stderr."""
     end_all()
     if select.select([], [2], [], 0)[1]:
         for line in filter(None, (error.line, resume)):
-            tell(line)
+            write_stderr_line(line)
     os._exit(error.exit_status)
 
 
@@ -69,7 +69,7 @@ class LoopWatchdog:
         self._finishing = threading.Lock()
         """Held by whoever ends the process: the thread or the alarm, whichever comes first."""
 
-    def arrived(self, number: int) -> None:
+    def note_signal(self, number: int) -> None:
         """A signal asks for the end of what runs; called by its handler."""
         self._signal = number
 

@@ -13,11 +13,11 @@ from nexus_cli.core import setting_rules
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 
-MOST = setting_rules.MOST
+MAX_INT = setting_rules.MOST
 """The largest whole number that an option takes."""
 
 
-def said(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
+def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
     """A callback of options and arguments: `value`; an empty one that was given (an unset variable of a script) must
     not mean that none was."""
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
@@ -28,21 +28,22 @@ def said(context: typer.Context, option: typer.CallbackParam, value: str) -> str
 
 
 Model = Annotated[
-    str, typer.Option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.", callback=said)
+    str, typer.Option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.", callback=refuse_empty)
 ]
 Effort = Annotated[
-    str, typer.Option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.", callback=said)
+    str,
+    typer.Option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.", callback=refuse_empty),
 ]
 Continue = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session of this folder.")]
 Resume = Annotated[
     str,
     typer.Option(
-        "--resume", "-r", metavar="ID", help="Go on with a session: id, unique prefix, or name.", callback=said
+        "--resume", "-r", metavar="ID", help="Go on with a session: id, unique prefix, or name.", callback=refuse_empty
     ),
 ]
-Directory = Annotated[str, typer.Option("--cd", "-C", metavar="DIR", help="Work in DIR.", callback=said)]
+Directory = Annotated[str, typer.Option("--cd", "-C", metavar="DIR", help="Work in DIR.", callback=refuse_empty)]
 RecipeName = Annotated[
-    str, typer.Option("--recipe", metavar="NAME", help="Which sections and powers the run has.", callback=said)
+    str, typer.Option("--recipe", metavar="NAME", help="Which sections and powers the run has.", callback=refuse_empty)
 ]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
 Allow = Annotated[
@@ -51,7 +52,7 @@ Allow = Annotated[
         "--allow",
         metavar="read|edit|all",
         help="What runs without asking: reading in the project; also edits in it; also commands and the rest.",
-        callback=said,
+        callback=refuse_empty,
     ),
 ]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Write nothing to the ledger.")]
@@ -61,12 +62,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SessionKey = Annotated[
     str,
     typer.Option(
-        "--session", metavar="ID", help="Id, unique prefix or name; default: the newest of this folder.", callback=said
+        "--session",
+        metavar="ID",
+        help="Id, unique prefix or name; default: the newest of this folder.",
+        callback=refuse_empty,
     ),
 ]
 
 
-GO_THERE = "It works in the folder that it is started in: cd DIR first"
+CD_HINT = "It works in the folder that it is started in: cd DIR first"
 """For the commands that have no --cd."""
 _LONG = {"newest": "--continue", "directory": "--cd"}
 """The options that are not named like their values."""

@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 
-from nexus_cli.cli import last_words
+from nexus_cli.cli import signal_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs as much as Python's own start
@@ -23,12 +23,12 @@ if TYPE_CHECKING:  # `typing` costs as much as Python's own start
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 
 
-def hurry() -> None:
+def disable_gc() -> None:
     """No garbage collection while the program starts: a tenth of its time, and there is no garbage yet."""
     gc.disable()
 
 
-def settle() -> None:
+def freeze_gc() -> None:
     """The program has started: what is there stays for good and is not looked at again."""
     gc.freeze()
     gc.enable()
@@ -37,20 +37,20 @@ def settle() -> None:
 _form = ""
 
 
-def take_signals(arguments: Sequence[str] = ()) -> None:
+def exit_on_signals(arguments: Sequence[str] = ()) -> None:
     """From now on SIGINT, SIGTERM and SIGHUP end the process with one line and 130, 143 or 129.
 
-    Where `arguments` ask for JSON the result object comes before that, until `answered`. A SIGHUP that is ignored
-    stays so (nohup); SIGINT is taken even where a shell's background job ignores it.
+    Where `arguments` ask for JSON the result object comes before that, until `drop_signal_result`. A SIGHUP that is
+    ignored stays so (nohup); SIGINT is taken even where a shell's background job ignores it.
     """
     global _form
-    _form = last_words.form(arguments)
+    _form = signal_result.json_form(arguments)
     for number in SIGNALS:
         if number != _signal.SIGHUP or _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, _end)
 
 
-def answered() -> None:
+def drop_signal_result() -> None:
     """Someone else writes the result object, or has written it."""
     global _form
     _form = ""
@@ -60,8 +60,8 @@ def _end(number: int, frame: FrameType | None) -> None:
     name = {_signal.SIGINT: "SIGINT", _signal.SIGTERM: "SIGTERM", _signal.SIGHUP: "SIGHUP"}[number]
     told = f"nexus: stopped: {name} arrived.\n".encode()
     form = _form
-    answered()  # a second signal writes no second object
-    for descriptor, text in ((1, last_words.result(form, 128 + number, name)), (2, told)):
+    drop_signal_result()  # a second signal writes no second object
+    for descriptor, text in ((1, signal_result.signal_result(form, 128 + number, name)), (2, told)):
         try:
             os.write(descriptor, text)
         except OSError:
@@ -82,7 +82,7 @@ class _Guard:
         return None
 
 
-def forget_folder(folder: str) -> None:
+def block_imports_from(folder: str) -> None:
     """Take `folder` and every relative entry off the import path for good: nothing lying there is ever imported.
 
     A folder of the interpreter itself (its library, its site-packages) stays, whoever works in it.
@@ -98,14 +98,14 @@ def forget_folder(folder: str) -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry) and os.path.realpath(entry) != real]
 
 
-def forget_working_folder() -> None:
+def block_imports_from_cwd() -> None:
     """The same for the working folder; where it has vanished only the relative entries go."""
     try:
         folder = os.getcwd()
     except OSError:
         sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry)]
         return
-    forget_folder(folder)
+    block_imports_from(folder)
 
 
 def reopen_descriptors() -> None:
@@ -124,7 +124,7 @@ def reopen_descriptors() -> None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def leave(status: int, text: str = "") -> NoReturn:
+def exit_process(status: int, text: str = "") -> NoReturn:
     """Write `text` to stdout, flush what Python still holds and end at once, without the interpreter's teardown.
 
     A reader that left is no error; output that cannot be written is told on stderr and makes the status 1.

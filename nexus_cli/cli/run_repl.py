@@ -20,13 +20,13 @@ from typing import NoReturn
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
-from nexus_cli.cli.choose_model import choose
-from nexus_cli.cli.first_run import first_run, is_first
+from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.first_run import first_run, is_first_run
 from nexus_cli.cli.interrupt import NUMBERS
-from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
+from nexus_cli.cli.loop_watchdog import LoopWatchdog, exit_blocked
 from nexus_cli.cli.options import SharedOptions
-from nexus_cli.cli.run_turn import resume_line, wind_up
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.run_turn import close_loop, format_resume_line
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.commands import discover
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
@@ -59,13 +59,13 @@ def run_repl(shared: SharedOptions) -> int:
     """Run the REPL and return the exit status; what goes wrong before there is a session is raised as `NexusError`."""
     shared.check()
     folder = shared.folder
-    process.forget_folder(str(folder))
+    process.block_imports_from(str(folder))
     if not os.isatty(1):
         raise NexusError("usage", "no terminal", "stdout is not one, so nobody can be shown a prompt", "Use nexus ask")
     settings = _settings(shared)
-    chosen = choose(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
+    chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
     if chosen.announce and not shared.quiet:
-        tell(f"nexus: {chosen.announce}")
+        write_stderr_line(f"nexus: {chosen.announce}")
     options = Options(
         cwd=folder,
         model=chosen.model,
@@ -86,7 +86,7 @@ def _settings(shared: SharedOptions) -> Settings:
     found = places()
     here = project(shared.folder)
     loaded = load_settings_in(here, found, defaults(), os.environ)
-    if is_first(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
+    if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
         first_run(loaded, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
         loaded = load_settings_in(here, found, defaults(), os.environ)
     return loaded.settings
@@ -145,12 +145,12 @@ class _Start:
         )  # fmt: skip
         watchdog = self._watchdog = LoopWatchdog(lambda: repl.session, self._end_blocked)
         repl.jobs.guard = watchdog
-        process.settle()
+        process.freeze_gc()
         loop = self._loop = asyncio.new_event_loop()
         try:
             return loop.run_until_complete(self._follow(repl))
         finally:
-            wind_up(loop)
+            close_loop(loop)
             if box is not None:
                 box.close()
 
@@ -186,11 +186,11 @@ class _Start:
             status = await self._until_left(repl)
         finally:
             sys.stderr = sys.__stderr__
-            process.take_signals()
+            process.exit_on_signals()
             words = self._last_words(repl.session)
             await repl.session.aclose()
             if words:
-                tell(words)
+                write_stderr_line(words)
         return 128 + self._signal if self._signal else status
 
     async def _until_left(self, repl: Repl) -> int:
@@ -199,13 +199,13 @@ class _Start:
             await repl.run()
         except (OSError, EOFError) as error:
             if not isinstance(error, EOFError) and _there(0) and _there(1):
-                tell(internal(error).line)
+                write_stderr_line(internal(error).line)
                 return 1
             return 128 + signal.SIGHUP
         except Exception as bug:  # the last seam: the command that resumes stands below whatever went wrong
             if self._shared.verbose:
                 sys.excepthook(type(bug), bug, bug.__traceback__)
-            tell(internal(bug).line)
+            write_stderr_line(internal(bug).line)
             return 1
         return 0
 
@@ -227,7 +227,7 @@ class _Start:
             begun = session.ledger.session(session.id).entries > 0
         except NexusError:
             return ""
-        return resume_line(session, "nexus", self._shared.directory) if begun else ""
+        return format_resume_line(session, "nexus", self._shared.directory) if begun else ""
 
     def _take(self) -> None:
         """From now on SIGTERM and SIGHUP end the REPL after what runs has settled, SIGINT stops what runs."""
@@ -243,22 +243,21 @@ class _Start:
                 os.write(1, b"" if self._dumb else AS_BEFORE)
         assert self._repl is not None, "something runs, so it is there"
         session = self._repl.session
-        resume = resume_line(session, "nexus", self._shared.directory) if session.ledger is not None else ""
-        end_blocked(error, resume)
+        resume = format_resume_line(session, "nexus", self._shared.directory) if session.ledger is not None else ""
+        exit_blocked(error, resume)
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         assert self._loop is not None and self._repl is not None, "signals are taken when both are there"
         if self._watchdog is not None:
-            self._watchdog.arrived(number)
+            self._watchdog.note_signal(number)
         if number == signal.SIGINT:
             self._loop.call_soon_threadsafe(self._interrupted)
             return
         if self._signal:
             end_all()
-            process.leave(128 + self._signal)
+            process.exit_process(128 + self._signal)
         self._signal = number
         self._loop.call_soon_threadsafe(self._repl.request_exit)
-
 
     def _interrupted(self) -> None:
         """Ctrl+C where it is a signal: single lines, or another process that sends it."""

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from nexus_cli.cli import process
-from nexus_cli.cli.explain import Explain
+from nexus_cli.cli.explain_context import Explain
 from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
+from nexus_cli.cli.loop_watchdog import LoopWatchdog, exit_blocked
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.session.exchange import KEPT
@@ -78,7 +78,7 @@ class _Turn:
             self._remarks.notice(notice)
         if self._run.options.explain and (record := session.record):
             self._explain = Explain(QuietStream(Stream(2)), record.drops)
-        process.settle()
+        process.freeze_gc()
         loop = asyncio.new_event_loop()
         try:
             status = loop.run_until_complete(self._follow(session))
@@ -88,7 +88,7 @@ class _Turn:
             self._remarks.error(internal(error).line)
             status = 1
         finally:
-            wind_up(loop)
+            close_loop(loop)
         if status and self._resume(session):
             self._remarks.last(self._resume(session))
         return status
@@ -114,7 +114,7 @@ class _Turn:
     async def _follow(self, session: Session) -> int:
         resume = self._resume(session)
         watchdog = LoopWatchdog(lambda: session, lambda error: self._end_blocked(session, error, resume))
-        self._interrupt.take(session.cancel, resume, watchdog.arrived)
+        self._interrupt.install(session.cancel, resume, watchdog.note_signal)
         try:
             with watchdog:
                 outcome = await self._events(session)
@@ -126,7 +126,7 @@ class _Turn:
             self._show(lambda: self._renderer.end(told), session)
             return error.exit_status
         finally:
-            self._interrupt.release()
+            self._interrupt.uninstall()
             await session.aclose()
         if self._broken is not None:
             self._remarks.error(self._broken.line)
@@ -149,7 +149,7 @@ class _Turn:
         if select.select([], [1], [], 0)[1]:
             with suppress(Gone, NexusError):
                 self._renderer.end({**failure_result(error), "session": session.id or None, "model": session.model})
-        end_blocked(error, resume)
+        exit_blocked(error, resume)
 
     def _outcome(self, outcome: Outcome, session: Session) -> Outcome:
         """`outcome` with the status of what cancelled it: a signal, a full disk; a reader that left changes nothing.
@@ -187,10 +187,10 @@ class _Turn:
             self._explain.feed(event)
 
     def _resume(self, session: Session) -> str:
-        return resume_line(session, "nexus ask", self._run.options.shared.directory)
+        return format_resume_line(session, "nexus ask", self._run.options.shared.directory)
 
 
-def resume_line(session: Session, command: str, directory: str) -> str:
+def format_resume_line(session: Session, command: str, directory: str) -> str:
     """How `command` goes on with `session`, in the folder that was named as `directory`; "" where nothing can."""
     place = f" -C {_word(directory)}" if directory else ""
     return f"Resume with: {command}{place} -r {session.id}" if session.saved else ""
@@ -205,7 +205,7 @@ def _word(text: str) -> str:
     return f"$'{''.join(as_it_is or escaped for as_it_is, escaped in zip(plain, octal, strict=True))}'"
 
 
-def wind_up(loop: asyncio.AbstractEventLoop) -> None:
+def close_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Close `loop` as `asyncio.run` does, within bounds: nothing of it is heard of afterwards."""
     try:
         left = asyncio.all_tasks(loop)

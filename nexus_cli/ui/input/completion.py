@@ -16,7 +16,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.file_index import SHOWN, FileIndex, list_folder
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -74,7 +74,7 @@ class Completions(Completer):
         folder: Path,
         index: FileIndex,
         commands: Callable[[], Mapping[str, Command]],
-        desk: Callable[[], Desk | None],
+        desk: Callable[[], CommandContext | None],
         environ: Mapping[str, str],
     ) -> None:
         self._folder = folder

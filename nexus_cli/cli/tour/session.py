@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from nexus_cli.cli.guide.place import Place, settings
-from nexus_cli.cli.guide.show import Show
+from nexus_cli.cli.tour.sandbox import Place, settings
+from nexus_cli.cli.tour.screen import Show
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event

@@ -9,7 +9,7 @@ import asyncio
 import subprocess
 import sys
 
-from nexus_cli.cli.guide.place import Place
+from nexus_cli.cli.tour.sandbox import Place
 from nexus_cli.core.paths import PACKAGE
 
 LAUNCH = "import sys; sys.path.append(sys.argv.pop(1)); from nexus_cli.__main__ import main; main()"

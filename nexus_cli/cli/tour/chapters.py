@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nexus_cli.cli.guide.killed import killed
-from nexus_cli.cli.guide.place import WINDOW, Place, settings
-from nexus_cli.cli.guide.show import Show
-from nexus_cli.cli.guide.walk import Walk, broken, every, summed_up
+from nexus_cli.cli.tour.kill_demo import killed
+from nexus_cli.cli.tour.sandbox import WINDOW, Place, settings
+from nexus_cli.cli.tour.screen import Show
+from nexus_cli.cli.tour.session import Walk, broken, every, summed_up
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core import event
 from nexus_cli.core.budget import TokenBudget

@@ -19,11 +19,11 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli import process
-from nexus_cli.cli.guide.chapters import Chapters
-from nexus_cli.cli.guide.place import Place, place, remove
-from nexus_cli.cli.guide.show import Left, Show
 from nexus_cli.cli.interrupt import NUMBERS
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.stderr_line import write_stderr_line
+from nexus_cli.cli.tour.chapters import Chapters
+from nexus_cli.cli.tour.sandbox import Place, place, remove
+from nexus_cli.cli.tour.screen import Left, Show
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
@@ -53,7 +53,7 @@ def tour(
     """
     texts = tomllib.loads((defaults() / "guide" / "chapters.toml").read_text(encoding="utf-8"))
     stream = Stream(1)
-    process.settle()
+    process.freeze_gc()
     if part:
         made = Place(Path(part))
         if os.environ.get("NEXUS_HOME") != str(made.home):
@@ -102,10 +102,10 @@ class _Tour:
                 raise
             with suppress(Gone, NexusError):
                 self._show.put("")
-            tell(f"nexus: stopped: {signal.Signals(self._signal).name} arrived.")
+            write_stderr_line(f"nexus: stopped: {signal.Signals(self._signal).name} arrived.")
             return 128 + self._signal
         finally:
-            process.take_signals()
+            process.exit_on_signals()
         return 0
 
     def _take(self) -> None:
@@ -122,7 +122,7 @@ class _Tour:
             end_all()
             if self._folder is not None and not self._keep:
                 remove(self._folder)
-            process.leave(128 + self._signal)
+            process.exit_process(128 + self._signal)
         self._signal = number
         self._loop.call_soon_threadsafe(self._task.cancel)
 
