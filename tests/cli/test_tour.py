@@ -50,19 +50,19 @@ from nexus_cli.__main__ import main
 main()
 """
 LOSES = """
-from nexus_cli.provider import scripted
-scripted.HEADINGS = "Something was talked about."
+from nexus_cli.cli.tour import scripted_model
+scripted_model.HEADINGS = "Something was talked about."
 from nexus_cli.__main__ import main
 main()
 """
 BOASTS = """
 from dataclasses import replace
-from nexus_cli.provider.scripted import Scripted
-used = Scripted._used
+from nexus_cli.cli.tour.scripted_model import ScriptedModel
+used = ScriptedModel._used
 def boasted(self, request, said):
     true = used(self, request, said)
     return replace(true, cache_read=true.input)
-Scripted._used = boasted
+ScriptedModel._used = boasted
 from nexus_cli.__main__ import main
 main()
 """
@@ -364,7 +364,7 @@ def test_the_part_that_is_killed_works_in_no_other_place(tmp_path: Path) -> None
 
 
 def test_its_name_stands_nowhere_else() -> None:
-    own = {"provider/scripted.py"}
+    own = {"cli/tour/scripted_model.py"}
     named = [
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*")

@@ -51,7 +51,7 @@ def tour(
 
     In a terminal step by step, otherwise straight through. Your own sessions and settings are not touched.
     """
-    texts = tomllib.loads((defaults() / "guide" / "chapters.toml").read_text(encoding="utf-8"))
+    texts = tomllib.loads((defaults() / "tour" / "chapters.toml").read_text(encoding="utf-8"))
     stream = Stream(1)
     process.freeze_gc()
     if part:

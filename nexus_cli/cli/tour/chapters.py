@@ -13,12 +13,12 @@ from typing import Any
 from nexus_cli.cli.tour.kill_demo import killed
 from nexus_cli.cli.tour.sandbox import WINDOW, Place, settings
 from nexus_cli.cli.tour.screen import Show
+from nexus_cli.cli.tour.scripted_model import MODEL, SUMMARY_HEAD
 from nexus_cli.cli.tour.session import Walk, broken, every, summed_up
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core import event
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.message import Message
-from nexus_cli.provider.scripted import MODEL, SUMMARY_HEAD
 from nexus_cli.session.acts.compaction import compaction, preview
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.cli.tour.scripted_model import MODEL, ScriptedModel, load_script
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults
 from nexus_cli.core.setting_rules import Scalar
 from nexus_cli.core.settings import Settings, build, read_values
-from nexus_cli.provider.scripted import MODEL, Scripted, load
 
 WINDOW = 16_000
 """Tokens: so small that it is full within a few steps."""
@@ -66,9 +66,9 @@ class Place:
         path = os.pathsep.join(filter(None, (programs, os.environ.get("PATH", ""))))
         return {"NEXUS_HOME": str(self.home), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def provider(self, pace: float) -> Scripted:
+    def provider(self, pace: float) -> ScriptedModel:
         """The scripted model; all of one folder share what was sent to it."""
-        return Scripted(load(defaults() / "guide" / "script.toml"), pace=pace, memory=self.folder / "sent")
+        return ScriptedModel(load_script(defaults() / "tour" / "script.toml"), pace=pace, memory=self.folder / "sent")
 
 
 def settings() -> Settings:
@@ -121,7 +121,7 @@ def _unwritable(folder: Path, error: OSError) -> NexusError:
 
 
 def _write(made: Place) -> None:
-    files = {**tomllib.loads((defaults() / "guide" / "project.toml").read_text(encoding="utf-8")), "shop.log": _log()}
+    files = {**tomllib.loads((defaults() / "tour" / "project.toml").read_text(encoding="utf-8")), "shop.log": _log()}
     # The least that git takes for a repository: what lies above this folder is then nobody's business.
     for name in ("objects", "refs"):
         (made.project / ".git" / name).mkdir(parents=True)

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from nexus_cli.cli.tour.sandbox import Place, settings
 from nexus_cli.cli.tour.screen import Show
+from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event
 from nexus_cli.core.trigger import Trigger
-from nexus_cli.provider.scripted import MODEL
 from nexus_cli.session.acts import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

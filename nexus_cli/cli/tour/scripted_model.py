@@ -85,24 +85,26 @@ class Moment:
         return cls(_text(messages[last]), after, results, tuple(names), seen)
 
 
-def load(path: Path) -> tuple[Step, ...]:
+def load_script(path: Path) -> tuple[Step, ...]:
     """The steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
     return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
 
 
-def count(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
 def _size(message: Message) -> int:
     functions = [call["function"] for call in message.get("tool_calls", ())]
-    called = sum(count(function["name"]) + count(function["arguments"]) + _OVERHEAD for function in functions)
-    return count(_text(message)) + called + _OVERHEAD
+    called = sum(
+        count_tokens(function["name"]) + count_tokens(function["arguments"]) + _OVERHEAD for function in functions
+    )
+    return count_tokens(_text(message)) + called + _OVERHEAD
 
 
-class Scripted:
+class ScriptedModel:
     """A provider that answers from a script. The first step that fits is played; without one the request fails."""
 
     model = MODEL
@@ -146,7 +148,7 @@ class Scripted:
     def _used(self, request: Request, said: str) -> Usage:
         """What the request took, and how much of it began as an earlier one to the same model did."""
         tools = canonical(list(request.tools))
-        lines = [(tools, count(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
+        lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
         known = self._known()
         prefix, new, cached, total = hashlib.sha256(request.model.encode() + b"\n"), [], 0, 0
         for line, tokens in lines:
@@ -157,7 +159,7 @@ class Scripted:
             else:
                 new.append(prefix.hexdigest())
         self._remember(new)
-        return Usage(total, count(said), cached)
+        return Usage(total, count_tokens(said), cached)
 
     def _known(self) -> set[str]:
         if self._memory is not None and self._memory.exists():
@@ -227,7 +229,7 @@ def sum_up(messages: Sequence[Message], room: int) -> str:
     kept: list[str] = []
     for line in (*reversed(asked), *reversed(said), *reversed(facts)):
         more = [one for one in order if one == line or one in kept]
-        if count("\n".join(more)) <= room:
+        if count_tokens("\n".join(more)) <= room:
             kept = more
     return "\n".join(kept) or "Nothing was said yet."
 
