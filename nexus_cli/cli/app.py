@@ -20,6 +20,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.options import (
     CD_HINT,
     Allow,
+    AskOptions,
     Continue,
     Directory,
     Effort,
@@ -127,7 +128,7 @@ def root(
         from nexus_cli.cli.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
 
         return run_repl(shared)
-    from nexus_cli.cli.ask import AskOptions, run_ask  # noqa: PLC0415  (a command like the others)
+    from nexus_cli.cli.ask import run_ask  # noqa: PLC0415  (a command like the others)
 
     return run_ask(AskOptions(shared=shared))
 

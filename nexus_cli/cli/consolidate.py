@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.loop_watchdog import LoopWatchdog, exit_blocked
+from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.core.errors import NexusError
@@ -64,8 +64,8 @@ async def _follow(session: Session, done: Consolidated) -> None:
     remarks = ProgressLines(QuietStream(Stream(2)))
     remarks.belong_to(session)
     interrupt = Interrupt()
-    watchdog = LoopWatchdog(lambda: session, exit_blocked)
-    interrupt.install(session.cancel, told=watchdog.note_signal)
+    watchdog = LoopWatchdog(lambda: session)
+    interrupt.install(session.cancel, on_arrival=watchdog.note_signal)
     for notice in session.notices:
         remarks.notice(notice)
     try:

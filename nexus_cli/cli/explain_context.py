@@ -1,11 +1,11 @@
-"""`nexus ask --explain-context`: tells on stderr what each request holds, and why, before it goes.
+"""`nexus ask --explain-context`: prints on stderr what each request holds, and why, before it is sent.
 
-Plain lines, also in a pipe; the first request of an epoch is told whole, a later one by what it adds.
+Plain lines, also in a pipe. The first request of an epoch is printed whole, a later one by what it adds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Drop
@@ -15,11 +15,11 @@ from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.plan import brief, plan_lines, told_lines
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
-DROPS = 20
-"""Drops, the newest of them, that are named."""
+MAX_DROPS = 20
+"""Newest drops that are listed."""
 
 
-class Explain:
+class ContextExplainer:
     """Writes the plans of requests to a stream."""
 
     def __init__(self, stream: Writable, drops: Callable[[], Sequence[Drop]]) -> None:
@@ -28,13 +28,14 @@ class Explain:
         self._epoch: Any = None
 
     def feed(self, event: Event) -> None:
-        """Tell `event` if it is the plan of a request."""
-        if isinstance(event, ContextPlan):
-            for line in self._lines(event.plan):
-                self._stream.write(" ".join(sanitize(f"context: {line}").split()) + "\n")
-
-    def _lines(self, plan: Mapping[str, Any]) -> list[str]:
+        """Print `event` if it is the plan of a request."""
+        if not isinstance(event, ContextPlan):
+            return
+        plan = event.plan
         if plan["epoch"] == self._epoch:
-            return [brief(plan), *told_lines(plan)]
-        self._epoch = plan["epoch"]
-        return plan_lines(plan, [drop_value(drop) for drop in self._drops()[-DROPS:]])
+            lines = [brief(plan), *told_lines(plan)]
+        else:
+            self._epoch = plan["epoch"]
+            lines = plan_lines(plan, [drop_value(drop) for drop in self._drops()[-MAX_DROPS:]])
+        for line in lines:
+            self._stream.write(" ".join(sanitize(f"context: {line}").split()) + "\n")

@@ -1,4 +1,4 @@
-"""The model that plays a script: which step it plays, what it reports, how it sums up."""
+"""The model that plays a script: which step it plays, what it streams, what it reports as cached."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from string import Template
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nexus_cli.cli.tour.scripted_model import Moment, ScriptedModel, Step, count_tokens, load_script, sum_up
+from nexus_cli.cli.tour.scripted_model import Moment, ScriptedModel, Step, count_tokens, load_script
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.paths import defaults
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta, UsageDelta
@@ -23,7 +21,6 @@ from nexus_cli.provider.reply import Fold, Reply
 
 LOOK = {"name": "grep", "arguments": {"pattern": "$word", "more": ["$word", 3]}}
 STEPS = (
-    Step(asked="summary of it", summary=True),
     Step("I look.", (LOOK,), asked="for (?P<word>\\w+)"),
     Step("There is $n.", after="grep", results="(?P<n>\\d+) hits"),
     Step("Twice.", after="grep grep", done="grep"),
@@ -142,39 +139,6 @@ def test_what_was_sent_is_known_to_every_process_with_the_same_memory(tmp_path: 
     assert again.cache_read == again.input == first.input
 
 
-WORDS = st.text(st.sampled_from("abc \n.{}[]$%"), min_size=1, max_size=60)
-
-
-@given(st.lists(st.tuples(WORDS, WORDS), max_size=12), st.integers(1, 400))
-def test_a_summary_keeps_to_its_room(turns: list[tuple[str, str]], room: int) -> None:
-    messages: list[dict[str, Any]] = []
-    for asked, got in turns:
-        messages += [user(asked), asked_for("grep", pattern=asked), result(got), {"role": "assistant", "content": got}]
-    assert count_tokens(sum_up(messages, room)) <= max(room, count_tokens("Nothing was said yet."))
-
-
-def test_a_summary_is_made_of_the_conversation() -> None:
-    messages = [
-        user("Date: today\n\nrepair it"), asked_for("bash", command="make test"), result("boom\n[exit status 2]"),
-        {"role": "assistant", "content": "It is broken."}, user("[nexus: give a summary of it] in at most 90 tokens"),
-    ]  # fmt: skip
-    text = reply(ScriptedModel(STEPS), *messages).message.content
-    assert text.splitlines()[2:] == [
-        '- asked: "repair it"', "- bash make test -> [exit status 2]", "- answered: It is broken."
-    ]  # fmt: skip
-
-
-def test_a_summary_names_the_test_that_failed_and_forgets_what_it_said() -> None:
-    said = "FAIL: test_it (tests.It.test_it)\nAssertionError: 490 != 0\n[exit status 1]"
-    text = sum_up([user("repair it"), asked_for("bash", command="make test"), result(said)], 200)
-    assert text.splitlines()[1:] == ["- bash make test -> FAIL: test_it (tests.It.test_it) [exit status 1]"]
-
-
-def test_an_earlier_summary_is_carried_over() -> None:
-    earlier = user('[CONTEXT SUMMARY, generated 2026-01-13 14:30 (local)]\nWhat follows\n---\n- asked: "old"')
-    assert '- asked: "old"' in sum_up([earlier, user("new")], 100)
-
-
 def test_every_step_of_the_packaged_script_can_be_filled() -> None:
     steps = load_script(defaults() / "tour" / "script.toml")
     assert len(steps) > 10
@@ -183,4 +147,4 @@ def test_every_step_of_the_packaged_script_can_be_filled() -> None:
         texts = json.dumps([step.text, *step.calls])
         wanted = {found["named"] or found["braced"] for found in Template.pattern.finditer(texts)} - {None}
         assert wanted <= groups, step
-        assert step.summary or step.text or step.calls
+        assert step.text or step.calls

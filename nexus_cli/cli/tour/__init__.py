@@ -1,7 +1,6 @@
 """`nexus tour`: the real engine in a folder of its own, with a model that plays a script; no key, no network.
 
-It shares every line with a real session but the provider. Its scenes, its folder and what it prints are in `guide`;
-here are the command, the signals and the end.
+It shares every line with a real session but the provider. Here are the command, the signals and the end.
 """
 
 from __future__ import annotations
@@ -10,33 +9,28 @@ import asyncio
 import os
 import signal
 import tomllib
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from nexus_cli.cli import process
-from nexus_cli.cli.interrupt import NUMBERS
+from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.stderr_line import write_stderr_line
-from nexus_cli.cli.tour.chapters import Chapters
-from nexus_cli.cli.tour.sandbox import Place, place, remove
-from nexus_cli.cli.tour.screen import Left, Show
+from nexus_cli.cli.tour.chapters import CHAPTERS
+from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
+from nexus_cli.cli.tour.scripted_model import MODEL
+from nexus_cli.cli.tour.session import LeftTour, TourSession
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.reports.models import listing
-from nexus_cli.tools.process import end_all
 from nexus_cli.ui.print.stream import Gone, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-COMMAND = "tour"
-LISTED = 6
-"""So many usable models are named at the end."""
-
-Texts = Mapping[str, Mapping[str, str]]
+MAX_MODELS = 6
+"""Usable models that are named at the end."""
 
 
 @app.command("tour")
@@ -55,96 +49,81 @@ def tour(
     stream = Stream(1)
     process.freeze_gc()
     if part:
-        made = Place(Path(part))
-        if os.environ.get("NEXUS_HOME") != str(made.home):
-            raise NexusError("usage", "--part", "it is for the process that is killed, in a folder of its own")
-        return asyncio.run(_part(Chapters(made, Show(stream, asks=False, slow=slow), texts, COMMAND), session))
+        sandbox = Sandbox(Path(part))
+        if os.environ.get("NEXUS_HOME") != str(sandbox.home):
+            raise NexusError("usage", "--part", "it is for the process that the tour kills, in a folder of its own")
+        screen = TourSession(stream, texts, asks=False, slow=slow)
+        return asyncio.run(_run_part(screen, sandbox, session))
     asks = not yes and stream.terminal and os.isatty(0)
-    return asyncio.run(_Tour(Show(stream, asks=asks, slow=asks), texts, keep).run())
+    return asyncio.run(_run_tour(TourSession(stream, texts, asks=asks, slow=asks), keep))
 
 
-async def _part(chapters: Chapters, session: str) -> int:
+async def _run_part(tour: TourSession, sandbox: Sandbox, session: str) -> int:
+    """Run the turn of the process that is killed."""
+    tour.sandbox = sandbox
+    tour.open(allow="all", resume=session)
     try:
-        await chapters.part(session)
+        await tour.run_turn(tour.words("kill"))
     finally:
-        await chapters.aclose()
+        await tour.aclose()
     return 0
 
 
-class _Tour:
-    """One tour from its first line to its last, however it ends."""
+async def _run_tour(tour: TourSession, keep: bool) -> int:
+    """Run one tour to its end, however it ends; return the exit status."""
+    task = asyncio.current_task()
+    assert task is not None
+    interrupt = Interrupt()
 
-    def __init__(self, show: Show, texts: Texts, keep: bool) -> None:
-        self._show = show
-        self._texts = texts
-        self._keep = keep
-        self._signal = 0
-        self._folder: Path | None = None
-        self._task: asyncio.Task[int] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+    def clean_up() -> None:
+        if hasattr(tour, "sandbox") and not keep:
+            remove_sandbox(tour.sandbox)
 
-    async def run(self) -> int:
-        """The exit status."""
-        self._take()
-        try:
-            with place(self._keep) as made:
-                self._folder = made.folder
-                chapters = Chapters(made, self._show, self._texts, COMMAND)
-                try:
-                    await chapters.play()
-                finally:
-                    await chapters.aclose()
-            self._end(made)
-        except Left:
-            self._show.say(self._texts["end"]["left"])
-        except asyncio.CancelledError:
-            if not self._signal:
-                raise
-            with suppress(Gone, NexusError):
-                self._show.put("")
-            write_stderr_line(f"nexus: stopped: {signal.Signals(self._signal).name} arrived.")
-            return 128 + self._signal
-        finally:
-            process.exit_on_signals()
-        return 0
-
-    def _take(self) -> None:
-        """From now on a signal ends what runs and then the tour; a second one ends it at once."""
-        self._task = asyncio.current_task()
-        self._loop = asyncio.get_running_loop()
-        for number in NUMBERS:
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._arrived)
-
-    def _arrived(self, number: int, frame: FrameType | None) -> None:
-        assert self._loop is not None and self._task is not None, "signals are taken when both are there"
-        if self._signal:
-            end_all()
-            if self._folder is not None and not self._keep:
-                remove(self._folder)
-            process.exit_process(128 + self._signal)
-        self._signal = number
-        self._loop.call_soon_threadsafe(self._task.cancel)
-
-    def _end(self, made: Place) -> None:
-        """Where it all stood, and how to go on with a real model."""
-        texts, say = self._texts["end"], self._show.say
-        self._show.chapter(texts["title"], texts["kept" if self._keep else "gone"], folder=made.folder, home=made.home)
-        say(texts["own"], own=places().ledger)
-        settings = _personal()
-        found = listing(settings, os.environ)["models"]
-        if found:
-            say(texts["usable"])
-            for model in found[:LISTED]:
-                self._show.quote(f"{model['name']} ({', '.join(model['because'])})")
-        else:
-            names = list(settings.default_models)
-            say(texts["nothing"], key=next(iter(names), "OPENAI_API_KEY"), others=", ".join(names[1:]))
-        say(texts["first"])
+    interrupt.install(task.cancel, before_exit=clean_up)
+    try:
+        with open_sandbox(keep) as tour.sandbox:
+            try:
+                tour.begin_chapter("start", folder=tour.sandbox.folder, model=MODEL)
+                for chapter in CHAPTERS:
+                    await tour.wait()
+                    await chapter(tour)
+                await tour.wait()
+            finally:
+                await tour.aclose()
+        _print_end(tour, keep)
+    except LeftTour:
+        tour.say("end", "left")
+    except asyncio.CancelledError:
+        if not interrupt.signal:
+            raise
+        with suppress(Gone, NexusError):
+            tour.put("")
+        write_stderr_line(f"nexus: stopped: {signal.Signals(interrupt.signal).name} arrived.")
+        return interrupt.status
+    finally:
+        interrupt.uninstall()
+    return 0
 
 
-def _personal() -> Settings:
-    """The person's settings; the packaged ones where theirs cannot be read, which is not the tour's business."""
+def _print_end(tour: TourSession, keep: bool) -> None:
+    """Print where everything was, and how to start with a real model."""
+    sandbox = tour.sandbox
+    tour.begin_chapter("end", "kept" if keep else "deleted", folder=sandbox.folder, home=sandbox.home)
+    tour.say("end", "own", own=places().ledger)
+    settings = _personal_settings()
+    models = listing(settings, os.environ)["models"]
+    if models:
+        tour.say("end", "usable")
+        for model in models[:MAX_MODELS]:
+            tour.quote(f"{model['name']} ({', '.join(model['because'])})")
+    else:
+        first, *others = settings.default_models or ["OPENAI_API_KEY"]
+        tour.say("end", "nothing", variable=first, others=", ".join(others))
+    tour.say("end", "first")
+
+
+def _personal_settings() -> Settings:
+    """Return the person's settings, or the packaged ones if theirs cannot be read."""
     try:
         return load_settings(places(), defaults(), os.environ).settings
     except NexusError:

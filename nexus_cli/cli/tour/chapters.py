@@ -1,172 +1,145 @@
-"""The chapters, each one a scene of the real engine that checks what it claims.
+"""The chapters of the tour: each runs the real engine and checks what its text claims.
 
-Knows what is asked of the model and what has to come of it; how it looks is the business of `show`, how it runs that
-of `walk`.
+A chapter takes the `TourSession` and raises `NexusError` where it does not show what it should. The texts are in
+`defaults/tour/chapters.toml`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from nexus_cli.cli.tour.kill_demo import killed
-from nexus_cli.cli.tour.sandbox import WINDOW, Place, settings
-from nexus_cli.cli.tour.screen import Show
-from nexus_cli.cli.tour.scripted_model import MODEL, SUMMARY_HEAD
-from nexus_cli.cli.tour.session import Walk, broken, every, summed_up
+from nexus_cli.cli.tour.kill_demo import kill_second_process
+from nexus_cli.cli.tour.sandbox import WINDOW, sandbox_settings
+from nexus_cli.cli.tour.session import TourSession, accepted_compaction, select, tour_error
 from nexus_cli.context.work_record import RECORD
-from nexus_cli.core import event
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.message import Message
+from nexus_cli.core.event import Dropped, Recalled, Resulted
 from nexus_cli.session.acts.compaction import compaction, preview
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.cache import why
 
+SUMMARY_HEAD = "[CONTEXT SUMMARY"
+TESTS = "python3 -m unittest"
 
-@dataclass
-class Chapters:
-    """One session on its way through the chapters."""
 
-    place: Place
-    show: Show
-    texts: Mapping[str, Mapping[str, str]]
-    command: str
-    """The command that all this is, for the process that is killed."""
-    walk: Walk = field(init=False)
-    drop: str = ""
-    """The log that was left out."""
-    failed: bool = False
-    """A test was seen to fail; not where the person said no to running it."""
+async def run_first_turn(tour: TourSession) -> None:
+    """One turn: read, test, edit, test again."""
+    tour.begin_chapter("turn")
+    tour.say("turn", "asks" if tour.asks else "straight")
+    tour.open()
+    happened = await tour.run_turn(tour.words("turn"))
+    runs = select(happened, Resulted, lambda one: one.call.name == "bash" and one.result.ran)
+    if any(one.result.denied for one in select(happened, Resulted)):
+        tour.say("turn", "denied")
+    elif not runs or runs[-1].result.status != 0:
+        raise tour_error("the tests still fail after the edit", "A tool does not do what it says")
+    else:
+        tour.say("turn", "passed")
 
-    def __post_init__(self) -> None:
-        self.walk = Walk(self.place, self.show)
 
-    async def play(self) -> None:
-        """All chapters; `NexusError` where one of them does not show what it should, `Left` when the person leaves."""
-        self._begin("start", folder=self.place.folder, model=MODEL)
-        for scene in (
-            self._fix, self._drop, self._compaction, self._miss, self._by_hand, self._kill, self._context, self._replay,
-        ):  # fmt: skip
-            await self.show.on()
-            await scene()
-        await self.show.on()
+async def show_drop(tour: TourSession) -> None:
+    """A drop and its recall, then a window that fills until it is compacted."""
+    tour.begin_chapter("drop", window=f"{WINDOW:,}", cap=f"{TokenBudget.of(WINDOW).output_cap:,}")
+    happened = await tour.run_turn(tour.words("drop"))
+    drops = select(happened, Dropped)
+    if not drops or not select(happened, Recalled):
+        raise tour_error("nothing was left out of a long result, or it was not read back")
+    drop = drops[0].drop.id
+    tour.say("drop", "after", drop=drop)
+    await tour.wait()
+    tour.begin_chapter("compaction", at=f"{sandbox_settings().compact.at:.0%}".rstrip("%"))
+    done = accepted_compaction(await tour.run_turn(tour.words("compaction"), drop=drop))
+    tour.say("compaction", "after", before=f"{done.before:,}", after=f"{done.after:,}")
+    summary = _newest_summary(tour)
+    if RECORD not in summary:
+        raise tour_error("the record of the work is not below the summary")
+    tour.quote(summary.partition("\n\n")[2])
+    tour.say("compaction", "record")
 
-    async def part(self, session: str) -> None:
-        """What the process does that is killed."""
-        self.walk.open(allow="all", resume=session)
-        await self.walk.turn(self.texts["kill"]["words"])
 
-    async def aclose(self) -> None:
-        """Close the session, if one is open."""
-        await self.walk.aclose()
+async def explain_cache_miss(tour: TourSession) -> None:
+    """The cache miss that the compaction caused, explained."""
+    session = tour.session
+    assert session.ledger is not None
+    tour.begin_chapter("miss")
+    tour.begin_turn("/cache why")
+    value = why(session.ledger, session.id, sandbox_settings())
+    tour.report("miss", value)
+    found = value["difference"]
+    if not value["missed"] or not value["ours"] or found is None or found["by"] != "compaction":
+        raise tour_error("the request after the compaction missed nothing, or its cause is unknown")
+    tour.say("miss", "after")
 
-    async def _fix(self) -> None:
-        self._begin("fix", answers=self.texts["fix"]["asks" if self.show.asks else "straight"])
-        self.walk.open()
-        happened = await self.walk.turn(self.texts["fix"]["words"])
-        runs = every(happened, event.Resulted, lambda one: one.call.name == "bash" and one.result.ran)
-        self.failed = bool(runs and runs[0].result.status)
-        if any(one.result.denied for one in every(happened, event.Resulted)):
-            self._say("fix", "refused")
-        elif not runs or runs[-1].result.status != 0:
-            raise broken("the tests still fail after the edit", "A tool does not do what it says")
-        else:
-            self._say("fix", "passed")
 
-    async def _drop(self) -> None:
-        self._begin("drop", window=f"{WINDOW:,}", cap=f"{TokenBudget.of(WINDOW).output_cap:,}")
-        happened = await self.walk.turn(self.texts["drop"]["words"])
-        drops, recalls = every(happened, event.Dropped), every(happened, event.Recalled)
-        if not drops or not recalls:
-            raise broken("nothing was left out of a long result, or it was not read back")
-        self.drop = drops[0].drop.id
-        self._say("drop", "after", drop=self.drop)
+async def undo_compaction(tour: TourSession) -> None:
+    """A preview, a compaction on command, and its undo."""
+    tour.begin_chapter("undo")
+    found: list[Mapping[str, Any]] = []
+    await tour.run_act("/compact --preview", preview("", found.append))
+    tour.report("compaction", found[0])
+    if not found[0]["possible"]:
+        raise tour_error("there was nothing to compact")
+    await tour.wait()
+    tour.say("undo", "compact")
+    before = tour.session.context.messages
+    accepted_compaction(await tour.run_act("/compact", compaction("")))
+    since = []
+    if f"{TESTS} -> exit" in _newest_summary(tour):
+        tour.say("undo", "ask")
+        await tour.run_turn(tour.words("undo"))
+        tour.say("undo", "answered")
+        since = tour.session.context.messages[-2:]
+    await tour.wait()
+    tour.say("undo", "undo")
+    await tour.run_act("/uncompact", uncompaction())
+    if tour.session.context.messages != [*before, *since]:
+        raise tour_error("the window is not what it was before the compaction")
+    tour.say("undo", "after")
 
-    async def _compaction(self) -> None:
-        self._begin("compaction", at=f"{settings().compact.at:.0%}".rstrip("%"))
-        happened = await self.walk.turn(self.texts["compaction"]["words"], drop=self.drop)
-        done = summed_up(happened)
-        summaries = [m.content for m in self.walk.session.context.messages if m.content.startswith(SUMMARY_HEAD)]
-        if not summaries or (self.failed and RECORD not in summaries[-1]):
-            raise broken("the record of the work does not stand below the summary")
-        self._say("compaction", "after", before=f"{done.before:,} tokens", after=f"{done.after:,}")
-        self.show.quote(summaries[-1].partition("\n\n")[2])
-        self._say("compaction", "checked")
 
-    async def _miss(self) -> None:
-        session = self.walk.session
-        assert session.ledger is not None
-        self._begin("miss")
-        self.show.begin("/cache why")
-        value = why(session.ledger, session.id, settings())
-        self.walk.report("miss", value)
-        found = value["difference"]
-        if not value["missed"] or not value["ours"] or found is None or found["by"] != "compaction":
-            raise broken("the request after the summary missed nothing, or nobody knows why")
-        self._say("miss", "after")
+async def kill_and_resume(tour: TourSession) -> None:
+    """A process that is killed in the middle of its work, and the session that goes on after it."""
+    tour.begin_chapter("kill")
+    session, sandbox = tour.session.id, tour.sandbox
+    await tour.aclose()
+    pid = await kill_second_process(sandbox, session, slow=tour.slow)
+    if not pid:
+        raise tour_error("the second process did not get to the middle of its work")
+    tour.say("kill", "killed", pid=pid, booked=len(sandbox.booked()), orders=len(sandbox.orders()))
+    await tour.wait()
+    tour.say("kill", "resumed")
+    tour.open(allow="all", resume=session)
+    happened = await tour.run_turn("")
+    unknown = select(happened, Resulted, lambda one: one.result.error == UNKNOWN_OUTCOME)
+    if not unknown or sorted(sandbox.booked()) != sandbox.orders():
+        raise tour_error("the work was not resumed where the process was killed")
 
-    async def _by_hand(self) -> None:
-        self._begin("by_hand")
-        found: list[Mapping[str, Any]] = []
-        await self.walk.act("/compact --preview", preview("", found.append))
-        self.walk.report("compaction", found[0])
-        if not found[0]["possible"]:
-            raise broken("there was nothing to sum up")
-        await self.show.on()
-        self._say("by_hand", "done")
-        before = self.walk.session.context.messages
-        summed_up(await self.walk.act("/compact", compaction("")))
-        since: list[Message] = []
-        if self.failed:
-            self._say("by_hand", "ask")
-            await self.walk.turn(self.texts["by_hand"]["words"])
-            self._say("by_hand", "kept")
-            since = self.walk.session.context.messages[-2:]
-        await self.show.on()
-        self._say("by_hand", "undo")
-        await self.walk.act("/uncompact", uncompaction())
-        if self.walk.session.context.messages != [*before, *since]:
-            raise broken("the window is not what it was before the summary")
-        self._say("by_hand", "after")
 
-    async def _kill(self) -> None:
-        self._begin("kill")
-        session = self.walk.session.id
-        await self.aclose()
-        pid = await killed(self.place, session, self.command, slow=self.show.pace > 0)
-        if not pid:
-            raise broken("the other process did not get to the middle of its work")
-        booked, orders = len(self.place.booked()), len(self.place.orders())
-        self._say("kill", "killed", pid=pid, booked=booked, orders=orders)
-        await self.show.on()
-        self._say("kill", "resumed")
-        self.walk.open(allow="all", resume=session)
-        happened = await self.walk.turn("")
-        unknown = every(happened, event.Resulted, lambda one: one.result.error == UNKNOWN_OUTCOME)
-        if not unknown or sorted(self.place.booked()) != self.place.orders():
-            raise broken("the work did not go on where the killed process was")
+async def show_window(tour: TourSession) -> None:
+    """What the next request holds."""
+    tour.begin_chapter("context")
+    tour.report("context", tour.session.report())
+    tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
 
-    async def _context(self) -> None:
-        self._begin("context")
-        self.walk.report("context", self.walk.session.report())
-        self._say("context", "after")
-        share = self.walk.session.status().cached
-        self._say("context", "cached" if share else "nothing_cached", share=f"{share or 0:.0%}")
 
-    async def _replay(self) -> None:
-        session = self.walk.session
-        assert session.ledger is not None
-        self._begin("replay")
-        value = {"session": session.id, **check(session.ledger, session.id)}
-        self.walk.report("replay", value)
-        if not value["ok"]:
-            raise broken("a request could not be rebuilt as it was sent")
+async def replay_requests(tour: TourSession) -> None:
+    """Every request of the session, rebuilt from the ledger."""
+    session = tour.session
+    assert session.ledger is not None
+    tour.begin_chapter("replay")
+    value = {"session": session.id, **check(session.ledger, session.id)}
+    tour.report("replay", value)
+    if not value["ok"]:
+        raise tour_error("a request could not be rebuilt as it was sent")
 
-    def _begin(self, chapter: str, **values: object) -> None:
-        self.show.chapter(self.texts[chapter]["title"], self.texts[chapter]["text"], **values)
 
-    def _say(self, chapter: str, key: str, **values: object) -> None:
-        self.show.say(self.texts[chapter][key], **values)
+def _newest_summary(tour: TourSession) -> str:
+    return [one.content for one in tour.session.context.messages if one.content.startswith(SUMMARY_HEAD)][-1]
+
+
+CHAPTERS = (
+    run_first_turn, show_drop, explain_cache_miss, undo_compaction, kill_and_resume, show_window, replay_requests,
+)  # fmt: skip

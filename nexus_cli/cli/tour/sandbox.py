@@ -1,6 +1,6 @@
-"""The folder it all happens in: a project, a home of its own, the environment that leads there; gone at the end.
+"""The folder that the tour works in: a small project, a NEXUS_HOME of its own, the environment that points there.
 
-Knows nothing of what happens in it. The person's own folders are neither read nor written.
+The person's own folders are neither read nor written.
 """
 
 from __future__ import annotations
@@ -15,124 +15,108 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.cli.tour.scripted_model import MODEL, ScriptedModel, load_script
+from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults
 from nexus_cli.core.setting_rules import Scalar
 from nexus_cli.core.settings import Settings, build, read_values
 
 WINDOW = 16_000
-"""Tokens: so small that it is full within a few steps."""
+"""Tokens: so few that the window is full within a few steps."""
 MODEL_VALUES: Mapping[str, Scalar] = {
     "window": WINDOW, "max_output": 2000, "input_price": 3.0, "output_price": 15.0, "cache_read_price": 0.3,
 }  # fmt: skip
-"""The prices are those of an ordinary model: figures to be seen, which nobody pays."""
-LOG_LINES = 420
-LOG_ERROR = 205
-"""The line of the log that is an error: in its middle, where a long text is cut."""
+"""The prices are those of an ordinary model; nobody pays them."""
+LOG_LINES, LOG_ERROR = 420, 205
+"""The only error of the log is in its middle, where a long text is cut."""
 COUNTRIES = ("DE", "FR", "SE", "PT", "PL", "IE")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The folder."""
+class Sandbox:
+    """The folder of one tour."""
 
     folder: Path
 
     @property
     def project(self) -> Path:
-        """Where the work is done."""
+        """The working folder of the session."""
         return self.folder / "shop"
 
     @property
     def home(self) -> Path:
-        """What NEXUS_HOME names meanwhile."""
+        """The value of NEXUS_HOME during the tour."""
         return self.folder / "home"
 
     def orders(self) -> list[str]:
-        """The numbers of all orders."""
+        """Return the numbers of all orders."""
         lines = (self.project / "orders.csv").read_text(encoding="utf-8").splitlines()
         return [line.partition(",")[0] for line in lines[1:]]
 
     def booked(self) -> list[str]:
-        """The numbers of the orders that were booked so far."""
+        """Return the numbers of the orders booked so far."""
         path = self.project / "booked.txt"
         return path.read_text(encoding="utf-8").split() if path.exists() else []
 
-    def environment(self) -> dict[str, str]:
-        """Return what stands in the environment meanwhile. Tests run with the interpreter that runs now, outside of its
-        virtual environment."""
-        programs = os.path.dirname(os.path.realpath(sys.executable))
-        path = os.pathsep.join(filter(None, (programs, os.environ.get("PATH", ""))))
-        return {"NEXUS_HOME": str(self.home), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def provider(self, pace: float) -> ScriptedModel:
-        """The scripted model; all of one folder share what was sent to it."""
-        return ScriptedModel(load_script(defaults() / "tour" / "script.toml"), pace=pace, memory=self.folder / "sent")
-
-
-def settings() -> Settings:
-    """The packaged settings, with the scripted model's window; the person's own do not count here."""
-    known = {f"models.{MODEL}.{name}": value for name, value in MODEL_VALUES.items()}
-    return build(read_values(defaults() / "config.toml") | known)
+def sandbox_settings() -> Settings:
+    """Return the packaged settings with the scripted model's window; the person's own are not read."""
+    model = {f"models.{MODEL}.{name}": value for name, value in MODEL_VALUES.items()}
+    return build(read_values(defaults() / "config.toml") | model)
 
 
 @contextmanager
-def place(keep: bool) -> Iterator[Place]:
-    """A new folder with the project in it; the environment leads there until the block ends, then all of it is gone.
+def open_sandbox(keep: bool) -> Iterator[Sandbox]:
+    """Make a sandbox and point the environment at it until the block ends; delete it then, unless `keep`.
 
-    With `keep` the folder stays. `NexusError("internal", ...)` where it cannot be made.
+    Raises `NexusError("internal", ...)` if it cannot be written.
     """
-    made = _made()
-    ours = made.environment()
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
+    parent = os.environ.get("TMPDIR")
+    try:
+        sandbox = Sandbox(Path(os.path.realpath(tempfile.mkdtemp(prefix="nexus-", dir=parent or None))))
+    except OSError as error:
+        raise _write_error(Path(parent or os.sep), error) from error
+    before = dict(os.environ)
+    # Tests run with the interpreter that runs now, outside of its virtual environment.
+    programs = os.path.dirname(os.path.realpath(sys.executable))
+    path = os.pathsep.join(filter(None, (programs, before.get("PATH", ""))))
+    os.environ.update({"NEXUS_HOME": str(sandbox.home), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"})
     try:
         try:
-            _write(made)
+            _write_project(sandbox)
         except OSError as error:
-            raise _unwritable(made.folder, error) from error
-        yield made
+            raise _write_error(sandbox.folder, error) from error
+        yield sandbox
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        os.environ.clear()
+        os.environ.update(before)
         if not keep:
-            remove(made.folder)
+            remove_sandbox(sandbox)
 
 
-def remove(folder: Path) -> None:
-    """Delete the folder; what cannot be deleted stays."""
-    shutil.rmtree(folder, ignore_errors=True)
+def remove_sandbox(sandbox: Sandbox) -> None:
+    """Delete the folder, as far as that is possible."""
+    shutil.rmtree(sandbox.folder, ignore_errors=True)
 
 
-def _made() -> Place:
-    wanted = os.environ.get("TMPDIR")
-    try:
-        return Place(Path(os.path.realpath(tempfile.mkdtemp(prefix="nexus-", dir=wanted or None))))
-    except OSError as error:
-        raise _unwritable(Path(wanted or os.sep), error) from error
-
-
-def _unwritable(folder: Path, error: OSError) -> NexusError:
+def _write_error(folder: Path, error: OSError) -> NexusError:
     why = f"nothing can be written in {folder} ({error.strerror})"
-    return NexusError("internal", "there is no room to work in", why, "Set TMPDIR to a folder that can be written")
+    return NexusError("internal", "there is no room to work in", why, "Set TMPDIR to a writable folder")
 
 
-def _write(made: Place) -> None:
-    files = {**tomllib.loads((defaults() / "tour" / "project.toml").read_text(encoding="utf-8")), "shop.log": _log()}
-    # The least that git takes for a repository: what lies above this folder is then nobody's business.
+def _write_project(sandbox: Sandbox) -> None:
+    files = tomllib.loads((defaults() / "tour" / "project.toml").read_text(encoding="utf-8"))
+    # The least that git accepts as a repository, so that nothing above this folder is looked at.
     for name in ("objects", "refs"):
-        (made.project / ".git" / name).mkdir(parents=True)
-    files[".git/HEAD"] = "ref: refs/heads/main\n"
+        (sandbox.project / ".git" / name).mkdir(parents=True)
+    files |= {".git/HEAD": "ref: refs/heads/main\n", "shop.log": _order_log()}
     for name, text in files.items():
-        path = made.project / name
+        path = sandbox.project / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 
-def _log() -> str:
+def _order_log() -> str:
     lines = []
     for number in range(LOG_LINES):
         at = f"2026-03-02 {8 + number // 60:02}:{number % 60:02}:{number * 37 % 60:02}"
