@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.options import Json, working_folder
-from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.context.sections.capability_text import capability_forms
 from nexus_cli.core.memory import Merging
 from nexus_cli.core.paths import defaults, places, project
@@ -37,7 +37,7 @@ def status(
         value = reports.status(folder, settings, os.environ, tools)
         text = ""
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(text or status_text(value, columns()))
+        print_text(text or status_text(value, text_width()))
     return 0

@@ -48,7 +48,7 @@ from prompt_toolkit.layout.processors import (
 )
 from prompt_toolkit.widgets import SearchToolbar
 
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.ui.input.burst_reader import read_in_bursts
@@ -94,7 +94,7 @@ class InputBox:
         folder: Path,
         project: Path,
         commands: Callable[[], Mapping[str, Command]],
-        desk: Callable[[], Desk | None],
+        desk: Callable[[], CommandContext | None],
         history: Path,
         vi: bool,
         save: bool = True,

@@ -22,7 +22,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
 from prompt_toolkit.utils import get_cwidth
 
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.file_index import SHOWN, FileIndex, list_folder
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -80,7 +80,7 @@ class Completions(Completer):
         folder: Path,
         index: FileIndex,
         commands: Callable[[], Mapping[str, Command]],
-        desk: Callable[[], Desk | None],
+        desk: Callable[[], CommandContext | None],
         environ: Mapping[str, str],
     ) -> None:
         self._folder = folder

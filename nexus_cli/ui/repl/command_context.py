@@ -24,7 +24,7 @@ Reopen = Callable[[Options, Settings, Session], Session]
 
 
 class ReplCommandContext:
-    """Implements `Desk` over a REPL."""
+    """Implements `CommandContext` over a REPL."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.commands import discover, find, parse
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.trigger import Trigger
@@ -49,8 +49,8 @@ class Repl:
         self.view = view
         self.renderer = renderer
         self.theme = theme
-        self.desk: Desk | None = None
-        """The `Desk` of the commands; set once by who puts the REPL together."""
+        self.desk: CommandContext | None = None
+        """The `CommandContext` of the commands; set once by who puts the REPL together."""
         self.draft: Callable[[], str] = str
         """What stands in the input box."""
         self.input_queue = InputQueue()

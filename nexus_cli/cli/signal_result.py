@@ -27,7 +27,7 @@ RESULT = (
 )
 
 
-def form(arguments: Sequence[str]) -> str:
+def json_form(arguments: Sequence[str]) -> str:
     """The option by which `arguments` ask for JSON, `--json` or `--stream-json`; "" where they do not, or for both."""
     words = []
     rest = iter(arguments)
@@ -43,7 +43,7 @@ def form(arguments: Sequence[str]) -> str:
     return wanted[0] if command == "ask" and len(wanted) == 1 else ""
 
 
-def result(form: str, status: int, name: str) -> bytes:
+def signal_result(form: str, status: int, name: str) -> bytes:
     """The one line of stdout in this form after the signal of this name; nothing in none."""
     if not form:
         return b""

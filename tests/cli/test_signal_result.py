@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.cli import app
-from nexus_cli.cli.last_words import VALUED, form, result
+from nexus_cli.cli.signal_result import VALUED, json_form, signal_result
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.renderer import failure_result
 
@@ -33,7 +33,7 @@ def listens(child: subprocess.Popen[bytes]) -> bool:
     ("sessions search ask --json", ""), ("-m ask --json", ""), ("", ""),
 ])  # fmt: skip
 def test_who_asks_for_json_is_known_without_the_parser(words: str, wanted: str) -> None:
-    assert form(words.split()) == wanted
+    assert json_form(words.split()) == wanted
 
 
 def test_every_option_with_a_value_is_known() -> None:
@@ -46,13 +46,13 @@ def test_every_option_with_a_value_is_known() -> None:
 @pytest.mark.parametrize("number", STATUS)
 def test_the_object_is_the_one_of_every_run_without_a_session(number: signal.Signals) -> None:
     error = NexusError("aborted", "stopped", f"{number.name} arrived", exit_status=STATUS[number])
-    line = result("--json", STATUS[number], number.name)
+    line = signal_result("--json", STATUS[number], number.name)
     assert list(json.loads(line).items()) == list(failure_result(error).items()) and line.count(b"\n") == 1
-    value = json.loads(result("--stream-json", STATUS[number], number.name))
+    value = json.loads(signal_result("--stream-json", STATUS[number], number.name))
     assert list(value)[:4] == ["v", "seq", "at", "type"] and value["seq"] == 0
     assert datetime.fromisoformat(value["at"]) and value["at"].endswith("Z")
     assert {**value, **failure_result(error)} == value
-    assert result("", 130, "SIGINT") == b""
+    assert signal_result("", 130, "SIGINT") == b""
 
 
 @pytest.mark.parametrize(("number", "way", "later"), [

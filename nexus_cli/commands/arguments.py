@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.commands.command import Desk
+from nexus_cli.commands.command import CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.options import Options
@@ -18,108 +18,108 @@ LONGEST_NAME = 100
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
 
 
-def nothing(name: str, rest: str) -> None:
+def refuse_arguments(name: str, rest: str) -> None:
     """`NexusError("usage", ...)` where a command that takes no arguments was given some."""
     if rest:
-        raise wrong(name, rest, "it takes no arguments")
+        raise usage_error(name, rest, "it takes no arguments")
 
 
-def wrong(name: str, rest: str, why: str, hint: str = "") -> NexusError:
+def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:
     """The error for arguments that make no sense."""
     shown = rest if len(rest) <= 60 else rest[:59] + "…"
     return NexusError("usage", f"/{name} {shown}".rstrip(), why, hint or f"/help {name} tells more")
 
 
-def one_of(name: str, rest: str, known: Sequence[str]) -> str:
+def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
     """`rest` as one of `known` words, letter case aside."""
     if rest.casefold() not in known:
-        raise wrong(name, rest, f"it must be one of {', '.join(known)}")
+        raise usage_error(name, rest, f"it must be one of {', '.join(known)}")
     return rest.casefold()
 
 
-def name_in(name: str, rest: str) -> str:
+def parse_session_name(name: str, rest: str) -> str:
     """`rest` as the name of a session."""
     if len(rest) > LONGEST_NAME:
-        raise wrong(name, rest, f"a name has at most {LONGEST_NAME} characters")
+        raise usage_error(name, rest, f"a name has at most {LONGEST_NAME} characters")
     return rest
 
 
-def ledger_of(desk: Desk) -> Ledger:
+def require_ledger(context: CommandContext) -> Ledger:
     """The ledger of the session; `NexusError("ledger", ...)` where there is none."""
-    if desk.session.ledger is None:
-        raise _bare()
-    return desk.session.ledger
+    if context.session.ledger is None:
+        raise _no_ledger()
+    return context.session.ledger
 
 
-def say_if_old(desk: Desk) -> None:
+def warn_if_stale(context: CommandContext) -> None:
     """Say that a report which reads the ledger alone ends where that failed, and how full the window is by now."""
-    ledger, status = desk.session.ledger, desk.session.status()
+    ledger, status = context.session.ledger, context.session.status()
     if ledger is None or ledger.path is None or status.saved:
         return
     try:
-        until = f"request {ledger.log(desk.session.id).step()}"
+        until = f"request {ledger.log(context.session.id).step()}"
     except NexusError:
         until = "the last request that it could keep"
     now = f"the window holds about {status.used:,} of {status.budget:,} tokens by now"
-    desk.say(f"The ledger has failed: what follows ends with {until}; {now}.")
+    context.say(f"The ledger has failed: what follows ends with {until}; {now}.")
 
 
-def record_of(desk: Desk) -> LaneLog:
+def require_record(context: CommandContext) -> LaneLog:
     """What the session has recorded; `NexusError("ledger", ...)` where there is nothing."""
-    if desk.session.record is None:
-        raise _bare()
-    return desk.session.record
+    if context.session.record is None:
+        raise _no_ledger()
+    return context.session.record
 
 
-def _bare() -> NexusError:
+def _no_ledger() -> NexusError:
     return NexusError("ledger", "this session has no ledger", "it was put together by hand", "Start nexus itself")
 
 
-def original(name: str, rest: str, desk: Desk) -> tuple[str, str, int, int]:
+def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str, str, int, int]:
     """`ID [A:B]` as the id of a drop, its whole text, and the characters that are meant.
 
     `NexusError("usage", ...)` where the session has no such drop, `A:B` is no range or nothing stands there.
     """
     drop_id, _, span = rest.partition(" ")
-    text = record_of(desk).original(drop_id)
+    text = require_record(context).original(drop_id)
     if text is None:
         hint = "/drops lists them; the numbers of refused compactions are skipped"
-        raise wrong(name, drop_id, "this session has no such drop", hint)
+        raise usage_error(name, drop_id, "this session has no such drop", hint)
     match = _RANGE.fullmatch(span.strip() or ":")
     if match is None:
-        raise wrong(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")
+        raise usage_error(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span.strip() and start >= end:
         why = f"nothing is there: {drop_id} has {len(text):,} characters"
-        raise wrong(name, rest, why, f"For example /{name} {drop_id} 0:2000" if text else "")
+        raise usage_error(name, rest, why, f"For example /{name} {drop_id} 0:2000" if text else "")
     return drop_id, text, start, end
 
 
-def drop_ids(desk: Desk) -> Sequence[str]:
+def complete_drop_ids(context: CommandContext) -> Sequence[str]:
     """The ids of the session's drops, the newest first."""
     try:
-        return [drop.id for drop in reversed(record_of(desk).drops())]
+        return [drop.id for drop in reversed(require_record(context).drops())]
     except NexusError:
         return ()
 
 
-def going_on(desk: Desk, **changes: Any) -> Options:
+def resume_options(context: CommandContext, **changes: Any) -> Options:
     """The options to go on with the present session, changed as said."""
-    same: dict[str, Any] = {"resume": desk.session.id, "newest": False, "model": desk.session.model}
-    return replace(desk.options, **(same | changes))
+    same: dict[str, Any] = {"resume": context.session.id, "newest": False, "model": context.session.model}
+    return replace(context.options, **(same | changes))
 
 
-def begun(desk: Desk) -> bool:
+def has_sent_request(context: CommandContext) -> bool:
     """Whether a request of the session was sent yet."""
-    ledger = ledger_of(desk)
-    return ledger.log(desk.session.id).step() > 0
+    ledger = require_ledger(context)
+    return ledger.log(context.session.id).step() > 0
 
 
-async def sent_anew(desk: Desk) -> str:
+async def describe_cache_miss(context: CommandContext) -> str:
     """What the next request does not find in a cache, as it is by now, as a sentence; "" where it goes on from all that
     was sent last, before the first request, and where the ledger cannot tell."""
     try:
-        value = await asyncio.to_thread(desk.session.look, anew)
+        value = await asyncio.to_thread(context.session.look, anew)
     except NexusError:
         return ""
     tokens, new = value["tokens"], value["tokens"] - value["cached"]

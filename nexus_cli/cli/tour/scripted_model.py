@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import re
 import tomllib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,16 +24,11 @@ from nexus_cli.core.wire import canonical
 
 MODEL = "scripted"
 """The name under which it is asked."""
-SUMMARY_HEAD = "[CONTEXT SUMMARY"
-HEADINGS = "Goal: as it was asked for below.\nCommands: with how they ended."
 _TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")
 _OVERHEAD = 4
 """Tokens that a message takes besides its texts."""
 _FRAGMENT = 12
 """Characters of a call's arguments in one delta."""
-_ROOM = re.compile(r"at most (\d+) tokens")
-_STATUS = re.compile(r"\[[^\[\]]*exit status \d+[^\[\]]*\]")
-_FAILED = re.compile(r"^FAIL: .*$", re.MULTILINE)
 
 Message = Mapping[str, Any]
 
@@ -57,8 +51,6 @@ class Step:
     """A tool that was called since the person's newest words."""
     seen: str = ""
     """A pattern that is found in the conversation, the system text aside."""
-    summary: bool = False
-    """The reply is a summary of the conversation, in place of `text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +77,26 @@ class Moment:
         return cls(_text(messages[last]), after, results, tuple(names), seen)
 
 
-def load(path: Path) -> tuple[Step, ...]:
+def load_script(path: Path) -> tuple[Step, ...]:
     """The steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
     return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
 
 
-def count(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
 def _size(message: Message) -> int:
     functions = [call["function"] for call in message.get("tool_calls", ())]
-    called = sum(count(function["name"]) + count(function["arguments"]) + _OVERHEAD for function in functions)
-    return count(_text(message)) + called + _OVERHEAD
+    called = sum(
+        count_tokens(function["name"]) + count_tokens(function["arguments"]) + _OVERHEAD for function in functions
+    )
+    return count_tokens(_text(message)) + called + _OVERHEAD
 
 
-class Scripted:
+class ScriptedModel:
     """A provider that answers from a script. The first step that fits is played; without one the request fails."""
 
     model = MODEL
@@ -135,8 +129,6 @@ class Scripted:
             found = _found(step, moment)
             if found is None:
                 continue
-            if step.summary:
-                return f"{HEADINGS}\n{sum_up(request.messages[:-1], _room(moment.words))}", []
             calls = [(call["name"], canonical(_filled(call["arguments"], found)).decode()) for call in step.calls]
             return _filled(step.text, found), calls
         where = f"after {moment.after}" if moment.after else f"to {moment.words.splitlines()[-1][:60]!r}"
@@ -146,7 +138,7 @@ class Scripted:
     def _used(self, request: Request, said: str) -> Usage:
         """What the request took, and how much of it began as an earlier one to the same model did."""
         tools = canonical(list(request.tools))
-        lines = [(tools, count(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
+        lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
         known = self._known()
         prefix, new, cached, total = hashlib.sha256(request.model.encode() + b"\n"), [], 0, 0
         for line, tokens in lines:
@@ -157,7 +149,7 @@ class Scripted:
             else:
                 new.append(prefix.hexdigest())
         self._remember(new)
-        return Usage(total, count(said), cached)
+        return Usage(total, count_tokens(said), cached)
 
     def _known(self) -> set[str]:
         if self._memory is not None and self._memory.exists():
@@ -198,51 +190,3 @@ def _text(message: Message) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(part.get("text", "")) for part in content)
-
-
-def _room(instruction: str) -> int:
-    named = _ROOM.search(instruction)
-    return int(named[1]) if named else 400
-
-
-def sum_up(messages: Sequence[Message], room: int) -> str:
-    """A summary of `messages` in at most `room` tokens: what was asked, run, changed, left out and answered.
-
-    Every line of it is taken from the conversation; the older ones of a kind go first where there is no room.
-    """
-    asked: list[str] = []
-    facts: list[str] = []
-    said: list[str] = []
-    results = {one["tool_call_id"]: _text(one) for one in messages if one["role"] == "tool"}
-    for one in messages:
-        text = _text(one)
-        if text.startswith(SUMMARY_HEAD):
-            facts.append(text.rpartition("\n---\n")[2].strip())
-        elif one["role"] == "user":
-            asked.append(f'- asked: "{_last_line(text)}"')
-        elif one["role"] == "assistant":
-            said += [f"- answered: {_last_line(text)}"] if text.strip() and not one.get("tool_calls") else []
-            facts += [_fact(call, results.get(call["id"], "")) for call in one.get("tool_calls", ())]
-    order = dict.fromkeys([*asked, *facts, *said])
-    kept: list[str] = []
-    for line in (*reversed(asked), *reversed(said), *reversed(facts)):
-        more = [one for one in order if one == line or one in kept]
-        if count("\n".join(more)) <= room:
-            kept = more
-    return "\n".join(kept) or "Nothing was said yet."
-
-
-def _last_line(text: str) -> str:
-    """The last line: before it stands what was added to the person's words, or what leads to an answer."""
-    return text.strip().rpartition("\n")[2].strip()
-
-
-def _fact(call: Message, result: str) -> str:
-    """One call and how it ended, on one line: of a test that failed its name, and not what it said."""
-    function = call["function"]
-    arguments = json.loads(function["arguments"])
-    subject = " ".join(str(value) for value in arguments.values() if isinstance(value, str))
-    status = _STATUS.search(result)
-    failed = _FAILED.search(result)
-    ended = " ".join(one[0] for one in (failed, status) if one) or f"{len(result):,} characters"
-    return f"- {function['name']} {subject[:60]} -> {ended}"

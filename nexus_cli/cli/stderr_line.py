@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 
-def tell(line: str) -> None:
+def write_stderr_line(line: str) -> None:
     """Write `line` to stderr as one line that no terminal can be harmed by; nobody listening is no error."""
     text = sanitize(" ".join(line.split())) + "\n"
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.cli.options import working_folder
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import exists, places
 from nexus_cli.ledger import Ledger
@@ -17,11 +17,11 @@ def open_ledger(*, writes: bool = False) -> Ledger:
         return Ledger.open(None)
     ledger = Ledger.open(path) if writes else Ledger.look(path)
     for notice in ledger.notices:
-        tell(f"nexus: {notice}")
+        write_stderr_line(f"nexus: {notice}")
     return ledger
 
 
-def session_id(ledger: Ledger, key: str) -> str:
+def find_session_id(ledger: Ledger, key: str) -> str:
     """The id of the session that `key` names; with "" the newest of this folder.
 
     Raises `NexusError("usage", ...)` where there is none.
