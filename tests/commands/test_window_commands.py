@@ -59,7 +59,7 @@ def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one
             context.run(f"context {typed}")
 
 
-def test_after_the_ledger_has_failed_reports_say_first_where_they_end(context: FakeDesk) -> None:
+def test_after_the_ledger_has_failed_reports_say_first_where_they_end(context: FakeContext) -> None:
     """What they read is old by then; lists that are kept in memory too are not."""
     context.turn("one")
     context.turn("two")
