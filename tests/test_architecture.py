@@ -41,7 +41,6 @@ LAZY = {
     "core/project_settings.py": {"tomllib", "nexus_cli"},
     "core/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
-    "context/recipe_file.py": {"nexus_cli"},
     "context/tokens.py": {"tiktoken"},
     "session/reports/request_view.py": {"nexus_cli"},
     "session/usable.py": {"nexus_cli"},

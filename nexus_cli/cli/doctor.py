@@ -19,16 +19,16 @@ from pathlib import Path
 import typer
 
 from nexus_cli import __version__
-from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import Json
-from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.core.child_environment import child_environment, own_entries, own_environment
 from nexus_cli.core.errors import NexusError, way_out
 from nexus_cli.core.misplaced_keys import misplaced_notice
-from nexus_cli.core.paths import Places, begun, defaults, places
+from nexus_cli.core.paths import Places, defaults, exists, places
 from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.usable import find_local, keys_present
-from nexus_cli.ui.reports import doctor_text
+from nexus_cli.ui.reports.status import doctor_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -115,7 +115,7 @@ def _ledger(look: Look) -> Check:
 
     path = look.places.ledger
     try:
-        there = begun(path)
+        there = exists(path)
         ledger = Ledger.open(path if there else None)
     except NexusError as error:
         return Check("ledger", "broken", error.message, error.hint or f"Look at {path}; `nexus ask` works without it")
@@ -165,7 +165,7 @@ def _keys(look: Look) -> Check:
 
 def _model(look: Look) -> Check:
     try:
-        chosen = choose("", look.environ, look.settings)
+        chosen = choose_model("", look.environ, look.settings)
     except NexusError as error:
         return Check("model", "note", error.why, error.hint)
     return Check("model", "ok", chosen.model)
@@ -234,7 +234,7 @@ def doctor(json: Json = False) -> int:
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)
     value = {"version": 1, "ok": ok, "model": model, "checks": [asdict(check) for check in checks]}
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(doctor_text(value, columns()))
+        print_text(doctor_text(value, text_width()))
     return 0 if ok else 1

@@ -1,7 +1,7 @@
 """The values a conversation is made of: messages, tool calls, tool results.
 
 Identity and time are an envelope around them (`nexus_cli.core.entry`); what a provider wants on the wire is made in
-`nexus_cli.context.render`. Text is made storable here: a lone surrogate becomes U+FFFD.
+`nexus_cli.context.window.render`. Text is made storable here: a lone surrogate becomes U+FFFD.
 """
 
 from __future__ import annotations

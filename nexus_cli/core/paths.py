@@ -47,7 +47,7 @@ def defaults() -> Path:
     return installed if installed.is_dir() else PACKAGE.parent / "defaults"
 
 
-def begun(path: Path) -> bool:
+def exists(path: Path) -> bool:
     """Whether there is a file at `path`. What cannot even be looked for counts as one: opening it says why."""
     try:
         os.stat(path)

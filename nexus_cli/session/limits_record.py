@@ -12,16 +12,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import SETS, Bound, Limits, compose
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import SessionInfo
-from nexus_cli.session.logger import SessionLogger
+from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.refused import SIGNALS
@@ -126,7 +125,7 @@ class NextLimits:
 
 
 def load_next_limits(
-    log: SessionLogger, found: SessionInfo, options: Options, settings: Settings
+    log: LaneLog, found: SessionInfo, options: Options, settings: Settings
 ) -> NextLimits:
     """What holds for the session `found`. Raises as `load_recipe` does for a recipe
     that was named; where the session's own is gone or broken it is what its last request had."""
@@ -140,7 +139,7 @@ def load_next_limits(
     return NextLimits(recipe, *compose(limit_layers(settings, recipe, options, True)))
 
 
-def _last(log: SessionLogger, found: SessionInfo, why: str) -> NextLimits:
+def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
     """What the newest request had, as far as it was recorded."""
     noted = [memo.value for memo in log.memos(LIMITS)]
     last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}

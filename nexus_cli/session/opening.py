@@ -13,7 +13,7 @@ from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.ledger.lending import lent
+from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_of
 from nexus_cli.provider.names import split
 from nexus_cli.provider.windows import model_info, window_setting
@@ -31,7 +31,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     """
     if not options.save:
         ledger = Ledger.open(None)
-        ledger.facts.borrow(lent(places().ledger, str(project(options.cwd))))
+        ledger.facts.borrow(read_facts(places().ledger, str(project(options.cwd))))
         return ledger
     try:
         ledger = Ledger.open(places().ledger)

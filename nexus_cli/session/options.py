@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.settings import Settings
 

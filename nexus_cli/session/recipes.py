@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from nexus_cli.context.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
+from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import defaults, places, project
 from nexus_cli.core.trust import FOLDER, State, configuration, state

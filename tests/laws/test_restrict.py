@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws.world import World, outcome, say, world
 
-from nexus_cli.context.recipe import load_recipe
+from nexus_cli.context.sections.recipe import load_recipe
 from nexus_cli.core import trust
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import CATEGORIES, LEVELS, MODES, Limits, compose

@@ -128,7 +128,7 @@ def planned(session: Session, events: list[Event]) -> None:
     """Each plan says what was then estimated for the request that it is of."""
     plans = [event.plan["budget"]["used"]["total"] for event in events if isinstance(event, ContextPlan)]
     with the_ledger() as ledger:
-        sent = [row.manifest.estimate for row in ledger.manifests(ledger.session(session.id).main_lane)]
+        sent = [row.manifest.estimate for row in ledger.log(session.id).requests()]
     assert plans == sent[-len(plans) :]
 
 

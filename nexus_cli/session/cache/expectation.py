@@ -1,7 +1,7 @@
 """What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
 
 Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.cache.diagnosis`, how long providers
-keep what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_cli.context.economy`.
+keep what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_cli.context.window.rewrite_cost`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
-from nexus_cli.context.economy import Rewrite, miss_cost, price_rewrite
-from nexus_cli.context.fingerprints import Difference, first_difference, rendered
+from nexus_cli.context.window.fingerprints import Difference, first_difference, rendered
+from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
@@ -100,7 +100,7 @@ def _still(engine: Engine, sent: SentRequest) -> bool:
     return seconds is None or seconds <= life.most
 
 
-def record_rewrite(engine: Engine, before: int) -> Rewrite:
+def record_rewrite(engine: Engine, before: int) -> RewritePrice:
     """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
 
     The meter already knows the window that came of it.
@@ -119,12 +119,12 @@ def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     return _rewrite(engine, _priced(engine, before, unreported_tokens(engine)))
 
 
-def _rewrite(engine: Engine, priced: Rewrite) -> tuple[str, dict[str, Any]]:
+def _rewrite(engine: Engine, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
     figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
     return REWRITE, {"cause": engine.lane.epoch.cause, "epoch": engine.lane.epoch.id, **figures}
 
 
-def _priced(engine: Engine, before: int, after: int) -> Rewrite:
+def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
     """`before` and `after` are estimates of the whole window, in tokens."""
     lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)

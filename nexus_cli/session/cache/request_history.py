@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.diagnosis import seconds_between
 from nexus_cli.session.cache.expectation import MOST_EPOCHS
 from nexus_cli.session.cache.last_request import CacheHistory, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.opening import known_model
 
 
@@ -40,9 +39,8 @@ class RequestHistory:
 def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHistory:
     """The requests of a session, or `which` of them the ledger can tell apart; `NexusError("usage", ...)` when there is
     none such."""
-    main = ledger.session(session).main_lane
-    lanes = [main, *(lane for lane in ledger.lanes(session) if lane != main)]
-    own, others = {lane: ledger.manifests(lane, which) for lane in lanes}, ledger.inherited(main, which)
+    logs = ledger.logs(session)
+    own, others = {log.lane: log.requests(which) for log in logs}, logs[0].inherited_requests(which)
     rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
     used: dict[int, list[str]] = {}
     for row in rows:
@@ -86,12 +84,12 @@ def smallest_like(
     return 0, 0
 
 
-def load_history(engine: Engine, log: SessionLogger, settings: Settings) -> CacheHistory:
+def load_history(engine: Engine, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
     """Return what the lane sent before: its newest request, and the newest under each of its last epochs that a cache
     may still hold."""
     history = CacheHistory()
     try:
-        before = read_requests(log.ledger, log.session.id, "notable")
+        before = read_requests(ledger, log.session_id, "notable")
     except NexusError:
         return history  # what is damaged of requests that were answered is in none to come
     history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
@@ -111,7 +109,7 @@ def load_history(engine: Engine, log: SessionLogger, settings: Settings) -> Cach
             if all(small):  # it tells what the same beginning takes also where no cache holds it any more
                 history.least[begins] = small
             if epoch == last or not _gone(engine, history.uses.get(epoch)):
-                sent = _sent(engine, log, newest[epoch], settings)
+                sent = _sent(engine, ledger, log, newest[epoch], settings)
                 history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
             continue  # likewise
@@ -126,16 +124,16 @@ def _gone(engine: Engine, used: datetime | None) -> bool:
     return life is not None and seconds is not None and seconds > life.most
 
 
-def _epoch(engine: Engine, log: SessionLogger, number: int) -> Epoch:
+def _epoch(engine: Engine, log: LaneLog, number: int) -> Epoch:
     """An epoch of the lane by its number, the present one as it is at hand."""
     return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
 
 
-def _sent(engine: Engine, log: SessionLogger, row: RequestRow, settings: Settings) -> SentRequest:
+def _sent(engine: Engine, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
     """A request as it was sent; `NexusError` where its epoch cannot be read."""
     epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
     if epoch is not engine.lane.epoch:
         tail = [slot_of(entry) for entry in log.read(epoch.base + 1, last)]
     other = epoch.model != engine.model.info.name
-    life = cache_life_of(known_model(log.ledger, epoch.model, settings)) if other else None
+    life = cache_life_of(known_model(ledger, epoch.model, settings)) if other else None
     return SentRequest(epoch, tail, last, reported_tokens(row), life=life)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from nexus_cli.context.collect import SectionCollector
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import with_frame
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.planned import Planned
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.timeline import MemoryLog
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import with_frame
+from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.entry import Drop, Epoch, Memo, Slot
@@ -27,13 +27,12 @@ from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Log, Recall, Seen, TokenCounter
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.engine import NextEpoch, Model
+from nexus_cli.session.engine import Model, NextEpoch
 from nexus_cli.session.gathering import gatherer
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
 from nexus_cli.session.next_request.request import NextRequest, Sections
@@ -79,17 +78,17 @@ class Drafting:
             folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=self.recipe.name,
             at=stamp(moment),
         )  # fmt: skip
-        log = SessionLogger(ledger=ledger, session=made.id)
+        log = ledger.log(made.id)
         effort = "" if effort_notice(info.name, options.effort) else options.effort
         registry = lambda services: ToolRegistry(() if options.no_tools else None, services)  # noqa: E731
         with self._frames(log, log, moment, effort, registry, None) as (frames, gathers, context):
-            planned, told = run_to_end(_planned_and_told(frames, gathers))
+            planned, told = run_to_end(_draft_and_told(frames, gathers))
         context.lane.reframe(planned.frame)
         for drop in planned.drops:
-            log.drop(drop)
-        return FirstEpoch(context.lane.epoch, told, ledger.drops(made.id), context.counter.count)
+            log.record_drop(drop)
+        return FirstEpoch(context.lane.epoch, told, log.drops(), context.counter.count)
 
-    def after(self, log: SessionLogger, before: Epoch, head: Sequence[Slot], effort: str) -> tuple[Epoch, list[Drop]]:
+    def after(self, log: LaneLog, before: Epoch, head: Sequence[Slot], effort: str) -> tuple[Epoch, list[Drop]]:
         """Return the epoch after `before` with `head` as its window, and what its sections leave out."""
         began = datetime.fromisoformat(log.session.created).astimezone()
         registry = lambda services: ToolRegistry(None, services)  # noqa: E731
@@ -103,7 +102,7 @@ class Drafting:
     @contextmanager
     def _frames(
         self,
-        kept: SessionLogger,
+        kept: LaneLog,
         log: Log,
         began: datetime,
         effort: str,
@@ -132,7 +131,7 @@ class Drafting:
 class _Unwritten(MemoryLog):
     """Goes on after the log of a session, in memory: nothing that is noted here reaches the session."""
 
-    def __init__(self, log: SessionLogger) -> None:
+    def __init__(self, log: LaneLog) -> None:
         super().__init__(log.last_id(), log.last_drop(), log.next_epoch())
         self._log = log
 
@@ -148,8 +147,8 @@ class Nobody:
         raise AssertionError("a report sends nothing")
 
 
-async def _planned_and_told(frames: PromptAssembly, gathers: SectionCollector) -> tuple[Planned, Sections]:
-    return await frames.frame(), (await gathers.changed_sections()).described()
+async def _draft_and_told(frames: PromptAssembly, gathers: SectionCollector) -> tuple[EpochDraft, Sections]:
+    return await frames.frame(), (await gathers.changed_sections()).to_json()
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -168,14 +167,14 @@ def prepare_next_request(parts: Parts) -> NextRequest:
     engine, ledger, options = parts.engine, parts.ledger, parts.options
     if ledger is None or options is None:
         return next_request(engine)
-    log, settings = SessionLogger(ledger=ledger, session=parts.session_id), parts.settings or Settings()
+    log, settings = ledger.log(parts.session_id), parts.settings or Settings()
     if engine.cache.last is None:
-        engine.cache = load_history(engine, log, settings)
+        engine.cache = load_history(engine, ledger, log, settings)
     if engine.lane.begun and begins_epoch(engine):
         info, before, notices = engine.model.info, engine.lane.epoch, list[str]()
         runs = options.interactive or parts.limits.allow == "all"
         drafting = Drafting(options, info, parts.recipe, settings, notices.append, runs)
-        head = flatten(arrange(engine.lane.slots))
+        head = flatten(group_tool_calls(engine.lane.slots))
         epoch, drops = drafting.after(log, before, head, engine.model.effort or before.effort)
         engine.draft = NextEpoch(epoch, tuple(drops), tuple(notices))
     return next_request(engine)

@@ -16,8 +16,8 @@ from typing import Any
 
 from nexus_cli.context.apportion import apportion
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import Group, arrange, flatten
 from nexus_cli.context.meter import Anchor, Meter
+from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Epoch, Slot
@@ -137,7 +137,7 @@ class NextRequest:
     @cached_property
     def groups(self) -> list[Group]:
         """The window as atomic groups."""
-        return arrange(self.items)
+        return group_tool_calls(self.items)
 
     @cached_property
     def arranged(self) -> list[Slot]:

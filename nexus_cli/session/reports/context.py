@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.context.apportion import apportion
-from nexus_cli.context.planner import JOINT, section_budget
-from nexus_cli.context.render import prefix_sha256
+from nexus_cli.context.sections.planner import JOINT, section_budget
+from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import Form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger, nth
-from nexus_cli.session.logger import SessionLogger
+from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.session.next_request.request import scale_sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.drops import UNIT, of_window
@@ -52,11 +51,11 @@ def difference(settings: Settings, session: str, step: int | None = None) -> dic
 def difference_in(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
     """The same from a ledger that is open."""
     found = ledger.find_session(session)
-    rows = SessionLogger(ledger=ledger, session=found.id).request_rows()
+    rows = ledger.log(found.id).requests()
     number = len(rows) if step is None else step
     if step is None and not rows:
         raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
-    nth(rows, number)
+    pick_request(rows, number)
     before = sent_view(ledger, found, settings, number - 1) if number > 1 else None
     return compare_requests(before, sent_view(ledger, found, settings, number))
 

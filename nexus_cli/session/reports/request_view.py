@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError
@@ -19,11 +19,10 @@ from nexus_cli.core.limits import compose
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
-from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.request import NextRequest, Sections, unreported_meter
 from nexus_cli.session.opening import known_model, looked_at
@@ -61,9 +60,9 @@ class RequestView:
 
 def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:
     """Return request `step` of a session; `NexusError("usage", ...)` when there is none such."""
-    log = SessionLogger(ledger=ledger, session=found.id)
-    rows = log.request_rows()
-    row = nth(rows, step)
+    log = ledger.log(found.id)
+    rows = log.requests()
+    row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
@@ -80,7 +79,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     )  # fmt: skip
     return RequestView(
         request, found.id, info.name, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), last,
-        log.last_id(), [drop for drop in ledger.drops(found.id) if row.manifest.knew(drop.after, drop.at)],
+        log.last_id(), [drop for drop in log.drops() if row.manifest.knew(drop.after, drop.at)],
         tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log).count, row,
         notices=() if noted else (UNNOTED,),
         memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.knew(memo.entry, memo.at)],
@@ -101,7 +100,7 @@ def _window_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
 def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings: Settings) -> RequestView:
     """Return what a session that does not run here would send next; under a new epoch where the model or the effort is
     another one by then, and its recipe says what that begins with."""
-    log = SessionLogger(ledger=ledger, session=found.id)
+    log = ledger.log(found.id)
     holds = load_next_limits(log, found, options, settings)
     row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
@@ -111,7 +110,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     info = known_model(ledger, options.model or found.model, settings)
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
-    drops, notices = ledger.drops(found.id), [holds.lost] if holds.lost else []
+    drops, notices = log.drops(), [holds.lost] if holds.lost else []
     effort = ("" if effort_notice(info.name, options.effort) else options.effort) or epoch.effort
     meter = unreported_meter(Meter(log.calibration(info.served)), epoch, slots)
     if (epoch.model, epoch.effort) == (info.name, effort):
@@ -120,7 +119,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
         from nexus_cli.session.next_request.draft import Drafting  # noqa: PLC0415  (contributors, for few reports)
 
         drafting = Drafting(options, info, holds.recipe, settings, notices.append, _runs(options, holds.limits.allow))
-        new, left = drafting.after(log, epoch, flatten(arrange(slots)), effort)
+        new, left = drafting.after(log, epoch, flatten(group_tool_calls(slots)), effort)
         notices.append(change_notice(epoch, new))
         epoch, slots, sent, drops = new, list(new.head), -1, [*drops, *left]
         meter = unreported_meter(meter, epoch, slots)
@@ -176,7 +175,7 @@ def _runs(options: Options, allow: str | None) -> bool:
     return options.interactive or allow == "all"
 
 
-def _told_with(log: SessionLogger, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
+def _told_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
     """What was told with `row`: the plans of the entries that none of the earlier `rows` held."""
     before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
     return _told([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context import recipe_file
 from nexus_cli.context.decode import decode
-from nexus_cli.context.recipe import NAME, recipe_names
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.context.sections import recipe_file
+from nexus_cli.context.sections.recipe import NAME, recipe_names
+from nexus_cli.core.clip import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.project_settings import FILE, Said, fitting, read_project, tightened
 from nexus_cli.core.settings import Loaded
@@ -62,7 +62,7 @@ def _recipes(found: Configuration) -> list[str]:
         if name.startswith(INSIDE) and name.endswith(".toml"):
             where = one_line(f"{FOLDER}/{name}")
             try:
-                recipe_file.read_project(decode(data, where).text, where)
+                recipe_file.read_project_recipe(decode(data, where).text, where)
             except NexusError as error:
                 problems.append(one_line(error.message))
             if not NAME.fullmatch(name.removeprefix(INSIDE).removesuffix(".toml")):
