@@ -23,7 +23,7 @@ from nexus_cli.context.window.groups import (
     is_request,
 )
 from nexus_cli.context.window.lane import Frame, Lane, frame_of, slot_of
-from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, local_now, spoken
 from nexus_cli.core.entry import Form, Kind, Slot
@@ -67,7 +67,7 @@ class ContextManager:
         self._clock = clock
         self._logged = logger is not None
         self.lane = Lane(Timeline(logger or MemoryLog(), clock or local_now), self.measure)
-        self.rewriter = Rewriter(self.counter.count, strategy, low_water, markers, measure=self.measure)
+        self.truncator = LaneTruncator(self.counter.count, strategy, low_water, markers, measure=self.measure)
         self._origin = self.lane.epoch
         self._hidden = False
         self._preambles: dict[int, str] = {}
@@ -299,12 +299,12 @@ class ContextManager:
 
     def _truncate(self) -> None:
         self._hidden = True
-        self.rewriter.strategy = _strategy(self.config.truncation_strategy)
+        self.truncator.strategy = _strategy(self.config.truncation_strategy)
         groups = list(from_first_user_message(self.lane.groups()))
         request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
         for index in {request, -1} if groups else ():
             groups[index] = tuple(map(self._whole, groups[index]))
-        self.rewriter.truncate(self.lane, self.available, groups=groups)
+        self.truncator.truncate(self.lane, self.available, groups=groups)
 
     def _whole(self, slot: Slot) -> Slot:
         """An elided slot as it was: what is cut again is cut from the original."""
