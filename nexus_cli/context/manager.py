@@ -241,8 +241,8 @@ class ContextManager:
 
     def reframe(self, frame: Frame) -> None:
         """Change the frame: of this epoch where nothing of it was recorded or sent yet, else in a new one."""
-        if not self.lane.begun:
-            self.lane.reframe(frame)
+        if not self.lane.is_recorded:
+            self.lane.replace_header(frame)
         elif frame != self.frame():
             self.lane.rewrite(self.lane.slots, "reload", (), frame)
 
@@ -261,7 +261,7 @@ class ContextManager:
         return replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt))
 
     def _add(self, kind: Kind, message: Message, actor: str) -> None:
-        if self._logged and not self.lane.begun:
+        if self._logged and not self.lane.is_recorded:
             self.lane.begin()
         self.lane.append(kind, message, actor)
 
@@ -292,7 +292,7 @@ class ContextManager:
         preamble = f"Current date: {moment:%Y-%m-%d}, Current time: {moment:%H:%M} (local)"
         self._preambles[newest.entry] = preamble
         if newest in self.lane.tail:
-            self.lane.dress(preamble)
+            self.lane.attach_preamble(preamble)
         else:
             head = [self._dressed(slot) if slot is newest else slot for slot in self.lane.slots]
             self.lane.rewrite(head, "reload", ())

@@ -85,7 +85,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = engine.lane
     engine.said = ""
     expected = engine.meter.estimate(lane.counted)
-    sealed = lane.seal()
+    sealed = lane.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
     engine.step += 1
     engine.spending.steps += main
@@ -99,7 +99,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         stamp(engine.clock()),
         ahead.tokens,
     )
-    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.dressed)
+    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
     if main:
         engine.emit(event.StepStart(engine.step))
         engine.emit(event.CacheExpect(manifest.cached))

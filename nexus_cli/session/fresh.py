@@ -76,7 +76,7 @@ def fresh_epoch(
     )  # fmt: skip
     with memory:
         planned, event = finished(_both(frames, gathers))
-    context.lane.reframe(planned.frame)
+    context.lane.replace_header(planned.frame)
     for drop in planned.drops:
         log.record_drop(drop)
     return context.lane.epoch, event, log, counter

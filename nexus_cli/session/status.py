@@ -60,7 +60,7 @@ def status(parts: Parts) -> Status:
         allow=parts.limits.allow or "read",
         recipe=parts.recipe,
         folder=str(parts.dispatcher.cwd),
-        used=engine.coming() if lane.begun or lane.slots else 0,
+        used=engine.coming() if lane.is_recorded or lane.slots else 0,
         budget=engine.budget.available,
         basis=engine.basis,
         drops=len(drops),
@@ -69,7 +69,7 @@ def status(parts: Parts) -> Status:
         cost_usd=parts.cost(),
         saved=parts.saved(),
         waiting=engine.waiting(),
-        settled=lane.begun and (engine.ahead is not None or not _begins_anew(engine)),
+        settled=lane.is_recorded and (engine.ahead is not None or not _begins_anew(engine)),
     )
 
 

@@ -38,7 +38,7 @@ def assembled(engine: Engine, told: Sequence[Mapping[str, Any]] | None = None) -
     return AssembledContext.of(
         lane.epoch,
         lane.slots,
-        lane.sent,
+        lane.last_sent,
         fixed=json.loads(lane.epoch.sections),
         told=engine.event if told is None else told,
         budget=engine.budget,
