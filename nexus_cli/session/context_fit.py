@@ -105,11 +105,11 @@ def truncate(engine: Engine) -> None:
         int(available * OWN_WORDS_SHARE),
         can_recall(engine),
     )
-    rewriter = with_pins(engine.context.rewriter, keeps)
-    available -= rewriter.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.budget.window))
+    truncator = with_pins(engine.context.truncator, keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.budget.window))
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
-    rewriter.strategy = near(rewriter.strategy, available - fixed - MARKER_ROOM)
-    drops = rewriter.truncate(lane, available, notes=lambda _: [rewrite_memo(engine, before)])
+    truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
+    drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(engine, before)])
     engine.meter.forget()
     engine.told(drops)
 

@@ -87,7 +87,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = engine.lane
     engine.said = ""
     expected = window_request(engine).tokens
-    sealed = lane.seal()
+    sealed = lane.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
     engine.step += 1
     engine.spending.steps += main
@@ -101,7 +101,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         stamp(engine.clock()),
         ahead.tokens,
     )
-    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.dressed)
+    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
     engine.event = ()
     if main:
         engine.emit(event.StepStart(engine.step))

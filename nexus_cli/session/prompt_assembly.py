@@ -66,11 +66,11 @@ class PromptAssembly:
         if lane.epoch.id != self._epoch:
             if lane.timeline.last == self._last:
                 engine.notices[:0] = self._noted
-            lane.undress()
+            lane.detach_preamble()
             # What a head keeps is not told again: a switch of model keeps all of it, a compaction the newest part.
             self.resume(engine)
         self._last, self._noted = lane.timeline.last, ()
-        everything = lane.undressed() or self._due or self.collector.has_sent_nothing
+        everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
         arrived = self.collector.reader.arrived
         if everything and not engine.pending and arrived:
             engine.pending = "reload"
@@ -95,7 +95,7 @@ class PromptAssembly:
     def resume(self, engine: Engine) -> None:
         """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
         lane = engine.lane
-        self._epoch, self._due = lane.epoch.id, lane.sent < 0
+        self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
         self.collector.load_sent((slot.preamble for slot in lane.slots), last_section_hashes(lane.timeline))
         rows = json.loads(lane.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)

@@ -57,7 +57,7 @@ def status(parts: Parts) -> Status:
         allow=parts.limits.allow or "read",
         recipe=parts.recipe.name,
         folder=str(parts.dispatcher.cwd),
-        used=request.tokens if lane.begun or lane.slots else 0,
+        used=request.tokens if lane.is_recorded or lane.slots else 0,
         budget=request.budget.available,
         basis=request.basis,
         drops=len(drops),
@@ -66,5 +66,5 @@ def status(parts: Parts) -> Status:
         cost_usd=parts.cost(),
         saved=parts.saved(),
         waiting=sum(slot.tokens for slot in request.waiting),
-        settled=lane.begun and (is_drafted(engine) or not begins_epoch(engine)),
+        settled=lane.is_recorded and (is_drafted(engine) or not begins_epoch(engine)),
     )

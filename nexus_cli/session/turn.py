@@ -83,7 +83,7 @@ async def renew(engine: Engine) -> None:
 async def dress(engine: Engine) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
     preamble = await engine.gather()
-    if preamble.text and engine.lane.dress(preamble.text):
+    if preamble.text and engine.lane.attach_preamble(preamble.text):
         preamble.settle()
 
 

@@ -228,7 +228,7 @@ class _Wiring:
             registry, log, limits, options.cwd, project(options.cwd), approver, services,
             (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
-        if context.lane.begun and context.lane.epoch.model == info.name:
+        if context.lane.is_recorded and context.lane.epoch.model == info.name:
             with suppress(NexusError):  # a damaged record: the estimate does without
                 take_anchor(engine.meter, log, context.lane.epoch, context.lane.slots)
         if self.settings.compact.extract and facts.saves:
@@ -287,7 +287,7 @@ class _Wiring:
         lane = engine.lane
         if log.current_epoch() is None:
             planned = await frames.frame()
-            lane.reframe(planned.frame)
+            lane.replace_header(planned.frame)
             lane.begin(planned.drops, [one.note for one in planned.left])
             engine.told(planned.drops)
             return
@@ -299,7 +299,7 @@ class _Wiring:
         engine.cache = load_history(engine, self.ledger, log, self.settings)
         if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort):
             engine.pending = "model"
-        elif not lane.renders_as(*_sent_lines(log, lane)):
+        elif not lane.renders_to(*_sent_lines(log, lane)):
             engine.pending = "reload"
             engine.emit(event.Notice("another version of nexus wrote this session; its next request is sent anew"))
         await replan_sections(engine)

@@ -85,7 +85,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         await renew(engine)
         await ensure_fits(engine)
         context_plan(engine)
-        sealed = engine.lane.seal()
+        sealed = engine.lane.freeze_request()
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))
         ended = time.process_time()

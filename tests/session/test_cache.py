@@ -26,7 +26,7 @@ from session.prefix_cache import (
 )
 
 from nexus_cli.context.sections.epoch_draft import EpochDraft
-from nexus_cli.context.window.fingerprints import fingerprint, first_difference, rendered
+from nexus_cli.context.window.fingerprints import fingerprint, first_difference, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import Frame, slot_of
 from nexus_cli.core.entry import Form
@@ -296,7 +296,7 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
         assert epoch is not None
         last = on(ledger, lane).requests()[-1].manifest.last
         slots = [*epoch.head, *map(slot_of, on(ledger, lane).read(epoch.base + 1, last))]
-        made = rendered(epoch, slots)
+        made = render_fingerprint(epoch, slots)
         head, entries = on(ledger, lane).line_hashes(epoch.id, last)
         assert [sha for _, sha in made.messages] == [line.hex() for line in head] + [line.hex() for _, line in entries]
         assert first_difference(made, fingerprint(epoch, made.messages[:-2])) is None

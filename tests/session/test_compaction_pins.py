@@ -15,7 +15,7 @@ from session.summed import SUMMARY, Summariser, done, ended, living, noted, summ
 from nexus_cli.context.pinned_marker import Kept, with_pins
 from nexus_cli.context.strategies.oldest_first import STRATEGY
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind
@@ -281,9 +281,9 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
     made = pins.pin(lane.timeline, "1", counted)
     keeps = Kept((made,), 1500, lambda shown: (), 0)
-    plain = Rewriter(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
-    rewriter = with_pins(plain, keeps)
-    drops = rewriter.truncate(lane, 900)
+    plain = LaneTruncator(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
+    truncator = with_pins(plain, keeps)
+    drops = truncator.truncate(lane, 900)
     forms = [(slot.form, slot.message.role) for slot in lane.slots]
     assert forms[0] == (Form.MARKER, Role.USER) and (Form.ELIDED, Role.USER) in forms
     text = lane.slots[0].message.content

@@ -110,7 +110,7 @@ def _said(recipe: Recipe, side: Engine, calls: Sequence[ToolCall]) -> str:
 
 async def _request(side: Engine, recipe: Recipe) -> None:
     """One request of the side lane, with the lines that wait for it."""
-    if side.notices and side.lane.dress("\n".join(side.notices)):
+    if side.notices and side.lane.attach_preamble("\n".join(side.notices)):
         side.notices.clear()
     needs = window_request(side)
     if not needs.fits:

@@ -7,7 +7,7 @@ from typing import Any
 
 from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.context.window.lane import with_frame
-from nexus_cli.context.window.undo import UNDO, in_force, restored
+from nexus_cli.context.window.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
@@ -31,12 +31,12 @@ def uncompaction() -> Act:
         lane, log = engine.lane, engine.lane.timeline.log
         if isinstance(lane.next_step(), Dispatch):
             raise NexusError("usage", "nothing was undone", "a call waits for its result", "Go on first")
-        made = in_force(lane.epoch, log.epoch)
+        made = compaction_in_force(lane.epoch, log.epoch)
         if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact sums up older history")
         old, before, shown = log.epoch(made.parent), window_request(engine).tokens, next_request(engine).tokens
-        head = restored(old, lane.slots, lane.timeline.read(old.base + 1, lane.timeline.last))
+        head = restored_head(old, lane.slots, lane.timeline.read(old.base + 1, lane.timeline.last))
         same = old.model == engine.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
         _refuse_if_too_large(rewritten_request(engine, lane.epoch, head, anchor))

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
-from nexus_cli.context.window.fingerprints import Difference, first_difference, rendered
+from nexus_cli.context.window.fingerprints import Difference, first_difference, render_fingerprint
 from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
@@ -148,7 +148,7 @@ def _difference(engine: Engine, sent: SentRequest) -> tuple[Difference | None, s
     """What differs first from the request before, and where it comes from."""
     lane = engine.lane
     slots = [slot for slot in lane.slots if slot.entry <= lane.cursor]
-    found = first_difference(sent.fingerprint(), rendered(lane.epoch, slots))
+    found = first_difference(sent.fingerprint(), render_fingerprint(lane.epoch, slots))
     if found is None or found.kind != "section":
         return found, ""
     return found, source_of(lane.epoch, found.what) or source_of(sent.epoch, found.what)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
-from nexus_cli.context.window.fingerprints import Fingerprint, in_common, rendered
+from nexus_cli.context.window.fingerprints import Fingerprint, common_messages, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch, Slot
@@ -48,7 +48,7 @@ class SentRequest:
 
     def fingerprint(self) -> Fingerprint:
         """Its parts."""
-        return rendered(self.epoch, self.slots)
+        return render_fingerprint(self.epoch, self.slots)
 
     def shares(self, epoch: Epoch, slots: Sequence[Slot]) -> tuple[int, int]:
         """What a request of `slots` under another epoch has in common with it: tokens as the provider counts, and
@@ -70,7 +70,7 @@ class SentRequest:
 
     def _common(self, epoch: Epoch, slots: Sequence[Slot]) -> list[Slot] | None:
         """The messages that both begin with; None where already what stands before the messages differs."""
-        same = in_common(self.fingerprint(), rendered(epoch, slots))
+        same = common_messages(self.fingerprint(), render_fingerprint(epoch, slots))
         return None if same < 0 else flatten(group_tool_calls(slots))[:same]
 
 

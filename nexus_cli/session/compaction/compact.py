@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.pin import Pin, named_ways
 from nexus_cli.context.summary_head import Additions, head, missing_line
-from nexus_cli.context.window.entry_ranges import Span, between, merged, named
+from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import RenderedRecord, render_record
@@ -218,16 +218,16 @@ def _require_smaller(slots: Sequence[Slot], engine: Engine, fixed: int) -> None:
         raise Failed(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
 
 
-def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[Span]) -> Drop:
+def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]) -> Drop:
     """What leaves the window now. Read back it gives all that the new summary stands for, as no other way is named to
     the model any more."""
     gone, first = plan.leaving, plan.entries[0]
     tokens = sum(slot.tokens for slot in gone or flatten(plan.gone))
-    names = named(merged(slot.entry for slot in gone)) if gone else plan.named_but(unseen)
+    names = format_ranges(ranges_of(slot.entry for slot in gone)) if gone else plan.named_but(unseen)
     what = f"messages {names} of the conversation, summed up"
-    what += f"; and {named(unseen)}, left out before" if unseen else ""
-    before = between(first, min(slot.entry for slot in gone) - 1, unseen) if gone else ()
-    what += f"; read with {named(before)}, summed up before" if before else ""
+    what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
+    before = subtract_ranges(first, min(slot.entry for slot in gone) - 1, unseen) if gone else ()
+    what += f"; read with {format_ranges(before)}, summed up before" if before else ""
     return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nexus_cli.context.kinds import total
 from nexus_cli.context.window.groups import Group
-from nexus_cli.context.window.pruning import LEAST, Stale, pruned, stale
+from nexus_cli.context.window.pruning import LEAST, StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
@@ -50,7 +50,7 @@ STUB = "d000000"
 class Batch:
     """Stale results that are worth taking out together."""
 
-    stale: tuple[Stale, ...]
+    stale: tuple[StaleResult, ...]
     saved: int
     """Tokens by our count."""
 
@@ -65,7 +65,7 @@ async def prune(engine: Engine) -> bool:
     if _largest(lane.slots) < max(least, LEAST):
         return False
     groups = lane.groups()
-    found = stale(groups)
+    found = find_stale(groups)
     if sum(one.slot.tokens for one in found) < least:
         return False
     batch = _batch(engine, groups, _unpinned(engine, found), still_warm)
@@ -84,7 +84,7 @@ def prune_instead(engine: Engine) -> bool:
     if not engine.compact.prune or not can_recall(engine):
         return False
     groups = engine.lane.groups()
-    found = _unpinned(engine, stale(groups))
+    found = _unpinned(engine, find_stale(groups))
     order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
     share = INSTEAD if is_warm(engine) else math.inf
     most = (engine.compact.at - MARGIN) * engine.budget.available
@@ -99,17 +99,17 @@ def prune_instead(engine: Engine) -> bool:
     return best > 0
 
 
-def _unpinned(engine: Engine, found: Sequence[Stale]) -> list[Stale]:
+def _unpinned(engine: Engine, found: Sequence[StaleResult]) -> list[StaleResult]:
     pinned = {pin.entry for pin in pins(engine.lane.timeline)}
     return [one for one in found if one.slot.entry not in pinned]
 
 
-def _freed(engine: Engine, one: Stale) -> int:
+def _freed(engine: Engine, one: StaleResult) -> int:
     """Tokens by our count that its stub takes fewer."""
     return max(0, one.slot.tokens - one.stub(STUB, engine.context.measure).tokens)
 
 
-def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -> None:
+def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
     lane, counted, before = engine.lane, engine.lane.counted, window_request(engine).tokens
     stubs: dict[int, Slot] = {}
     drops: list[Drop] = []
@@ -120,7 +120,7 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
         tokens = one.slot.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
     anchor = engine.meter.anchor
-    lane.rewrite(pruned(groups, stubs), PRUNED, drops)
+    lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - lane.counted
     engine.meter.forget()
     if anchor is not None:  # what was reported of the rest still holds
@@ -133,7 +133,7 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
     engine.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
 
 
-def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], still_warm: bool) -> Batch | None:
+def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool) -> Batch | None:
     """The newest so many of the stale results that save most for what they cost; None where nothing pays.
 
     Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.

@@ -83,7 +83,7 @@ class Drafting:
         registry = lambda services: ToolRegistry(() if options.no_tools else None, services)  # noqa: E731
         with self._frames(log, log, moment, effort, registry, None) as (frames, gathers, context):
             planned, told = run_to_end(_draft_and_told(frames, gathers))
-        context.lane.reframe(planned.frame)
+        context.lane.replace_header(planned.frame)
         for drop in planned.drops:
             log.record_drop(drop)
         return FirstEpoch(context.lane.epoch, told, log.drops(), context.counter.count)
@@ -170,7 +170,7 @@ def prepare_next_request(parts: Parts) -> NextRequest:
     log, settings = ledger.log(parts.session_id), parts.settings or Settings()
     if engine.cache.last is None:
         engine.cache = load_history(engine, ledger, log, settings)
-    if engine.lane.begun and begins_epoch(engine):
+    if engine.lane.is_recorded and begins_epoch(engine):
         info, before, notices = engine.model.info, engine.lane.epoch, list[str]()
         runs = options.interactive or parts.limits.allow == "all"
         drafting = Drafting(options, info, parts.recipe, settings, notices.append, runs)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from nexus_cli.context.window.entry_ranges import Span
+from nexus_cli.context.window.entry_ranges import EntryRange
 from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Drop, Form, Memo, Slot
 from nexus_cli.ledger import Ledger
@@ -95,7 +95,7 @@ def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Memos, sections: s
         main = next((name for name in names if spans.get(name)), "")
         with_it[main] = (*with_it.get(main, ()), *names)
     found.update(with_it.get("", ()))
-    out_since: list[Span] = []
+    out_since: list[EntryRange] = []
     for name, span in reversed(spans.items()):
         if span and name in with_it and _standing(there, span) and not _missing(there, span, out_since):
             found.update(with_it[name])
@@ -118,16 +118,16 @@ def _short(sections: str) -> dict[str, int]:
     return {str(row["drop"]): max(1, int(row["full_tokens"]) - int(row["tokens"])) for row in rows}
 
 
-def _range(span: Span) -> range:
+def _range(span: EntryRange) -> range:
     return range(span[0], span[1] + 1)
 
 
-def _standing(there: Sequence[int], span: Span) -> int:
+def _standing(there: Sequence[int], span: EntryRange) -> int:
     """How many messages of `span` are among these, which are in order."""
     return bisect_right(there, span[1]) - bisect_left(there, span[0])
 
 
-def _missing(there: Sequence[int], span: Span, out: Iterable[Span]) -> bool:
+def _missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
     """Whether a message of `span` that is not among `there` is in one of the spans that are `out`."""
     both = ((max(span[0], first), min(span[1], last)) for first, last in out)
     return any(len(_range(one)) > _standing(there, one) for one in both if one[0] <= one[1])

@@ -16,7 +16,7 @@ from nexus_cli.session.reports.request_view import RequestView, change_notice, f
 
 def live_report(parts: Parts) -> dict[str, Any]:
     """The report of what the next request of a session would hold that runs here."""
-    if parts.engine.lane.begun or parts.options is None:
+    if parts.engine.lane.is_recorded or parts.options is None:
         return value(_live_view(parts, prepare_next_request(parts)))
     options = replace(parts.options, model=parts.engine.model.info.name, recipe=parts.recipe.name)
     return value(first_view(options, parts.settings or Settings(), tuple(parts.engine.along())))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from nexus_cli.context.window.entry_ranges import merged
+from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextPlan, Dropped, Event, TurnStart
 from nexus_cli.ui.reports.drops import SHORT_ID
@@ -69,7 +69,7 @@ class DropBatcher:
             return [self._single(drop) for drop in drops]
         tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
         more = f" and {beyond:,} bytes that were counted, not kept" if beyond else ""
-        spans = merged(int(drop.id.removeprefix("d")) for drop in drops)
+        spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
         return [f"{len(drops)} {kind}, {tokens:,} tokens{more}: {ids}; {self._way()}"]
 
