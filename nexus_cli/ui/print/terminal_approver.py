@@ -20,7 +20,7 @@ _NO = "[n]o (words after it are told to the model): "
 
 
 def parse_answer(line: str) -> Answer | None:
-    """What a typed line means, or None when it means nothing: an empty line is never a yes."""
+    """Return what a typed line means, or None when it means nothing: an empty line is never a yes."""
     word, _, rest = line.strip().partition(" ")
     match word.lower().rstrip(",.:"):
         case "y" | "yes" if not rest.strip():
@@ -33,13 +33,13 @@ def parse_answer(line: str) -> Answer | None:
 
 
 def explain_unclear_answer(line: str) -> str:
-    """What a person is told of an answer that means nothing."""
+    """Return what a person is told of an answer that means nothing."""
     words = " ".join(sanitize(line).split())[:80]
     return f"{words or 'An empty line'} is no answer: y, a or n; words for the model stand behind n"
 
 
 def question_details(question: Question) -> list[str]:
-    """The lines that a question shows of its diff or command, set in: the beginning and the end of a long one.
+    """Return the lines that a question shows of its diff or command, set in: the beginning and the end of a long one.
 
     None where `what` says it all.
     """
@@ -49,7 +49,7 @@ def question_details(question: Question) -> list[str]:
 
 
 def excerpt(lines: list[str]) -> list[str]:
-    """`lines`; of many their beginning and their end, with a word about what is missing between."""
+    """Return `lines`; of many their beginning and their end, with a word about what is missing between."""
     hidden = len(lines) - HEAD_LINES - TAIL_LINES
     if hidden <= 0:
         return lines
@@ -66,7 +66,7 @@ class TerminalApprover:
         self._turn = asyncio.Lock()
 
     async def ask(self, question: Question) -> Answer:
-        """The person's answer; end of input denies. What was typed before the question is thrown away."""
+        """Return the person's answer; end of input denies. Input from before the question is discarded."""
         async with self._turn:
             self._show(question)
             # What stands in the terminal's queue was typed before the question could be read.
@@ -98,7 +98,8 @@ LONGEST = 4096
 
 
 async def read_terminal_line(descriptor: int = 0) -> str:
-    """The next line with its newline, "" at the end of input; reads only what belongs to the line. Cancellable."""
+    """Return the next line with its newline, "" at the end of input; reads only what belongs to the line.
+    Cancellable."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[bytes] = loop.create_future()
     collected = bytearray()

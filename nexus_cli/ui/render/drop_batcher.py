@@ -29,11 +29,12 @@ class DropOwner(Protocol):
 
     @property
     def saved(self) -> bool:
-        """Whether another process can read it, now."""
+        """True if another process can read it, now."""
 
 
 def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
-    """The command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them all; `LOST`
+    """Return the command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them
+    all; `LOST`
     where there is none. Without a session the newest of the folder is meant."""
     if session is not None and not session.saved:
         return LOST
@@ -51,14 +52,14 @@ class DropBatcher:
         self._held: dict[str, list[Drop]] = {}
 
     def hold(self, event: Event) -> bool:
-        """Whether this is one of them; it is told later then."""
+        """True if the drop is held back, to be shown later."""
         kind = _kind(event.drop) if isinstance(event, Dropped) else ""
         if isinstance(event, Dropped) and kind:
             self._held.setdefault(kind, []).append(event.drop)
         return bool(kind)
 
     def release(self, event: Event | None = None) -> list[str]:
-        """The lines to tell before `event` (None: before anything else); none while more of them may follow."""
+        """Return the lines to tell before `event` (None: before anything else); none while more of them may follow."""
         if isinstance(event, Dropped | ContextPlan | TurnStart):
             return []
         held, self._held = self._held, {}
@@ -75,7 +76,7 @@ class DropBatcher:
 
 
 def _kind(drop: Drop) -> str:
-    """What many of its kind are called; "" for what is told at once."""
+    """Return what many of its kind are called; "" for what is told at once."""
     if drop.cause is Cause.SECTION_BUDGET:
         return SECTIONS
     return PARTS if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of ") else ""

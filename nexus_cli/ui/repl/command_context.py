@@ -73,7 +73,7 @@ class ReplCommandContext:
         self._repl.feed(event)
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        """A numbered list, then a number or the beginning of a label."""
+        """Return a numbered list, then a number or the beginning of a label."""
         if not choices:
             return None
         text = "\n".join([*wrap(sanitize(title), self._repl.view.width), *self._menu(choices)])
@@ -95,7 +95,7 @@ class ReplCommandContext:
         return None
 
     def _menu(self, choices: Sequence[Choice]) -> list[str]:
-        """The choices with their numbers, in lines that fit; what does not goes on below its beginning."""
+        """Return the choices with their numbers, in lines that fit; what does not goes on below its beginning."""
         made, indent = [], " " * 5
         for number, choice in enumerate(choices, 1):
             first, *more = wrap(sanitize(choice.label), self._repl.view.width - len(indent))
