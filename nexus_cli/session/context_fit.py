@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from math import ceil
 
-from nexus_cli.context.compaction_plan import OWN_WORDS_SHARE, PINS_SHARE
+from nexus_cli.context.compaction_plan import PINS_SHARE, own_words_room
 from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
@@ -102,7 +102,7 @@ def truncate(engine: Engine) -> None:
         pins(lane.timeline),
         int(available * PINS_SHARE),
         lambda shown: said(lane, lane.timeline.last, shown),
-        int(available * OWN_WORDS_SHARE),
+        own_words_room(available),
         can_recall(engine),
     )
     truncator = with_pins(engine.context.truncator, keeps)
