@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
-from nexus_cli.context.tokens import OVERHEAD_PER_MESSAGE, compact
+from nexus_cli.context.tokens.counter import OVERHEAD_PER_MESSAGE, compact
 from nexus_cli.core.entry import Slot
 from nexus_cli.core.message import Role
 

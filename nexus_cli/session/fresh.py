@@ -12,7 +12,7 @@ from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.entry import Epoch

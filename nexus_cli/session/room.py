@@ -9,7 +9,7 @@ from nexus_cli.context.compaction_plan import OWN_WORDS_SHARE, PINS_SHARE
 from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
-from nexus_cli.context.tokens import IMAGE_TOKENS
+from nexus_cli.context.tokens.counter import IMAGE_TOKENS
 from nexus_cli.context.window.groups import group_tokens
 from nexus_cli.context.window.lane_truncation import MARKER_ROOM
 from nexus_cli.context.window.truncation import run_requests

@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.context.window.lane import Frame
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget

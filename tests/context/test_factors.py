@@ -17,7 +17,7 @@ from nexus_cli.context.contents import Contents
 from nexus_cli.context.factors import LEAST, MOST, Factors
 from nexus_cli.context.kinds import NOTHING, Kind, Profiles, kind_of, profile, tokens
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.tokens import OVERHEAD_PER_MESSAGE, TiktokenCounter, count_message
+from nexus_cli.context.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter, count_message
 from nexus_cli.core.budget import Used
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
