@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.context.apportion import apportion
+from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.limits import Limits

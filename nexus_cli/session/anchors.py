@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nexus_cli.context.meter import DISTRUST, Meter
+from nexus_cli.context.tokens.estimator import DISTRUST, Meter
 from nexus_cli.context.window.undo import UNDO
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.ledger import LaneLog, RequestRow

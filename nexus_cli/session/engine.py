@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.context.contents import Contents
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.tokens.estimator import Contents, Meter
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog

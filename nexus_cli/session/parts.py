@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.tokens.estimator import Meter
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now

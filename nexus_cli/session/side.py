@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.meter import Meter
+from nexus_cli.context.tokens.estimator import Meter
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Kind

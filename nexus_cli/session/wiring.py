@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.context.tokens.estimator import Meter
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core import event

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nexus_cli.context.contents import Contents
-from nexus_cli.context.meter import Meter
+from nexus_cli.context.tokens.estimator import Contents, Meter
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.settings import Settings

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.context.apportion import apportion
 from nexus_cli.context.assembled import scaled
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import Form
 from nexus_cli.core.errors import NexusError

@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from nexus_cli.context.assembled import AssembledContext
-from nexus_cli.context.contents import Contents
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
+from nexus_cli.context.tokens.estimator import Contents, Meter
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.budget import TokenBudget
