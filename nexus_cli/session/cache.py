@@ -166,7 +166,7 @@ def rewritten(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
     the cache as far as it had been sent; what it now has in common with that still is.
     """
-    return _rewrite(engine, _priced(engine, before, round(engine.meter.unanchored(engine.lane.counted))))
+    return _rewrite(engine, _priced(engine, before, round(engine.meter.estimate_without_anchor(engine.lane.counted))))
 
 
 def _rewrite(engine: Engine, priced: RewritePrice) -> tuple[str, dict[str, Any]]:

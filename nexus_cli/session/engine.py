@@ -10,7 +10,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.epoch_draft import EpochDraft
-from nexus_cli.context.tokens.estimator import Contents, Meter
+from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
@@ -64,7 +64,7 @@ class Engine:
     context: ContextManager
     model: Model
     budget: TokenBudget
-    meter: Meter
+    meter: TokenEstimator
     compact: Compact
     clock: Clock
     emit: Emit
@@ -85,7 +85,7 @@ class Engine:
     """Number of the lane's newest request."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
-    ahead: tuple[Meter, int] | None = None
+    ahead: tuple[TokenEstimator, int] | None = None
     """Where the next request begins a new epoch and somebody has looked: the meter for that, and our count of its
     system text and schemas."""
     along: Callable[[], Sequence[str]] = tuple
@@ -123,7 +123,7 @@ class Engine:
     """What the log of the lane says of commands and turns, as far as it was read."""
 
     def __post_init__(self) -> None:
-        self.meter.contents = Contents(lambda: (self.lane.epoch, self.lane.slots))
+        self.meter.contents = WindowContents(lambda: (self.lane.epoch, self.lane.slots))
 
     @property
     def lane(self) -> Lane:
@@ -223,7 +223,7 @@ class Engine:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
         a refusal beyond the window that an earlier one named that this is the window."""
         limit = error.limit or self.doubted
-        self.meter.overflowed(counted, error.counted, limit or None)
+        self.meter.learn_from_overflow(counted, error.counted, limit or None)
         if self.calibrations:
             self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
         if limit and limit < self.budget.window:
@@ -269,9 +269,9 @@ class Engine:
         """Take over what a provider reported for the newest request; one with images says nothing of our count."""
         images = any(slot.message.parts for slot in self.lane.slots)
         if 0 < self.meter.calibration.window < reported:
-            self.meter.outgrown()
+            self.meter.forget_window()
             if self.calibrations:
                 self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
-        learned = self.meter.report(self.lane.cursor, counted, reported, teaches=not images)
+        learned = self.meter.learn(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
             self.calibrations.calibrate(self.model.info.served, learned)

@@ -37,7 +37,7 @@ async def refit(engine: Engine) -> bool:
         if not hopeless:
             lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": engine.budget.window})
         return False
-    before = round(engine.meter.unanchored(lane.counted))
+    before = round(engine.meter.estimate_without_anchor(lane.counted))
     head, cause = flatten(lane.groups()), engine.pending or WINDOW
     engine.begin(head, cause, planned, notes=lambda _: [rewritten(engine, before)])
     engine.pending = ""

@@ -74,7 +74,7 @@ async def renew(engine: Engine) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
     if engine.pending:
         head = flatten(engine.lane.groups())
-        before = round(engine.meter.unanchored(engine.lane.counted))
+        before = round(engine.meter.estimate_without_anchor(engine.lane.counted))
         planned = await engine.frame()
         engine.begin(head, engine.pending, planned, notes=lambda _: [rewritten(engine, before)])
         engine.pending = ""

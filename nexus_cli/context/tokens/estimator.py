@@ -109,7 +109,7 @@ def _added(one: Sequence[float], other: Sequence[float]) -> ByKind:
 Window = Callable[[], tuple[Epoch, Sequence[Slot]]]
 
 
-class Contents:
+class WindowContents:
     """The tokens of a window by kind. Keeps running sums: only slots that are new or changed are looked at."""
 
     def __init__(self, window: Window) -> None:
@@ -261,13 +261,13 @@ class Learned:
     """The miss of the newest report, where that is not believed yet."""
 
 
-class Meter:
+class TokenEstimator:
     """Estimates requests of one lane to one model."""
 
     def __init__(
         self,
         calibration: Calibration | None = None,
-        contents: Contents | None = None,
+        contents: WindowContents | None = None,
         learned: Learned | None = None,
     ) -> None:
         known = calibration or Calibration()
@@ -341,7 +341,7 @@ class Meter:
         rest = total if not sum(fixed) else min(total, round(rest))
         return Used(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
 
-    def anchored(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
+    def set_anchor(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
         """Go on from what was reported for the newest request, also by an earlier process; False if that is no
         believable count of it."""
         if reported <= 0 or not LEAST * counted <= reported <= self._most(counted):
@@ -354,10 +354,10 @@ class Meter:
         return True
 
     @staticmethod
-    def possible(counted: int, reported: int, window: int) -> bool:
+    def is_possible(counted: int, reported: int, window: int) -> bool:
         """True if a report can be that of a request of which we count `counted`; else it is treated as missing.
 
-        A possible one that is far off is still what the provider charges for; `report` decides what it teaches.
+        A possible one that is far off is still what the provider charges for; `learn` decides what it teaches.
         """
         return counted * NONE <= reported <= window
 
@@ -366,14 +366,14 @@ class Meter:
         fixed = min(counted, sum(self.contents.fixed())) if self.contents else 0
         return MOST_RATIO * fixed + MOST * (counted - fixed)
 
-    def report(self, last: int, counted: int, reported: int, *, teaches: bool = True) -> Calibration | None:
+    def learn(self, last: int, counted: int, reported: int, *, teaches: bool = True) -> Calibration | None:
         """Learn from a reported input; returns the new calibration, or None when nothing was learned.
 
         A report that is not believed changes nothing. One that is far from the estimate anchors, and teaches nothing
         until the next one agrees. Without `teaches` (the request held images) it anchors this epoch only.
         """
-        expected, before = self.unanchored(counted), self.anchor
-        if not self.anchored(last, counted, reported) or counted < SMALL or not teaches:
+        expected, before = self.estimate_without_anchor(counted), self.anchor
+        if not self.set_anchor(last, counted, reported) or counted < SMALL or not teaches:
             return None
         old, doubt = self.calibration, self._learned.doubt
         miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
@@ -383,14 +383,14 @@ class Meter:
             return None
         if far:
             self._learned.ratios = self._learned.ratios.doubted()
-        self._observe(None if far or doubt else before, last, counted, reported)
+        self._learn_ratios(None if far or doubt else before, last, counted, reported)
         self._learned.calibration = replace(
             old, factor=_bounded(reported / counted), reports=old.reports + 1, ratios=self._learned.ratios.values,
             misses=(*old.misses, round(miss, 4))[-KEPT:],
         )  # fmt: skip
         return self.calibration
 
-    def _observe(self, before: Anchor | None, last: int, counted: int, reported: int) -> None:
+    def _learn_ratios(self, before: Anchor | None, last: int, counted: int, reported: int) -> None:
         """Learn the ratios from what was added since the report `before`, else from the whole window."""
         ratios = self._learned.ratios
         if before is None or not before.exact or self.contents is None:
@@ -407,7 +407,7 @@ class Meter:
             return _scaled(shown, counted / sum(shown))
         return _added(shown, (0.0, counted - sum(shown), 0.0, 0.0))
 
-    def unanchored(self, counted: int) -> float:
+    def estimate_without_anchor(self, counted: int) -> float:
         """Return the estimate that is made without an anchor: that of a window which was just rewritten."""
         anchor, self.anchor = self.anchor, None
         try:
@@ -415,9 +415,9 @@ class Meter:
         finally:
             self.anchor = anchor
 
-    def overflowed(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
+    def learn_from_overflow(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
         """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
-        old, expected, counted = self.calibration, self.unanchored(counted), max(1, counted)
+        old, expected, counted = self.calibration, self.estimate_without_anchor(counted), max(1, counted)
         tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
         tokens = counted * _bounded(tokens / counted)
         self.anchor = None
@@ -429,13 +429,13 @@ class Meter:
         )  # fmt: skip
         return self.calibration
 
-    def outgrown(self) -> None:
+    def forget_window(self) -> None:
         """Forget the window that a refusal once named: a larger request was answered."""
         self._learned.calibration = replace(self.calibration, window=0)
 
-    def fork(self) -> Meter:
-        """Return a meter for a lane that begins as this one; both learn from the reports of either."""
-        other = Meter(contents=self.contents, learned=self._learned)
+    def fork(self) -> TokenEstimator:
+        """Return an estimator for a lane that begins as this one; both learn from the reports of either."""
+        other = TokenEstimator(contents=self.contents, learned=self._learned)
         other.anchor = self.anchor
         return other
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.context.tokens.estimator import Anchor, Meter
+from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator
 from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.context.window.undo import UNDO, in_force, restored
 from nexus_cli.core.entry import Epoch
@@ -48,23 +48,23 @@ def uncompaction() -> Act:
 
         engine.begin(head, UNDO, planned, notes=notes)
         if meter.anchor is not None:
-            engine.meter.anchored(meter.anchor.last, meter.anchor.counted, meter.anchor.reported, exact=False)
+            engine.meter.set_anchor(meter.anchor.last, meter.anchor.counted, meter.anchor.reported, exact=False)
         engine.pending = ""
         engine.emit(Notice(f"the compaction is undone: {shown:,} tokens became {engine.coming():,}"))
 
     return act
 
 
-def _meter(engine: Engine, anchor: Anchor | None) -> Meter:
+def _meter(engine: Engine, anchor: Anchor | None) -> TokenEstimator:
     """What is known of the former window: what the provider had reported of it still holds."""
     meter = engine.meter.fork()
     meter.forget()
     if anchor is not None:
-        meter.anchored(anchor.last, anchor.counted, anchor.reported, exact=False)
+        meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
     return meter
 
 
-def _refuse_if_too_large(engine: Engine, meter: Meter, counted: int) -> None:
+def _refuse_if_too_large(engine: Engine, meter: TokenEstimator, counted: int) -> None:
     """`NexusError("overflow", ...)` where the former window, of so many tokens by our count, does not fit."""
     most = meter.upper(counted)
     if most > engine.room:

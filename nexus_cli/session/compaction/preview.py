@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
-from nexus_cli.context.tokens.estimator import Contents
+from nexus_cli.context.tokens.estimator import WindowContents
 from nexus_cli.context.window.groups import flatten, is_request
 from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
 from nexus_cli.core.entry import Form, Slot
@@ -86,7 +86,7 @@ def _afterwards(engine: Engine, plan: planning.CompactionPlan, counted: int, *, 
     meter, epoch = engine.meter.fork(), engine.lane.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(slot.tokens for slot in plan.kept)
     told = Slot(0, Form.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
-    meter.contents = Contents(lambda: (epoch, (*plan.kept, told)))
+    meter.contents = WindowContents(lambda: (epoch, (*plan.kept, told)))
     meter.forget()
     return meter.upper(counted) if most else meter.estimate(counted)
 

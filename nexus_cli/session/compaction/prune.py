@@ -124,7 +124,7 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
     engine.meter.forget()
     if anchor is not None:  # what was reported of the rest still holds
         gone = round(saved * engine.meter.scale(slots_by_kind(one.slot for one in found)).ratio)
-        engine.meter.anchored(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+        engine.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(engine, before)
     for drop in drops:
         engine.emit(event.Dropped(drop))

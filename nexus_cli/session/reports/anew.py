@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nexus_cli.context.tokens.estimator import Contents, Meter
+from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.settings import Settings
@@ -60,11 +60,11 @@ def _next(parts: Parts, engine: Engine, log: LaneLog, settings: Settings) -> tup
     return epoch, head
 
 
-def _meter(engine: Engine, epoch: Epoch) -> Meter:
+def _meter(engine: Engine, epoch: Epoch) -> TokenEstimator:
     """The meter of a request that begins with `epoch`, of which nothing was reported yet."""
     meter = engine.meter.fork()
     meter.forget()
-    meter.contents = Contents(lambda: (epoch, engine.lane.slots))
+    meter.contents = WindowContents(lambda: (epoch, engine.lane.slots))
     return meter
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.context.assembled import AssembledContext
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
-from nexus_cli.context.tokens.estimator import Contents, Meter
+from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.budget import TokenBudget
@@ -45,7 +45,7 @@ class Running:
     """The state of its run."""
     pending: str = ""
     """Why its next request begins a new epoch, or ""."""
-    meter: Meter | None = None
+    meter: TokenEstimator | None = None
     along: tuple[str, ...] = ()
     """Texts that wait to be sent with the person's next message."""
 
@@ -69,7 +69,7 @@ class Shown:
     """None for the next request."""
     sent: int
     """The last entry that an earlier request of this epoch held; -1 when there was no such request."""
-    meter: Meter
+    meter: TokenEstimator
     drops: Sequence[Drop]
     limits: Limits
     bounds: Sequence[Mapping[str, Any]]
@@ -180,7 +180,7 @@ def _next(
     counter = StoredCounter(TiktokenCounter(info.encoding), log)
     meter, began = _running_meter(running, log, info), epoch
     if running.meter is None and epoch.model == info.name:
-        meter.contents = Contents(lambda: (began, slots))
+        meter.contents = WindowContents(lambda: (began, slots))
         take_anchor(meter, log, epoch, slots)
     if running.pending or (epoch.model, epoch.effort) != (info.name, effort or epoch.effort):
         from nexus_cli.session.switched import switched  # noqa: PLC0415  (contributors, for few reports)
@@ -192,7 +192,7 @@ def _next(
         )  # fmt: skip
         slots, sent, drops = list(epoch.head), -1, [*drops, *left]
         meter.forget()
-    meter.contents = Contents(lambda: (epoch, slots))
+    meter.contents = WindowContents(lambda: (epoch, slots))
     view = Shown(
         found, info, holds.recipe, epoch, slots, log.cursor(), log.last_id(), None, sent,
         meter, drops, holds.limits, (), counter, (), _told(log, [], row) if row else (), tuple(notices), log.memos,
@@ -201,9 +201,9 @@ def _next(
     return _limited(view, holds, running.now)
 
 
-def _running_meter(running: Running, log: LaneLog, info: ModelInfo) -> Meter:
+def _running_meter(running: Running, log: LaneLog, info: ModelInfo) -> TokenEstimator:
     """That of the session where it runs here, else what is on record of the model's counting."""
-    return running.meter.fork() if running.meter else Meter(log.calibration(info.served))
+    return running.meter.fork() if running.meter else TokenEstimator(log.calibration(info.served))
 
 
 def _along(texts: Sequence[str], number: int, counter: StoredCounter) -> list[Slot]:
@@ -254,9 +254,11 @@ def _runs(options: Options, limits: Limits) -> bool:
     return options.interactive or limits.allow == "all"
 
 
-def _meter(log: LaneLog, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:
+def _meter(
+    log: LaneLog, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None
+) -> TokenEstimator:
     """What is known of the model's counting, anchored on `row` where that was reported under this epoch."""
-    meter = Meter(log.calibration(info.served), Contents(lambda: (epoch, slots)))
+    meter = TokenEstimator(log.calibration(info.served), WindowContents(lambda: (epoch, slots)))
     if row:
         anchor_on(meter, row, epoch, slots)
     return meter

@@ -21,10 +21,10 @@ from nexus_cli.context.tokens.estimator import (
     LEAST_RATIO,
     MOST,
     MOST_RATIO,
-    Contents,
     Kind,
-    Meter,
     Ratios,
+    TokenEstimator,
+    WindowContents,
     apportion,
     kind_of,
     slot_by_kind,
@@ -72,10 +72,10 @@ class Conversation:
         self.last = 0
         self.reported = fixed
         self.epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=SYSTEM)
-        self.meter = Meter(contents=self.contents())
+        self.meter = TokenEstimator(contents=self.contents())
 
-    def contents(self) -> Contents:
-        return Contents(lambda: (self.epoch, self.slots))
+    def contents(self) -> WindowContents:
+        return WindowContents(lambda: (self.epoch, self.slots))
 
     @property
     def counted(self) -> int:
@@ -92,7 +92,7 @@ class Conversation:
     def request(self) -> float:
         """What the estimate is off by, as a share; then the report comes."""
         off = abs(self.meter.estimate(self.counted) - self.reported) / self.reported
-        self.meter.report(self.last, self.counted, self.reported)
+        self.meter.learn(self.last, self.counted, self.reported)
         return off
 
     def step(self, number: int) -> float:
@@ -131,7 +131,7 @@ def test_after_five_reports_any_request_is_known_within_ten_per_cent(
     talk.begin_anew(kept)
     assert talk.step(seed + 1) <= 0.10, "the window was cut"
     after = Conversation(seed + 1, rates, round(fixed * SYSTEM))
-    after.meter = Meter(talk.meter.calibration, after.contents())
+    after.meter = TokenEstimator(talk.meter.calibration, after.contents())
     assert after.step(seed + 2) <= 0.10, "another session"
 
 
@@ -157,7 +157,7 @@ def test_a_new_session_knows_the_system_text_and_does_not_mistake_it_for_message
     for number in range(12):
         before.step(number)
     talk = Conversation(2, OWN, HEAVY)
-    talk.meter = Meter(before.meter.calibration, talk.contents())
+    talk.meter = TokenEstimator(before.meter.calibration, talk.contents())
     assert abs(talk.meter.estimate(talk.counted) - HEAVY) <= 0.03 * HEAVY
     assert talk.meter.countable(HEAVY) <= 1.03 * SYSTEM < talk.meter.countable(HEAVY * 2)
     talk.add(Role.USER, "prose")
@@ -188,10 +188,10 @@ def test_layers_come_to_the_whole_and_what_is_countable_fits(
 ) -> None:
     epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=counts[0], tools_tokens=counts[1])
     slots: list[Slot] = []
-    meter = Meter(contents=Contents(lambda: (epoch, slots)))
+    meter = TokenEstimator(contents=WindowContents(lambda: (epoch, slots)))
     for number, (counted, said) in enumerate(reports):
         slots.append(Slot(number, Form.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
-        meter.report(number, counts[0] + counts[1] + sum(slot.tokens for slot in slots), said)
+        meter.learn(number, counts[0] + counts[1] + sum(slot.tokens for slot in slots), said)
     used = meter.layers(Used(*counts), reported)
     if sum(counts):
         assert used.total == (meter.estimate(sum(counts)) if reported is None else reported)
@@ -207,10 +207,10 @@ TOKENS = st.integers(0, 200_000)
 REPORTS = st.lists(st.tuples(st.integers(1, 200_000), st.integers(0, 400_000)), max_size=12)
 
 
-def taught(reports: list[tuple[int, int]]) -> Meter:
-    meter = Meter()
+def taught(reports: list[tuple[int, int]]) -> TokenEstimator:
+    meter = TokenEstimator()
     for number, (counted, reported) in enumerate(reports):
-        meter.report(number, counted, reported)
+        meter.learn(number, counted, reported)
     return meter
 
 
@@ -234,7 +234,7 @@ def test_what_is_stored_stays_within_its_bounds(
         assert LEAST == 0.5 <= known.factor <= MOST == 2.5
         assert all(LEAST_RATIO <= ratio <= MOST_RATIO for ratio in known.ratios)
         assert 0 <= known.worst <= 1 and len(known.misses) <= KEPT
-        meter.overflowed(1000, reported, limit)
+        meter.learn_from_overflow(1000, reported, limit)
     assert meter.anchor is None
 
 
@@ -244,7 +244,7 @@ def test_a_report_anchors_the_estimate_of_what_was_sent(
 ) -> None:
     assume(LEAST * counted <= reported <= MOST * counted)
     meter = taught(reports)
-    meter.report(99, counted, reported)
+    meter.learn(99, counted, reported)
     assert meter.estimate(counted) == meter.upper(counted) == reported
     assert meter.basis == "reported+estimate"
     meter.forget()
@@ -264,7 +264,7 @@ def test_an_absurd_report_leaves_everything_as_it_was(
 ) -> None:
     meter = taught([*reports, *[(1000, 1000)] * 5])
     before = (meter.calibration, meter.anchor, meter.error)
-    assert meter.report(99, counted, int(ratio * counted) if ratio < 1 else int(ratio * counted) + 1) is None
+    assert meter.learn(99, counted, int(ratio * counted) if ratio < 1 else int(ratio * counted) + 1) is None
     assert (meter.calibration, meter.anchor, meter.error) == before
 
 
@@ -272,70 +272,70 @@ def test_an_absurd_report_leaves_everything_as_it_was(
 def test_one_odd_report_teaches_nothing(odd: int) -> None:
     meter = taught([(1000, 1100)] * 8)
     before = meter.calibration
-    assert meter.report(50, 2000, 2 * odd) is None
+    assert meter.learn(50, 2000, 2 * odd) is None
     assert meter.calibration == before
     assert meter.error > 0.5, "until the next report says which of them was odd"
     meter.forget()
-    assert meter.report(51, 1000, 1100) is not None
+    assert meter.learn(51, 1000, 1100) is not None
     assert meter.estimate(1000) == 1100 and meter.error < 0.1
 
 
 @pytest.mark.parametrize("odd", [510, 2490])
 def test_what_two_reports_agree_on_is_believed_and_outlived_when_it_was_wrong(odd: int) -> None:
     meter = taught([(1000, 1100)] * 8)
-    meter.report(50, 2000, 2 * odd)
+    meter.learn(50, 2000, 2 * odd)
     meter.forget()
-    assert meter.report(51, 2000, 2 * odd) is not None
+    assert meter.learn(51, 2000, 2 * odd) is not None
     meter.forget()
     assert meter.estimate(2000) == pytest.approx(2 * odd, rel=0.02)
     assert meter.error > 0.5
     for number in range(KEPT + 10):
         meter.forget()
-        meter.report(60 + number, 1000, 1100)
+        meter.learn(60 + number, 1000, 1100)
     meter.forget()
     assert meter.error < 0.05
     assert meter.estimate(1000) == pytest.approx(1100, rel=0.02)
 
 
 def test_a_request_with_images_teaches_nothing_beyond_itself() -> None:
-    meter = Meter()
-    assert meter.report(1, 10_000, 6000, teaches=False) is None
+    meter = TokenEstimator()
+    assert meter.learn(1, 10_000, 6000, teaches=False) is None
     assert meter.calibration == Calibration()
     assert meter.estimate(10_100) == 6100
 
 
 def test_the_error_is_ten_per_cent_until_five_reports_then_the_largest_seen() -> None:
-    meter = Meter()
+    meter = TokenEstimator()
     for number in range(4):
-        meter.report(number, 1000 * (number + 1), 1030 * (number + 1))
+        meter.learn(number, 1000 * (number + 1), 1030 * (number + 1))
     assert meter.error == 0.10
-    meter.report(5, 5000, 5300)
+    meter.learn(5, 5000, 5300)
     assert 0.02 < meter.error < 0.10
-    meter.report(6, 6000, 9000)
+    meter.learn(6, 6000, 9000)
     largest = meter.error
     assert largest > 0.10
     for number in range(KEPT - 1):
         meter.forget()
-        meter.report(10 + number, 6000, 9000)
+        meter.learn(10 + number, 6000, 9000)
     assert meter.error == largest, "as long as its report is kept"
-    meter.report(99, 6000, 9000)
+    meter.learn(99, 6000, 9000)
     assert meter.error < largest
 
 
 def test_small_and_empty_reports_teach_nothing() -> None:
-    meter = Meter()
-    assert meter.report(1, 100, 180) is None
-    assert meter.report(2, 1000, 0) is None
+    meter = TokenEstimator()
+    assert meter.learn(1, 100, 180) is None
+    assert meter.learn(2, 1000, 0) is None
     assert meter.calibration == Calibration()
 
 
 def test_an_old_report_does_not_anchor_for_ever() -> None:
-    meter = Meter()
-    meter.report(1, 1000, 1000)
+    meter = TokenEstimator()
+    meter.learn(1, 1000, 1000)
     for number in range(2):
-        assert meter.report(2 + number, 2000, 100) is None
+        assert meter.learn(2 + number, 2000, 100) is None
     assert meter.anchor is not None
-    meter.report(9, 2000, 100)
+    meter.learn(9, 2000, 100)
     assert meter.anchor is None and meter.basis == "estimate"
 
 
@@ -343,8 +343,8 @@ def test_an_old_report_does_not_anchor_for_ever() -> None:
     ("reported", "limit", "low", "high"), [(15_000, None, 1.5, 1.5), (None, 12_000, 1.2, 1.4), (None, None, 1.2, 1.4)]
 )
 def test_an_overflow_raises_the_estimate(reported: int | None, limit: int | None, low: float, high: float) -> None:
-    meter = Meter()
-    meter.overflowed(10_000, reported, limit)
+    meter = TokenEstimator()
+    meter.learn_from_overflow(10_000, reported, limit)
     assert low * 10_000 <= meter.estimate(10_000) <= high * 10_000
 
 
@@ -352,7 +352,7 @@ def test_a_fork_knows_what_its_parent_knows_and_each_learns_for_both() -> None:
     meter = taught([(1000, 1500)])
     fork = meter.fork()
     assert fork.estimate(2000) == meter.estimate(2000) and fork.anchor == meter.anchor
-    fork.report(2, 2000, 2000)
+    fork.learn(2, 2000, 2000)
     assert meter.calibration == fork.calibration
     assert meter.anchor != fork.anchor, "what was reported of its window is each lane's own"
 
@@ -399,7 +399,7 @@ def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tup
     manager = ContextManager()
     lane = manager.lane
     shown = list(lane.slots)
-    contents = Contents(lambda: (lane.epoch, shown))
+    contents = WindowContents(lambda: (lane.epoch, shown))
     for what, number in steps:
         if what == "say":
             manager.add_user_message(f"{number} words " * number + '{"a": 1}')
