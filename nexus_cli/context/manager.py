@@ -13,7 +13,7 @@ from typing import Any
 
 from nexus_cli.context.compaction import is_blank_summary
 from nexus_cli.context.strategies import Strategy, strategies
-from nexus_cli.context.tokens import TokenCounter, compact, get_token_counter
+from nexus_cli.context.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.context.window.groups import (
     PLACEHOLDER,
     flatten,

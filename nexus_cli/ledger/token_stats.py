@@ -21,7 +21,11 @@ def calibration(db: Database, model: str) -> Calibration:
     name, _, address = model.partition(" at ")
     if row is None:
         return replace(calibration(db, name), window=0) if address else Calibration()
-    return Calibration(row[0], row[1], row[2], row[3], tuple(json.loads(row[4])))
+    factor, reports, worst, window, learned = row
+    known = json.loads(learned)
+    if not isinstance(known, dict):  # an older release stored the factors of other kinds, and no single misses
+        return Calibration(factor, reports, (worst,), window)
+    return Calibration(factor, reports, tuple(known.get("misses", ())), window, tuple(known.get("ratios", ())))
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:
@@ -29,7 +33,8 @@ def calibrate(db: Database, model: str, value: Calibration) -> None:
     db.run(
         "INSERT OR REPLACE INTO calibrations (model, factor, reports, worst, window, kinds)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        model, value.factor, value.reports, value.worst, value.window, json.dumps(value.kinds),
+        model, value.factor, value.reports, value.worst, value.window,
+        json.dumps({"ratios": value.ratios, "misses": value.misses}),
     )  # fmt: skip
 
 

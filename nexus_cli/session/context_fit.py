@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from math import ceil
 
 from nexus_cli.context.compaction_plan import PINS_SHARE, own_words_room
-from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.sections.planner import JOINT, section_budget
-from nexus_cli.context.tokens import IMAGE_TOKENS
+from nexus_cli.context.tokens.counter import IMAGE_TOKENS
+from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING
 from nexus_cli.context.window.groups import flatten, group_tokens
 from nexus_cli.context.window.lane_truncation import MARKER_ROOM
 from nexus_cli.context.window.truncation import run_requests
@@ -152,7 +152,7 @@ def _refuse_if_too_large(engine: Engine) -> None:
 def _needed(engine: Engine, counted: int) -> str:
     """What `counted` tokens of our count need of the room that a request has, with the margin for what our count may
     be off: numbers that add up."""
-    tokens = ceil(engine.meter.density().tokens(counted))
+    tokens = ceil(engine.meter.scale().tokens(counted))
     sums = {"for these": tokens, _margin(engine): ceil(tokens * engine.meter.error) + ROUNDING}
     return _sum(sums, engine.room, "budget")
 

@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nexus_cli.context.contents import Contents
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
@@ -75,7 +74,7 @@ class Engine:
     context: ContextManager
     model: Model
     budget: TokenBudget
-    meter: Meter
+    meter: TokenEstimator
     compact: Compact
     clock: Clock
     emit: Emit
@@ -131,7 +130,7 @@ class Engine:
     """What the log of the lane says of commands and turns, as far as it was read."""
 
     def __post_init__(self) -> None:
-        self.meter.contents = Contents(lambda: (self.lane.epoch, self.lane.slots))
+        self.meter.contents = WindowContents(lambda: (self.lane.epoch, self.lane.slots))
 
     @property
     def lane(self) -> Lane:
@@ -184,7 +183,7 @@ class Engine:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
         a refusal beyond the window that an earlier one named that this is the window."""
         limit = error.limit or self.doubted
-        self.meter.overflowed(counted, error.counted, limit or None)
+        self.meter.learn_from_overflow(counted, error.counted, limit or None)
         if self.calibrations:
             self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
         if limit and limit < self.budget.window:
@@ -230,9 +229,9 @@ class Engine:
         """Take over what a provider reported for the newest request; one with images says nothing of our count."""
         images = any(slot.message.parts for slot in self.lane.slots)
         if 0 < self.meter.calibration.window < reported:
-            self.meter.outgrown()
+            self.meter.forget_window()
             if self.calibrations:
                 self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
-        learned = self.meter.report(self.lane.cursor, counted, reported, teaches=not images)
+        learned = self.meter.learn(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
             self.calibrations.calibrate(self.model.info.served, learned)

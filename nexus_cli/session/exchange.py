@@ -123,7 +123,7 @@ def _received(engine: Engine, reply: Reply, main: bool, ahead: Outlook) -> Reply
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
-    possible = reply.usage and engine.meter.possible(counted, reply.usage.input, engine.model.info.window)
+    possible = reply.usage and engine.meter.is_possible(counted, reply.usage.input, engine.model.info.window)
     reported = reply.usage if possible else None
     usage = reported or _estimated(engine, reply.message)
     told = reported or Usage()

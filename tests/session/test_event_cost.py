@@ -14,7 +14,7 @@ import pytest
 from ledger.conftest import on
 from session.played import MODEL, Answer, Played, say, the_ledger
 
-from nexus_cli.context.tokens import TiktokenCounter
+from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.context.tokens import compact
+from nexus_cli.context.tokens.counter import compact
 from nexus_cli.context.window.groups import Measure, is_placeholder
 from nexus_cli.core.clip import Marker, clip
 from nexus_cli.core.entry import Form, Slot

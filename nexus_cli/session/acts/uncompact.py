@@ -49,7 +49,7 @@ def uncompaction() -> Act:
 
         engine.begin(head, UNDO, planned, notes=notes)
         if anchor is not None:
-            engine.meter.anchored(anchor.last, anchor.counted, anchor.reported, exact=False)
+            engine.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
         engine.pending = ""
         engine.emit(Notice(f"the compaction is undone: {shown:,} tokens became {next_request(engine).tokens:,}"))
 

@@ -131,7 +131,7 @@ def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
     held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.slots) for one in held), default=0)
     fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
-    tokens = engine.meter.density().tokens
+    tokens = engine.meter.scale().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
     info = engine.model.info.priced(after)

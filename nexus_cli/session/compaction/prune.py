@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.kinds import total
+from nexus_cli.context.tokens.estimator import slots_by_kind
 from nexus_cli.context.window.groups import Group
 from nexus_cli.context.window.pruning import LEAST, StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
@@ -124,8 +124,8 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResu
     saved = counted - lane.counted
     engine.meter.forget()
     if anchor is not None:  # what was reported of the rest still holds
-        gone = round(saved * engine.meter.density(total(one.slot for one in found)).ratio)
-        engine.meter.anchored(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+        gone = round(saved * engine.meter.scale(slots_by_kind(one.slot for one in found)).ratio)
+        engine.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(engine, before)
     for drop in drops:
         engine.emit(event.Dropped(drop))

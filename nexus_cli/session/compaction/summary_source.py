@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.kinds import PLAIN, total
 from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.context.tokens.estimator import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
@@ -64,7 +64,7 @@ def choose(
     words = engine.context.counter.count(asked(plan, ""))
     if forks:
         why, tokens = "its own lines are in the cache", window_request(engine).tokens
-        said = round(words * engine.meter.density(PLAIN).ratio)
+        said = round(words * engine.meter.scale(PLAIN).ratio)
         here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model sums up" if not same else "a fork of the window would not fit"
@@ -93,7 +93,7 @@ def choose(
 def _transcribed(engine: Engine, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Tokens that `model` makes of so many counted ones of a transcript."""
     _, meter = sized(engine, model)
-    return round(counted * meter.density(total(flatten(plan.gone))).ratio)
+    return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
 def asked(plan: CompactionPlan, instructions: str) -> str:
@@ -120,4 +120,5 @@ def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: i
 def room_for(engine: Engine, plan: CompactionPlan, model: Model) -> int:
     """Tokens of a transcript that one request to `model` takes, by our count."""
     budget, meter = sized(engine, model)
-    return int(meter.countable(budget.available, total(flatten(plan.gone))) * TRANSCRIPT_SHARE) - plan.summary_cap
+    counted = meter.countable(budget.available, slots_by_kind(flatten(plan.gone)))
+    return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

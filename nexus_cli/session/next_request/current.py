@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nexus_cli.context.meter import Anchor
+from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache.last_request import cache_life_of
@@ -26,8 +26,8 @@ def window_request(engine: Engine) -> NextRequest:
     )  # fmt: skip
     if engine.made is None or engine.made[0] != state:
         made = NextRequest.of(
-            engine.meter, lane.epoch, lane.slots, engine.budget, sent=lane.last_sent, told=engine.event, room=engine.room,
-            earlier=_earlier(engine), in_force=lambda: _in_force(engine),
+            engine.meter, lane.epoch, lane.slots, engine.budget, sent=lane.last_sent, told=engine.event,
+            room=engine.room, earlier=_earlier(engine), in_force=lambda: _in_force(engine),
         )  # fmt: skip
         engine.made = state, made
     return engine.made[1]
@@ -85,7 +85,7 @@ def rewritten_request(
 def unreported_tokens(engine: Engine) -> int:
     """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
     compared with one that was just rewritten."""
-    return round(engine.meter.unanchored(engine.lane.counted))
+    return round(engine.meter.estimate_without_anchor(engine.lane.counted))
 
 
 def most_with(engine: Engine, added: int) -> int:

@@ -15,7 +15,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import with_frame
 from nexus_cli.context.window.timeline import MemoryLog

@@ -14,9 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from nexus_cli.context.apportion import apportion
-from nexus_cli.context.contents import Contents
-from nexus_cli.context.meter import Anchor, Meter
+from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator, WindowContents, apportion
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock, local_now
@@ -92,7 +90,7 @@ class NextRequest:
     @classmethod
     def of(
         cls,
-        meter: Meter,
+        meter: TokenEstimator,
         epoch: Epoch,
         items: Sequence[Slot],
         budget: TokenBudget,
@@ -216,13 +214,15 @@ class NextRequest:
         return self.tokens - self.cached
 
 
-def unreported_meter(meter: Meter, epoch: Epoch, items: Sequence[Slot], anchor: Anchor | None = None) -> Meter:
+def unreported_meter(
+    meter: TokenEstimator, epoch: Epoch, items: Sequence[Slot], anchor: Anchor | None = None
+) -> TokenEstimator:
     """Return a meter for another window, of which nothing was reported but `anchor`."""
     other = meter.fork()
     other.forget()
-    other.contents = Contents(lambda: (epoch, items))
+    other.contents = WindowContents(lambda: (epoch, items))
     if anchor is not None:
-        other.anchored(anchor.last, anchor.counted, anchor.reported, exact=False)
+        other.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
     return other
 
 

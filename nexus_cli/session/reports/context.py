@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.context.apportion import apportion
 from nexus_cli.context.sections.planner import JOINT, section_budget
+from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import Form
 from nexus_cli.core.errors import NexusError

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.context.contents import Contents
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
+from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.budget import TokenBudget
@@ -70,7 +69,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     asked = row.manifest.arguments
     info = _as_then(known_model(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
     before = rows[step - 2] if step > 1 else None
-    meter = Meter(log.calibration(info.served), Contents(lambda: (epoch, slots)))
+    meter = TokenEstimator(log.calibration(info.served), WindowContents(lambda: (epoch, slots)))
     anchor_on(meter, row, epoch, slots)
     request = NextRequest.of(
         meter, epoch, slots, TokenBudget.of(info.window, info.max_output), told=_told_with(log, rows, row),
@@ -112,7 +111,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
     effort = ("" if effort_notice(info.name, options.effort) else options.effort) or epoch.effort
-    meter = unreported_meter(Meter(log.calibration(info.served)), epoch, slots)
+    meter = unreported_meter(TokenEstimator(log.calibration(info.served)), epoch, slots)
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(meter, log, epoch, slots)
     else:
@@ -148,7 +147,7 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         notices = [] if info.known or info.told else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
         first = Drafting(options, info, recipe, settings, notices.append, _runs(options, limits.allow)).first(ledger)
         waiting = [Slot(1, Form.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
-        meter = unreported_meter(Meter(ledger.calibration(info.served)), first.epoch, ())
+        meter = unreported_meter(TokenEstimator(ledger.calibration(info.served)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)
         request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
         described = NextLimits(recipe, limits, bounds).at(request.budget).described()

@@ -20,7 +20,7 @@ from nexus_cli.context.sections.identity_files import (
 )
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP
-from nexus_cli.context.tokens import SimpleTokenCounter
+from nexus_cli.context.tokens.counter import SimpleTokenCounter
 from nexus_cli.core.paths import places
 from nexus_cli.core.trust import Configuration, state, trust
 

@@ -15,8 +15,8 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.context import tokens
-from nexus_cli.context.tokens import (
+from nexus_cli.context.tokens import counter as tokens
+from nexus_cli.context.tokens.counter import (
     BRIEF,
     IMAGE_TOKENS,
     OVERHEAD_PER_MESSAGE,
@@ -275,7 +275,7 @@ def test_the_tables_are_found_without_the_network_or_a_cache_folder(monkeypatch:
 
 def test_neither_tiktoken_nor_litellm_is_imported_before_a_text_is_counted() -> None:
     program = (
-        "import sys; from nexus_cli.context.tokens import get_token_counter\n"
+        "import sys; from nexus_cli.context.tokens.counter import get_token_counter\n"
         "c = get_token_counter(); c.count('')\n"
         "assert not {'tiktoken', 'litellm'} & set(sys.modules), 'too early'\n"
         "c.count('x'); assert 'tiktoken' in sys.modules and 'litellm' not in sys.modules"

@@ -2,7 +2,7 @@
 
 The encoder is loaded at the first text that needs it. Its tables are the files that litellm ships, found by path
 without importing litellm; without them, or without tiktoken, four characters count as one token. How far a count is
-from what a provider reports is the business of `nexus_cli.context.meter`.
+from what a provider reports is the business of `nexus_cli.context.tokens.estimator`.
 """
 
 from __future__ import annotations
