@@ -262,7 +262,7 @@ def test_broad_excepts_give_their_reason() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-ESTIMATES = {"estimate", "upper", "layers", "unanchored"}
+ESTIMATES = {"estimate", "estimate_without_anchor", "layers", "unanchored", "upper"}
 """Methods of the token estimator that say how large a request is."""
 
 

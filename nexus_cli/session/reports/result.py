@@ -8,9 +8,9 @@ from typing import Any
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.usage import Usage, rounded
+from nexus_cli.session.drop_list import drop_value
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.parts import Parts
-from nexus_cli.session.reports.drops import drop_value
 
 
 def result(parts: Parts, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:
