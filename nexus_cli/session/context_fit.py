@@ -28,7 +28,7 @@ from nexus_cli.session.compaction.prune import prune_instead
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
-from nexus_cli.session.user_messages import said
+from nexus_cli.session.user_messages import words_before
 from nexus_cli.session.way_back import can_recall
 
 NAMED = 3
@@ -101,7 +101,7 @@ def truncate(engine: Engine) -> None:
     keeps = Kept(
         pins(lane.timeline),
         int(available * PINS_SHARE),
-        lambda shown: said(lane, lane.timeline.last, shown),
+        lambda shown: words_before(lane, lane.timeline.last, shown),
         own_words_room(available),
         can_recall(engine),
     )

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
+from nexus_cli.session.drop_list import of_window
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.next_request.request import scale_sections
-from nexus_cli.session.reports.drops import of_window
 
 
 class Kept(Protocol):

@@ -39,9 +39,8 @@ from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.options import Options
-from nexus_cli.session.outcome import outcome
+from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.parts import Parts, bare_parts
-from nexus_cli.session.reports.result import result
 from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
@@ -330,7 +329,7 @@ class Session:
         """The object of interface.md section 6."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
-        return result(self._parts, outcome, drops)
+        return result_object(self._parts, outcome, drops)
 
     async def aclose(self) -> None:
         """Stop what runs or waits, and release what the session holds. Safe to call twice."""

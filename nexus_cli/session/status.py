@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nexus_cli.session.drop_list import back
 from nexus_cli.session.next_request.current import begins_epoch, is_drafted, next_request
 from nexus_cli.session.parts import Parts
-from nexus_cli.session.reports.drops import back
 
 
 @dataclass(frozen=True, slots=True)

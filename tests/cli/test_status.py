@@ -17,8 +17,8 @@ from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.trust import trust
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.capability_snapshot import snapshot, status
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.status import snapshot, status
 from nexus_cli.session.wiring import open_session
 from nexus_cli.tools.registry import discover
 

@@ -21,10 +21,10 @@ from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.cache.expectation import REWRITE
+from nexus_cli.session.drop_list import back
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.compaction import pinned
-from nexus_cli.session.reports.drops import back
 from nexus_cli.session.session import Session
 from nexus_cli.session.side import separate
 from nexus_cli.ui.reports import FORMS

@@ -38,7 +38,7 @@ from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
 from nexus_cli.session.compaction.summary_source import Choice, choose
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import next_request, window_request
-from nexus_cli.session.user_messages import said_before
+from nexus_cli.session.user_messages import hidden_words
 from nexus_cli.session.way_back import can_recall
 
 RECORD_SLACK = 32
@@ -66,7 +66,7 @@ def drafted(engine: Engine, cause: str, share: float) -> planning.CompactionPlan
         target=target,
         count=count,
         run=lane.run,
-        earlier=said_before(lane),
+        earlier=hidden_words(lane),
         answers=read_texts(lane, engine.work.answers, own=False),
         record=reserved,
         pins=pinned,

@@ -22,10 +22,10 @@ from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.compaction.compact import chosen, drafted
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.summary_source import Choice
+from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
-from nexus_cli.session.reports.drops import UNIT
 from nexus_cli.session.way_back import can_recall
 
 AHEAD = (1, 10)

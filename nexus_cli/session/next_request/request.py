@@ -7,13 +7,13 @@ the ledger, for any request that was sent as well.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from nexus_cli.context.sections.planner import reason_text
 from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator, WindowContents, apportion
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.core.budget import TokenBudget, Used
@@ -28,10 +28,6 @@ Sections = Sequence[Mapping[str, Any]]
 """The `sections` of interface.md section 8, with tokens by our own count."""
 LimitsInForce = tuple[Limits, Sequence[Bound]]
 """Limits, and which layer bound each."""
-
-_FIGURE = re.compile(r"\b(\d[\d,]*)( tokens\b| are left\b)")
-"""Tokens in the planner's words: it speaks in our own count."""
-
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
@@ -241,13 +237,8 @@ def _scaled(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
     """A described section; every figure of its reason is in the scale of its tokens."""
     counted, full = int(row["tokens"]), int(row.get("full_tokens", row["tokens"]))
     whole = tokens if full == counted else max(tokens, round(full * scale))
-    known = {full: whole, counted: tokens}
-
-    def figure(found: re.Match[str]) -> str:
-        plain = int(found[1].replace(",", ""))
-        return f"{known.get(plain, round(plain * scale)):,}{found[2]}"
-
-    reason = _FIGURE.sub(figure, str(row.get("reason") or ""))
-    return row | {
-        "tokens": tokens, "full_tokens": whole, "counted": counted, "full_counted": full, "reason": reason,
-    }  # fmt: skip
+    known, why = {full: whole, counted: tokens}, row.pop("why", None)
+    if why is not None:  # older ledgers have the reason alone, by our own count
+        parts = tuple(part if isinstance(part, str) else known.get(part, round(part * scale)) for part in why)
+        row["reason"] = reason_text(row["form"], row["score"], tokens, parts)
+    return row | {"tokens": tokens, "full_tokens": whole, "counted": counted, "full_counted": full}

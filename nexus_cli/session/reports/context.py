@@ -17,9 +17,9 @@ from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
+from nexus_cli.session.drop_list import UNIT, of_window
 from nexus_cli.session.next_request.request import scale_sections
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.drops import UNIT, of_window
 from nexus_cli.session.reports.largest import largest
 from nexus_cli.session.reports.request_diff import compare_requests
 from nexus_cli.session.reports.request_view import RequestView, first_view, recorded_view, sent_view

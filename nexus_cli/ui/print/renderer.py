@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Called, Dropped, Event, StepEnd, Text, TurnEnd
 from nexus_cli.core.json_text import json_text
 from nexus_cli.core.message import ToolResult
-from nexus_cli.session.reports.drops import drop_value
+from nexus_cli.session.drop_list import drop_value
 from nexus_cli.ui.print.progress_lines import Writable
 
 
