@@ -350,7 +350,7 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
     ]
     text = FORMS["last"](value, 200)
     assert "bash pytest -q: outcome unknown, the process ended while it ran" in text and "I run them." in text
-    assert "read_file x.py: not run yet" in text and "The turn is not finished: /continue goes on." in text
+    assert "read_file x.py: not run yet" in text and "This turn was cut short. /continue to resume it." in text
     context.run("continue")
     assert context.started == [""]
 

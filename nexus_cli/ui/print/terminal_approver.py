@@ -16,7 +16,6 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
 NO_ANSWER = "no clear answer was given"
-_NO = "[n]o (words after it are told to the model): "
 
 
 def parse_answer(line: str) -> Answer | None:
@@ -35,7 +34,7 @@ def parse_answer(line: str) -> Answer | None:
 def explain_unclear_answer(line: str) -> str:
     """Return what a person is told of an answer that means nothing."""
     words = " ".join(sanitize(line).split())[:80]
-    return f"{words or 'An empty line'} is no answer: y, a or n; words for the model stand behind n"
+    return f"{words or 'An empty line'} is not an answer. Please answer y, a or n (n may be followed by a reason)"
 
 
 def question_details(question: Question) -> list[str]:
@@ -72,7 +71,7 @@ class TerminalApprover:
             # What stands in the terminal's queue was typed before the question could be read.
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
             always = " ".join(sanitize(question.always or "this session").split())
-            keys = f"Press Enter after [y]es once, [a]lways ({always}), {_NO}"
+            keys = f"[y]es once, [a]lways ({always}), [n]o, or n and a reason: "
             for _ in range(5):
                 self._stream.write(f"Allow {sanitize(question.call.name)}? {keys}")
                 line = await read_terminal_line(self._descriptor)

@@ -273,7 +273,7 @@ class RichRenderer:
         if outcome.text:
             self.last_answer = outcome.text
         if outcome.error and outcome.error.get("kind") == "aborted":
-            self._scrollback.add_note("[interrupted] what was done is kept", "warn")
+            self._scrollback.add_note("Interrupted. Completed steps are kept.", "warn")
         else:
             self._scrollback.add_note(event_notes.describe_failure(outcome), "error")
         self._scrollback.add_note(event_notes.describe_refusals(outcome), "warn")

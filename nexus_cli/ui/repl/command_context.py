@@ -79,7 +79,7 @@ class ReplCommandContext:
         text = "\n".join([*wrap(sanitize(title), self._repl.view.width), *self._menu(choices)])
         for _ in range(3):
             with self._repl.jobs.wait_for_user():
-                answer = await self._repl.view.question(text, f"1-{len(choices)}, empty leaves it: ")
+                answer = await self._repl.view.question(text, "Number (Enter to cancel): ")
             word = (answer or "").strip()
             if not word:
                 return None

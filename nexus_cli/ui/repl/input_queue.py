@@ -50,8 +50,8 @@ class InputQueue:
 
     def lines(self, steering: Sequence[str]) -> list[str]:
         """Return one line for each thing that waits, the words for the running turn first."""
-        now = [f"steers: {brief(self.typed_form(words))}" for words in steering]
-        then = [f"then: {brief(_typed(one).shown)}" for one in self.later]
+        now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
+        then = [f"queued: {brief(_typed(one).shown)}" for one in self.later]
         return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
 
     def typed_form(self, words: str) -> str:
@@ -96,8 +96,7 @@ class InputQueue:
         for notice in read.notices:
             tell(notice, "warn")
         if read.missing:
-            goes = "it goes as plain words" if len(read.missing) == 1 else "they go as plain words"
-            tell(f"no file {_named(read.missing, ', ')}: {goes}", "dim")
+            tell(f"No file {_named(read.missing, ', ')}; sent as text", "dim")
         if read.along:
             tell(f"with it: {_named(read.along, '; ')}", "dim")
         along = tuple(self.attached)

@@ -189,6 +189,8 @@ class Repl:
         self._leaving = True
         for words in self.input_queue.take_all(self.session.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
+        for one in self.input_queue.attached:
+            self.show_note(f"not sent: {one.what}", "warn")
         if self.jobs.current is not None:
             self.jobs.stop()
         else:
@@ -250,7 +252,8 @@ class Repl:
             self._next = None
             self.input_queue.postpone(self.session.take_back())
             if self.input_queue.later:
-                self.show_note("what is queued waits for your next message; Esc on an empty box takes it back")
+                count = len(self.input_queue.later)
+                self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Esc to edit)")
         elif self._next is not None:
             words, self._next = self._next, None
             self.jobs.start("turn", "", self._send(TypedMessage(words, words)) if words else self.run_turn(Trigger()))
@@ -338,7 +341,7 @@ class Repl:
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:
-            raise NexusError("usage", "!", "there is no command behind it", "!ls shares its output, !!ls does not")
+            raise NexusError("usage", "!", "no command given", "!ls shares its output, !!ls does not")
         self._echo(("!!" if line.private else "!") + line.command)
         await self.shell.run(line, self.folder, self.session)
 

@@ -96,7 +96,7 @@ def last_tail(value: Value, width: int) -> list[str]:
         said = " ".join(filter(None, (str(call["name"]), subject)))
         lines += filled(f"{said}: {OPEN[bool(call.get('started'))]}", width, "  ", "! ")
     if not value.get("finished", True):
-        lines += ["", *filled("The turn is not finished: /continue goes on.", width)]
+        lines += ["", *filled("This turn was cut short. /continue to resume it.", width)]
     return lines
 
 

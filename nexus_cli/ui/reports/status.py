@@ -205,7 +205,7 @@ def why_text(value: Value, width: int) -> str:
         return "\n".join(filled(f"{value['name'] or 'Nothing'} is not limited by any layer.", width))
     lines = []
     for limit in limits:
-        lines += filled(f"{limit['name']} = {_value(limit['value'])}, bound by {limit['bound_by']}", width, "  ")
+        lines += filled(f"{limit['name']} = {_value(limit['value'])} (from {limit['bound_by']})", width, "  ")
         for layer, said in limit["said"].items():
             lines += filled(f"{layer} said {_value(said)}", width, " " * 6, "    ")
     signals = value["signals"]
