@@ -124,7 +124,7 @@ def test_more_of_the_same_words_never_matter_less(said: list[str]) -> None:
 
 
 BUSY = """
-from nexus_cli.context.untrusted_text import neutral
+from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.typed_text import split_attachments, typed_text
 from nexus_cli.ledger.relevance import rank_matches, rank_relevant
 from nexus_cli.session.acts.goal import steps_in
@@ -139,7 +139,7 @@ for one in (*ONES, "\\n```", "a?\\n", "recall "):
         rank_matches([part], said, 9)
         has_quote(said, part)
         has_quote(part, said)
-        neutral(said)
+        neutralize(said)
         steps_in(said)
 """
 
