@@ -15,7 +15,7 @@ from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import Drop, Epoch, Slot
+from nexus_cli.core.entry import Drop, Epoch, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Dropped, Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
@@ -155,7 +155,7 @@ class Engine:
 
     def begin(
         self,
-        head: Sequence[Slot],
+        head: Sequence[WindowItem],
         cause: str,
         planned: EpochDraft,
         drops: Sequence[Drop] = (),

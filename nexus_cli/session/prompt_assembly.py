@@ -10,7 +10,7 @@ from typing import Any
 from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.planner import UNREAD
-from nexus_cli.context.window.lane import Frame
+from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
@@ -43,7 +43,7 @@ class PromptAssembly:
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         tools = tuple(self.tools)
-        frame = Frame(
+        frame = EpochHeader(
             self.model.info.name,
             text,
             tools,

@@ -20,7 +20,7 @@ from benchmarks.coding import Model, wishes, write_project
 from benchmarks.row import Benchmark, Row
 from ledger.conftest import on
 
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.settings import Settings
@@ -149,7 +149,7 @@ def _lived(session: object, model: Model, failed: list[str], turns: int) -> Live
         flow.send(sent.input, sent.read)
         flow.output += sent.output
     main = [sent for sent in model.sent if sent.main]
-    entries = [slot_of(entry) for entry in on(ledger, lane).read(1, on(ledger, lane).last_id())]
+    entries = [item_of(entry) for entry in on(ledger, lane).read(1, on(ledger, lane).last_id())]
     steps: list[list[int]] = []
     reached = 0
     first = on(ledger, lane).epoch(rows[0].manifest.epoch)

@@ -26,7 +26,7 @@ from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.summary_head import Additions, head
 from nexus_cli.context.window.groups import Group, flatten, group_tokens
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
 COUNT = Letters().count
@@ -37,8 +37,8 @@ def measure(message: Message, preamble: str) -> int:
     return Letters().count_messages([message]) + len(preamble)
 
 
-def slot(entry: int, message: Message, form: Form = Form.FULL) -> Slot:
-    return Slot(entry, form, message, tokens=measure(message, ""))
+def slot(entry: int, message: Message, form: ItemForm = ItemForm.FULL) -> WindowItem:
+    return WindowItem(entry, form, message, tokens=measure(message, ""))
 
 
 def said(*turns: Sequence[int]) -> list[Group]:
@@ -172,7 +172,7 @@ def test_there_is_no_plan_where_too_little_would_be_freed() -> None:
 
 def summed_up(*earlier: tuple[int, str]) -> CompactionPlan:
     """The plan of a window that begins with a summary of entries 1 to 40, in which the person said this."""
-    summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), ItemForm.SUMMARY),)
     turns = [tuple(replace(s, entry=s.entry + 40) for s in group) for group in said([50, *[900] * 8], [5, *[900] * 30])]
     chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=iter(earlier))
     assert chosen is not None
@@ -192,7 +192,7 @@ def test_of_the_words_behind_a_summary_the_oldest_yield_first_and_are_not_even_r
             asked.append(entry)
             yield entry, f"{entry:02}" * 100
 
-    summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), ItemForm.SUMMARY),)
     turns = [tuple(replace(s, entry=s.entry + 40) for s in group) for group in said([50, *[900] * 8], [5, *[900] * 30])]
     chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=earlier())
     assert chosen is not None
@@ -265,7 +265,7 @@ def test_there_is_no_plan_where_nothing_would_go(groups: list[Group]) -> None:
 
 
 def test_a_marker_alone_is_not_worth_a_summary() -> None:
-    marker = (slot(3, Message(Role.USER, "[left out]"), Form.MARKER),)
+    marker = (slot(3, Message(Role.USER, "[left out]"), ItemForm.MARKER),)
     groups = [marker, *said([5])]
     assert plan(groups, available=AVAILABLE, target=7000, count=COUNT) is None
 
@@ -276,7 +276,7 @@ def test_the_head_is_one_summary_that_names_its_drop_and_quotes_the_person() -> 
     chosen = planned(groups)
     slots = head(chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13, 14, 30), measure=measure)
     text = slots[0].message.content
-    assert slots[0].form is Form.SUMMARY
+    assert slots[0].form is ItemForm.SUMMARY
     assert slots[0].message.role is Role.USER
     assert slots[0].tokens == measure(slots[0].message, "")
     assert slots[1:] == chosen.kept
@@ -299,7 +299,7 @@ def test_the_entries_that_go_are_named_from_first_to_last() -> None:
     first, last = chosen.entries
     assert first == 1
     assert last == max(s.entry for group in chosen.gone for s in group)
-    summary = (slot(9, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    summary = (slot(9, Message(Role.USER, "[CONTEXT SUMMARY]"), ItemForm.SUMMARY),)
     again = planned([summary, *groups[4:]])
     assert again.entries[0] == 1, "a summary stands for everything before it"
 

@@ -22,7 +22,7 @@ from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_
 from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
 from nexus_cli.context.window.truncation import truncate_window
 from nexus_cli.core.clip import plain_marker
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import Resulted
 from nexus_cli.core.message import Message, Role, ToolCall
 
@@ -106,11 +106,11 @@ texts = st.integers(1, 160).map(lambda n: "word " * n)
 @st.composite
 def windows(draw: st.DrawFn) -> tuple[list[Group], int]:
     """Groups of a window that begins with a user message, and the entry with which its run began."""
-    slots: list[Slot] = []
+    slots: list[WindowItem] = []
 
     def add(role: Role, text: str, **more: Any) -> None:
         message = Message(role, text, **more)
-        slots.append(Slot(len(slots) + 1, Form.FULL, message, tokens=measure(message, "")))
+        slots.append(WindowItem(len(slots) + 1, ItemForm.FULL, message, tokens=measure(message, "")))
 
     run = 1
     add(Role.USER, draw(texts))
@@ -130,10 +130,10 @@ def windows(draw: st.DrawFn) -> tuple[list[Group], int]:
     return group_tool_calls(slots), run
 
 
-def assert_whole_groups(before: list[Group], after: list[Slot]) -> None:
+def assert_whole_groups(before: list[Group], after: list[WindowItem]) -> None:
     """What stays of a window is whole groups, in order, each call with its result."""
     assert flatten(group_tool_calls(after)) == after
-    ids = [slot.entry for slot in after if slot.form in (Form.FULL, Form.ELIDED)]
+    ids = [slot.entry for slot in after if slot.form in (ItemForm.FULL, ItemForm.ELIDED)]
     kept = [group for group in before if group[0].entry in ids]
     assert ids == [slot.entry for group in kept for slot in group]
 

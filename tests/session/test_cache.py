@@ -28,8 +28,8 @@ from session.prefix_cache import (
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.window.fingerprints import fingerprint, first_difference, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import Frame, slot_of
-from nexus_cli.core.entry import Form
+from nexus_cli.context.window.lane import EpochHeader, item_of
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
@@ -104,7 +104,7 @@ def by_entry(session: Session, provider: Remembering, folder: Path, patch: pytes
     slots = flatten(lane.groups())
     place = next(n for n, slot in enumerate(slots) if slot.message.role is Role.TOOL)
     message = Message(Role.TOOL, "[gone]", tool_call_id=slots[place].message.tool_call_id)
-    slots[place] = replace(slots[place], form=Form.STUB, message=message, tokens=8)
+    slots[place] = replace(slots[place], form=ItemForm.STUB, message=message, tokens=8)
     lane.rewrite(slots, "pruned", ())
 
 
@@ -182,7 +182,7 @@ def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_p
             engine = session._parts.engine
             slots = flatten(engine.lane.groups())
             text = Message(Role.USER, "what was done so far " * 200)
-            engine.lane.rewrite([replace(slots[0], form=Form.SUMMARY, message=text, tokens=900)], "compaction", ())
+            engine.lane.rewrite([replace(slots[0], form=ItemForm.SUMMARY, message=text, tokens=900)], "compaction", ())
             return await lived(session, "go on")
         finally:
             await session.aclose()
@@ -213,7 +213,7 @@ def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: 
             slots = flatten(lane.groups())
             place = max(n for n, slot in enumerate(slots) if slot.message.role is Role.TOOL)
             short = replace(slots[place].message, content="[gone]")
-            slots[place] = replace(slots[place], form=Form.STUB, message=short, tokens=8)
+            slots[place] = replace(slots[place], form=ItemForm.STUB, message=short, tokens=8)
             lane.rewrite(slots, "pruned", ())
             return place, await lived(session, "and on")
         finally:
@@ -231,7 +231,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     session = opened(provider, tmp_path)
 
     async def small() -> EpochDraft:
-        return EpochDraft(Frame(MODEL, "be brief", ()))
+        return EpochDraft(EpochHeader(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:
         try:
@@ -295,7 +295,7 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
         epoch = on(ledger, lane).current_epoch()
         assert epoch is not None
         last = on(ledger, lane).requests()[-1].manifest.last
-        slots = [*epoch.head, *map(slot_of, on(ledger, lane).read(epoch.base + 1, last))]
+        slots = [*epoch.head, *map(item_of, on(ledger, lane).read(epoch.base + 1, last))]
         made = render_fingerprint(epoch, slots)
         head, entries = on(ledger, lane).line_hashes(epoch.id, last)
         assert [sha for _, sha in made.messages] == [line.hex() for line in head] + [line.hex() for _, line in entries]

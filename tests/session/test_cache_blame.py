@@ -13,7 +13,7 @@ from session.played import the_ledger
 from session.prefix_cache import LEAST, MODEL, OTHER, SETTINGS, Remembering, lived, opened, results, working
 
 from nexus_cli.context.window.groups import flatten
-from nexus_cli.core.entry import Form
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.reports.cache import why
@@ -39,7 +39,7 @@ def entry(session: Session, folder: Path) -> None:
     slots = flatten(lane.groups())
     place = next(n for n, slot in enumerate(slots) if slot.message.role is Role.TOOL)
     message = Message(Role.TOOL, "[gone]", tool_call_id=slots[place].message.tool_call_id)
-    slots[place] = replace(slots[place], form=Form.STUB, message=message, tokens=8)
+    slots[place] = replace(slots[place], form=ItemForm.STUB, message=message, tokens=8)
     lane.rewrite(slots, "pruned", ())
 
 
@@ -48,7 +48,7 @@ def compaction(session: Session, folder: Path) -> None:
     lane = session._parts.engine.lane
     slots = flatten(lane.groups())
     text = Message(Role.USER, "what was done so far " * 20)
-    summary = replace(slots[0], form=Form.SUMMARY, message=text, tokens=90)
+    summary = replace(slots[0], form=ItemForm.SUMMARY, message=text, tokens=90)
     lane.rewrite([summary, *slots[-3:]], "compaction", ())
 
 

@@ -14,7 +14,7 @@ from session.played import Played, the_ledger
 from session.summed import Summariser, done, ended, living, noted, turn, window_hash
 
 from nexus_cli.context.window.undo import replaced_epoch, restored_head
-from nexus_cli.core.entry import Epoch, Form
+from nexus_cli.core.entry import Epoch, ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.replay import check
@@ -44,7 +44,7 @@ def test_undo_gives_back_every_message_and_what_came_since(tmp_path: Path) -> No
             said = noted(await done(session, uncompaction()))
             assert "is undone" in said and shown(session) == before + since
             epoch = session.context.lane.epoch
-            assert epoch.cause == "undo" and not any(slot.form is Form.SUMMARY for slot in epoch.head)
+            assert epoch.cause == "undo" and not any(slot.form is ItemForm.SUMMARY for slot in epoch.head)
             await turn(session, "go on")
             assert "TURN0 make a list" in json.dumps(provider.seen[-1])
             assert "CONTEXT SUMMARY" not in json.dumps(provider.seen[-1])

@@ -11,7 +11,7 @@ import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, summary_of, turn
 
-from nexus_cli.core.entry import Form
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
@@ -48,7 +48,7 @@ def window_text(session: Session) -> str:
 
 
 def markers(session: Session) -> list[str]:
-    return [slot.message.content for slot in session.context.lane.slots if slot.form is Form.MARKER]
+    return [slot.message.content for slot in session.context.lane.slots if slot.form is ItemForm.MARKER]
 
 
 def compactions(events: Sequence[Event]) -> list[CompactionDone]:

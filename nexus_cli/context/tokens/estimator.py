@@ -16,7 +16,7 @@ from operator import add, mul
 
 from nexus_cli.context.tokens.counter import compact
 from nexus_cli.core.budget import Used
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
@@ -76,7 +76,7 @@ def kind_of(text: str) -> Kind:
     return Kind.CODE if len(_SIGNS.findall(head)) * 12 > len(head) else Kind.PROSE
 
 
-def slot_by_kind(slot: Slot) -> ByKind:
+def slot_by_kind(slot: WindowItem) -> ByKind:
     """Share the tokens of a slot among the kinds of its texts."""
     message = slot.message
     texts = [text for text in (slot.preamble, message.content) if text]
@@ -90,7 +90,7 @@ def slot_by_kind(slot: Slot) -> ByKind:
     return _scaled(lengths, slot.tokens / sum(lengths))
 
 
-def slots_by_kind(slots: Iterable[Slot]) -> ByKind:
+def slots_by_kind(slots: Iterable[WindowItem]) -> ByKind:
     """Return the tokens of several slots by kind."""
     found = EMPTY
     for slot in slots:
@@ -106,7 +106,7 @@ def _added(one: Sequence[float], other: Sequence[float]) -> ByKind:
     return tuple(map(add, one, other))
 
 
-Window = Callable[[], tuple[Epoch, Sequence[Slot]]]
+Window = Callable[[], tuple[Epoch, Sequence[WindowItem]]]
 
 
 class WindowContents:
@@ -114,7 +114,7 @@ class WindowContents:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._slots: list[Slot] = []
+        self._slots: list[WindowItem] = []
         self._sums: list[ByKind] = [EMPTY]
         """Of the first n of `_slots`, by n."""
 

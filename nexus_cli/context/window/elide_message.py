@@ -12,7 +12,7 @@ from typing import Any
 from nexus_cli.context.tokens.counter import compact
 from nexus_cli.context.window.groups import Measure, is_placeholder
 from nexus_cli.core.clip import Marker, clip
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role, ToolCall
 
 WORTH = 32
@@ -25,12 +25,12 @@ class MessageElider:
 
     count: Callable[[str], int]
     measure: Measure
-    marker: Callable[[Slot], Marker]
+    marker: Callable[[WindowItem], Marker]
     """For the text of a slot."""
-    inner: Callable[[Slot], Marker]
+    inner: Callable[[WindowItem], Marker]
     """For a string inside its call arguments: the offsets are those of that string alone."""
 
-    def elide(self, slot: Slot, cap: int) -> Slot:
+    def elide(self, slot: WindowItem, cap: int) -> WindowItem:
         """Return `slot` in about `cap` tokens, at least its markers; the same slot where that would not make it
         smaller, or would take the person's words for next to nothing; also a placeholder, which is put in again each
         time."""
@@ -45,7 +45,7 @@ class MessageElider:
         tokens = self.measure(short, slot.preamble)
         if tokens >= slot.tokens - (WORTH if message.role is Role.USER else 0):
             return slot
-        form = slot.form if slot.form is Form.SUMMARY else Form.ELIDED
+        form = slot.form if slot.form is ItemForm.SUMMARY else ItemForm.ELIDED
         return replace(slot, form=form, message=short, tokens=tokens)
 
     def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
-Group: TypeAlias = tuple[Slot, ...]
+Group: TypeAlias = tuple[WindowItem, ...]
 Measure: TypeAlias = Callable[[Message, str], int]
 """Tokens of a message with its preamble and overhead."""
 
@@ -24,12 +24,12 @@ PLACEHOLDER_TOKENS = 16
 """Of a placeholder, where nobody measures it."""
 
 
-def group_tool_calls(slots: Iterable[Slot], measure: Measure | None = None) -> list[Group]:
+def group_tool_calls(slots: Iterable[WindowItem], measure: Measure | None = None) -> list[Group]:
     """Return the groups of `slots`, in the order of their first messages, every call with exactly one result.
 
     `measure` counts the placeholders.
     """
-    groups: list[list[Slot | None]] = []
+    groups: list[list[WindowItem | None]] = []
     waiting: dict[str, list[tuple[int, int]]] = {}
     for slot in slots:
         message = slot.message
@@ -48,7 +48,7 @@ def group_tool_calls(slots: Iterable[Slot], measure: Measure | None = None) -> l
     return [_filled(group, measure) for group in groups]
 
 
-def _filled(group: Sequence[Slot | None], measure: Measure | None) -> Group:
+def _filled(group: Sequence[WindowItem | None], measure: Measure | None) -> Group:
     first = group[0]
     assert first is not None
     if None not in group:
@@ -62,14 +62,16 @@ def _filled(group: Sequence[Slot | None], measure: Measure | None) -> Group:
     )
 
 
-def _placeholder(owner: Slot, call: ToolCall, measure: Measure | None) -> Slot:
+def _placeholder(owner: WindowItem, call: ToolCall, measure: Measure | None) -> WindowItem:
     message = Message(Role.TOOL, PLACEHOLDER, tool_call_id=call.id)
-    return Slot(owner.entry, Form.STUB, message, tokens=measure(message, "") if measure else PLACEHOLDER_TOKENS)
+    return WindowItem(
+        owner.entry, ItemForm.STUB, message, tokens=measure(message, "") if measure else PLACEHOLDER_TOKENS
+    )
 
 
-def is_placeholder(slot: Slot) -> bool:
+def is_placeholder(slot: WindowItem) -> bool:
     """True if a slot stands for a result that has not arrived."""
-    return slot.form is Form.STUB and slot.message.content == PLACEHOLDER
+    return slot.form is ItemForm.STUB and slot.message.content == PLACEHOLDER
 
 
 def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
@@ -78,7 +80,7 @@ def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
     return groups[first:]
 
 
-def flatten(groups: Iterable[Group]) -> list[Slot]:
+def flatten(groups: Iterable[Group]) -> list[WindowItem]:
     """Return the slots of all groups in order."""
     return [slot for group in groups for slot in group]
 
@@ -97,7 +99,7 @@ def newest_entry_id(groups: Iterable[Group]) -> int:
 def is_request(group: Group) -> bool:
     """True if the group is a user message of the conversation (not a summary or marker of ours)."""
     slot = group[0]
-    return slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED)
+    return slot.message.role is Role.USER and slot.form in (ItemForm.FULL, ItemForm.ELIDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Done:
     """Next step: none, the last message is the assistant's."""
 
 
-def next_step(slots: Sequence[Slot]) -> Dispatch | Ask | Done:
+def next_step(slots: Sequence[WindowItem]) -> Dispatch | Ask | Done:
     """Return what the loop has to do, from the tail of the window alone (design section 3)."""
     answered: set[str] = set()
     spoken = False

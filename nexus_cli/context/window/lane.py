@@ -24,19 +24,19 @@ from nexus_cli.context.window.groups import (
 )
 from nexus_cli.context.window.render import Wire
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.entry import Drop, Entry, Epoch, Form, Kind, Memo, Slot
+from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Fixed
 from nexus_cli.core.wire import WireRules
 
 Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
 """What is noted of an epoch that is about to begin: kind and value of each memo."""
-SHOWN = (Form.FULL, Form.ELIDED)
+SHOWN = (ItemForm.FULL, ItemForm.ELIDED)
 """Forms of a slot that shows its entry."""
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class EpochHeader:
     """The frozen beginning of an epoch, without its head."""
 
     model: str = ""
@@ -50,7 +50,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class FrozenRequest:
     """A rendered request: to be committed before its first byte goes out."""
 
     wire: Wire
@@ -66,11 +66,11 @@ class Sealed:
 class Lane:
     """The window of one lane, and the only places where it changes."""
 
-    def __init__(self, timeline: Timeline, measure: Measure, frame: Frame | None = None) -> None:
+    def __init__(self, timeline: Timeline, measure: Measure, frame: EpochHeader | None = None) -> None:
         self.timeline = timeline
         self._measure = measure
-        self.epoch = _epoch(frame or Frame(), 0, None, "start", (), timeline.last)
-        self.tail: list[Slot] = []
+        self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), timeline.last)
+        self.tail: list[WindowItem] = []
         self.cursor = 0
         """Id of the last entry that the model was sent."""
         self.run = 0
@@ -93,7 +93,7 @@ class Lane:
         lane = cls(timeline, measure)
         lane._head_open = head_open
         lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
-        lane.tail = [slot_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
+        lane.tail = [item_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
         lane._head_sent = cursor > 0 and cursor >= epoch.base
         lane.run = lane._newest_run()
         lane._count()
@@ -121,7 +121,7 @@ class Lane:
         return self.cursor if self._head_sent else -1
 
     @property
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[WindowItem]:
         """The window in the order in which things happened."""
         return [*self.epoch.head, *self.tail]
 
@@ -149,7 +149,7 @@ class Lane:
 
     def add(self, entry: Entry) -> None:
         """Put a recorded entry at the end of the window."""
-        self.tail.append(slot_of(entry))
+        self.tail.append(item_of(entry))
         self._messages_tokens += entry.tokens
         self.changes += 1
         if entry.kind is Kind.USER:
@@ -181,7 +181,7 @@ class Lane:
         if slot is not None and slot.preamble and slot not in self.tail:
             self._set_preamble(slot, "")
 
-    def _preamble_slot(self) -> Slot | None:
+    def _preamble_slot(self) -> WindowItem | None:
         """Return the message that the next preamble goes to."""
         head = [slot for slot in self.epoch.head if slot.form in SHOWN] if self._head_open else []
         unsent = [slot for slot in (*head, *self.tail) if slot.entry > self.cursor]
@@ -192,7 +192,7 @@ class Lane:
                     return newest
         return None
 
-    def _set_preamble(self, slot: Slot, preamble: str) -> None:
+    def _set_preamble(self, slot: WindowItem, preamble: str) -> None:
         other = replace(slot, preamble=preamble, tokens=self._measure(slot.message, preamble))
         self._messages_tokens += other.tokens - slot.tokens
         self.changes += 1
@@ -206,7 +206,7 @@ class Lane:
         """True if an unsent user message has no preamble yet."""
         return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
 
-    def freeze_request(self) -> Sealed:
+    def freeze_request(self) -> FrozenRequest:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[Fixed, ...] = ()
@@ -227,7 +227,7 @@ class Lane:
         self.cursor, self._head_sent = self.timeline.last, True
         self.changes += 1
         self._head_open, self._changed_preambles = False, set()
-        return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
+        return FrozenRequest(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
 
     def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
         for slot, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
@@ -247,17 +247,17 @@ class Lane:
         sent = flatten(group_tool_calls(self._split()[0]))
         return wire, head, [(slot.entry, line) for slot, line in zip(sent, wire.extend(sent), strict=True)]
 
-    def _split(self) -> tuple[list[Slot], list[Slot]]:
+    def _split(self) -> tuple[list[WindowItem], list[WindowItem]]:
         """Return the tail before and after the cursor."""
         sent = [slot for slot in self.tail if slot.entry <= self.cursor]
         return sent, self.tail[len(sent) :]
 
     def rewrite(
         self,
-        head: Iterable[Slot],
+        head: Iterable[WindowItem],
         cause: str,
         drops: Sequence[Drop],
-        frame: Frame | None = None,
+        frame: EpochHeader | None = None,
         notes: Notes | None = None,
     ) -> Epoch:
         """Begin a new epoch with this head; the only way in which sent lines change. The memos of `notes`, which sees
@@ -265,7 +265,7 @@ class Lane:
         kept = tuple(slot for slot in head if not is_placeholder(slot))
         old = self.epoch
         number = self.timeline.log.next_epoch()
-        new = _epoch(frame or frame_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
+        new = _epoch(frame or header_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
         before = dict(vars(self))
         self.epoch, self.tail, self._wire, self._begun = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
@@ -281,7 +281,7 @@ class Lane:
             raise
         return new
 
-    def replace_header(self, frame: Frame) -> None:
+    def replace_header(self, frame: EpochHeader) -> None:
         """Give an epoch of which nothing was recorded or sent another frame."""
         self.epoch = with_frame(self.epoch, frame)
         self.changes += 1
@@ -298,7 +298,7 @@ class Lane:
         """Return the newest entry of the window that began a run; asks the log, which alone tells a request from
         steering."""
         for slot in reversed(self.slots):
-            if slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED):
+            if slot.message.role is Role.USER and slot.form in (ItemForm.FULL, ItemForm.ELIDED):
                 entry = next(iter(self.timeline.read(slot.entry, slot.entry)), None)
                 if entry is not None and entry.kind is Kind.USER:
                     return entry.id
@@ -308,21 +308,23 @@ class Lane:
         self._messages_tokens = sum(slot.tokens for slot in self.slots)
 
 
-def slot_of(entry: Entry) -> Slot:
+def item_of(entry: Entry) -> WindowItem:
     """Return the slot that shows an entry whole."""
-    return Slot(entry.id, Form.FULL, entry.message, entry.preamble, entry.tokens)
+    return WindowItem(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
 
 
-def frame_of(epoch: Epoch) -> Frame:
+def header_of(epoch: Epoch) -> EpochHeader:
     """Return the frame of an epoch."""
-    return Frame(**{f.name: getattr(epoch, f.name) for f in fields(Frame)})
+    return EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
 
 
-def with_frame(epoch: Epoch, frame: Frame) -> Epoch:
+def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
     """The epoch with another frame."""
-    return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(Frame)})
+    return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(EpochHeader)})
 
 
-def _epoch(frame: Frame, number: int, parent: int | None, cause: str, head: tuple[Slot, ...], base: int) -> Epoch:
-    values = {f.name: getattr(frame, f.name) for f in fields(Frame)}
+def _epoch(
+    frame: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
+) -> Epoch:
+    values = {f.name: getattr(frame, f.name) for f in fields(EpochHeader)}
     return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **values)

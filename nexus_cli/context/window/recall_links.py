@@ -21,7 +21,7 @@ from nexus_cli.context.window.entry_ranges import (
     subtract_ranges,
 )
 from nexus_cli.context.window.truncation import Hole
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 
 MOST = 5
 """So many drops are named by one marker: each takes room, and is one more to read or search."""
@@ -51,7 +51,7 @@ class RecallLinks:
 def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
     """Return the drops that `hole` needs. Where the model never `recalls`, no older way is named to it."""
     before = join_ranges(hole_ranges(hole.markers))
-    went = [slot for slot in hole.gone if slot.form is not Form.SUMMARY]
+    went = [slot for slot in hole.gone if slot.form is not ItemForm.SUMMARY]
     spans = join_ranges([*((slot.entry, slot.entry) for slot in went), *subtract_ranges(hole.first, hole.last, before)])
     known = [_drops_named(slot.message.content) for slot in hole.markers if hole_ranges([slot])]
     names = tuple(dict.fromkeys(name for several in known for name in several))
@@ -71,7 +71,7 @@ def _drops_named(text: str) -> list[str]:
     return _NAMED.findall(text.partition("\n")[0])
 
 
-def _tokens(slots: Iterable[Slot], span: EntryRange) -> int:
+def _tokens(slots: Iterable[WindowItem], span: EntryRange) -> int:
     return sum(slot.tokens for slot in slots if span[0] <= slot.entry <= span[1])
 
 
@@ -79,7 +79,7 @@ def _what(*spans: EntryRange) -> str:
     return f"message{'s' * (spans[0][0] < spans[-1][1])} {format_ranges(spans)} of the conversation"
 
 
-def _all(hole: Hole, went: Sequence[Slot], before: Sequence[EntryRange]) -> HolePart:
+def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -> HolePart:
     """Return one drop for the whole hole; it says what of it left the window now, and what had gone before."""
     now = ranges_of(slot.entry for slot in went)
     rest = subtract_ranges(hole.first, hole.last, now)

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import WireRules, canonical
 
@@ -46,11 +46,11 @@ class Wire:
         other.messages, other._ids, other._hash = list(self.messages), dict(self._ids), self._hash.copy()
         return other
 
-    def extend(self, slots: Iterable[Slot]) -> list[bytes]:
+    def extend(self, slots: Iterable[WindowItem]) -> list[bytes]:
         """Append arranged slots; returns for each the SHA-256 of the lines that it became."""
         return [self._append(slot) for slot in slots]
 
-    def _append(self, slot: Slot) -> bytes:
+    def _append(self, slot: WindowItem) -> bytes:
         message = slot.message
         bridge = self._rules.between(self._role, str(message.role))
         lines = b""
@@ -114,7 +114,7 @@ def _user_content(message: Message, preamble: str) -> str | list[dict[str, Any]]
     return [{"type": "text", "text": text}, *images]
 
 
-def prefix_sha256(epoch: Epoch, slots: Sequence[Slot]) -> str:
+def prefix_sha256(epoch: Epoch, slots: Sequence[WindowItem]) -> str:
     """Return the hash of the lines that a request of these arranged slots begins with."""
     wire = Wire(epoch)
     wire.extend(slots)

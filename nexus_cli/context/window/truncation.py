@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.window.elide_message import WORTH, MessageElider, fill_level
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role
 
 REQUEST_SHARE = 2 / 3
@@ -34,11 +34,11 @@ class Hole:
     """Entries left out, both included."""
     tokens: int
     """Of `gone`."""
-    gone: tuple[Slot, ...] = ()
+    gone: tuple[WindowItem, ...] = ()
     """What left the window now."""
-    markers: tuple[Slot, ...] = ()
+    markers: tuple[WindowItem, ...] = ()
     """The lines that stood for what had left it before."""
-    marker: Slot | None = None
+    marker: WindowItem | None = None
     """The line that already stands there, when nothing new was left out."""
 
 
@@ -48,14 +48,14 @@ class Truncation:
 
     groups: tuple[Group, ...]
     holes: tuple[Hole, ...]
-    elided: tuple[tuple[Slot, Slot], ...]
+    elided: tuple[tuple[WindowItem, WindowItem], ...]
 
 
 def newest_request(groups: Sequence[Group]) -> int | None:
     """Return the index of the newest user message (a summary counts, a marker does not), or None."""
     for index in reversed(range(len(groups))):
         slot = groups[index][0]
-        if slot.message.role is Role.USER and slot.form is not Form.MARKER:
+        if slot.message.role is Role.USER and slot.form is not ItemForm.MARKER:
             return index
     return None
 
@@ -85,7 +85,7 @@ def truncate_window(
     `floor` is the least that the request keeps; with `summaries`, summaries stay as long as they fit. The current run
     began with entry `run` (0: with the newest user message).
     """
-    places = [index for index, group in enumerate(groups) if group[0].form is not Form.MARKER]
+    places = [index for index, group in enumerate(groups) if group[0].form is not ItemForm.MARKER]
     everything, groups = groups, [groups[index] for index in places]
     if not groups:
         return Truncation((), (), ())
@@ -95,7 +95,7 @@ def truncate_window(
     sizes = [group_tokens(group) for group in lean]
     if summaries:
         for index, group in enumerate(lean):
-            if group[0].form is Form.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
+            if group[0].form is ItemForm.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
                 required.add(index)
     kept = sorted(strategy.choose(sizes, min(hard, soft), required))
     if requests:
@@ -160,8 +160,8 @@ def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
     for position, index in enumerate(kept):
         missing = groups[previous + 1 : index]
         if missing:
-            real = [group for group in missing if group[0].form is not Form.MARKER]
-            markers = tuple(group[0] for group in missing if group[0].form is Form.MARKER)
+            real = [group for group in missing if group[0].form is not ItemForm.MARKER]
+            markers = tuple(group[0] for group in missing if group[0].form is ItemForm.MARKER)
             reached = newest_entry_id(groups[: previous + 1]) if previous >= 0 else 0
             first = min([reached + 1, *(slot.entry for group in real for slot in group)])
             old = None if real else missing[-1][0]

@@ -10,7 +10,7 @@ from hashlib import sha256
 from nexus_cli.context.window.fingerprints import Fingerprint, common_messages, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.render import Wire
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.cache_life import CacheLife, cache_life
@@ -21,7 +21,7 @@ class SentRequest:
     """One request as it was sent. Holds references, copies nothing: what was sent never changes."""
 
     epoch: Epoch
-    tail: Sequence[Slot]
+    tail: Sequence[WindowItem]
     """What was appended under the epoch; slots after `last` came later."""
     last: int
     tokens: int
@@ -37,7 +37,7 @@ class SentRequest:
     """What is known of the cache of its model, where the lane asks another one now."""
 
     @property
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[WindowItem]:
         """The messages of the request."""
         return [*self.epoch.head, *(slot for slot in self.tail if slot.entry <= self.last)]
 
@@ -50,7 +50,7 @@ class SentRequest:
         """Its parts."""
         return render_fingerprint(self.epoch, self.slots)
 
-    def shares(self, epoch: Epoch, slots: Sequence[Slot]) -> tuple[int, int]:
+    def shares(self, epoch: Epoch, slots: Sequence[WindowItem]) -> tuple[int, int]:
         """What a request of `slots` under another epoch has in common with it: tokens as the provider counts, and
         messages on the wire."""
         common = self._common(epoch, slots)
@@ -63,12 +63,12 @@ class SentRequest:
         share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
-    def common(self, epoch: Epoch, slots: Sequence[Slot]) -> int:
+    def common(self, epoch: Epoch, slots: Sequence[WindowItem]) -> int:
         """Tokens of the same by our count."""
         common = self._common(epoch, slots)
         return 0 if common is None else self.fixed + group_tokens(tuple(common))
 
-    def _common(self, epoch: Epoch, slots: Sequence[Slot]) -> list[Slot] | None:
+    def _common(self, epoch: Epoch, slots: Sequence[WindowItem]) -> list[WindowItem] | None:
         """The messages that both begin with; None where already what stands before the messages differs."""
         same = common_messages(self.fingerprint(), render_fingerprint(epoch, slots))
         return None if same < 0 else flatten(group_tool_calls(slots))[:same]

@@ -20,7 +20,7 @@ from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import RenderedRecord, render_record
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import rounded
 from nexus_cli.session.cache.expectation import rewrite_memo
@@ -158,7 +158,7 @@ async def _accept(
     lane, count, before = engine.lane, engine.context.counter.count, window_request(engine).tokens
     record = await look_at_files(make_record(lane, engine.work, engine.files), engine.files)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(engine)
-    known = named_ways(slot.message.content for slot in lane.slots if slot.form in (Form.MARKER, Form.SUMMARY))
+    known = named_ways(slot.message.content for slot in lane.slots if slot.form in (ItemForm.MARKER, ItemForm.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
     rendered = render_record(record, plan.record_room, count, _no_way)
     if rendered.left:
@@ -193,7 +193,7 @@ async def _accept(
 def _kept(engine: Engine, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
     """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
     last, log = plan.entries[1], engine.work
-    here = {slot.entry for slot in plan.kept if slot.form in (Form.FULL, Form.ELIDED)}
+    here = {slot.entry for slot in plan.kept if slot.form in (ItemForm.FULL, ItemForm.ELIDED)}
     pinned = {pin.entry for pin in plan.pins}
     words = {quote.entry for quote in plan.quotes if quote.whole} | here | pinned
     answers = {quote.entry for quote in plan.answers if quote.whole} | here | pinned
@@ -210,7 +210,7 @@ def _kept(engine: Engine, plan: planning.CompactionPlan, rendered: RenderedRecor
     }
 
 
-def _require_smaller(slots: Sequence[Slot], engine: Engine, fixed: int) -> None:
+def _require_smaller(slots: Sequence[WindowItem], engine: Engine, fixed: int) -> None:
     """Raise `Failed` if `slots` beside system text and schemas of `fixed` tokens make the window no smaller."""
     before, after = engine.lane.counted, fixed + sum(slot.tokens for slot in slots)
     if after >= before:

@@ -15,7 +15,7 @@ from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import flatten, is_request
 from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.cache.expectation import is_warm
@@ -87,11 +87,11 @@ def _afterwards(engine: Engine, plan: planning.CompactionPlan, counted: int) -> 
     request for the summary is reported in between, and teaches the estimate."""
     epoch = engine.lane.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(slot.tokens for slot in plan.kept)
-    told = Slot(0, Form.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
+    told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
     return rewritten_request(engine, epoch, (*plan.kept, told))
 
 
-def _part(slots: Sequence[Slot]) -> dict[str, Any]:
+def _part(slots: Sequence[WindowItem]) -> dict[str, Any]:
     """Figures of some messages: how many, turns, and tokens by kind in the unit of drops and pins."""
     kinds: Counter[str] = Counter()
     for slot in slots:
@@ -111,7 +111,7 @@ def _words(plan: planning.CompactionPlan) -> list[dict[str, Any]]:
     return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
 
 
-def _newest(slots: Iterable[Slot]) -> list[dict[str, Any]]:
+def _newest(slots: Iterable[WindowItem]) -> list[dict[str, Any]]:
     """The person's newest messages among them, by number."""
     said = [slot for slot in slots if is_request((slot,))]
     return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
@@ -121,8 +121,8 @@ def _line(text: str) -> str:
     return " ".join(text[: 4 * WORDS].split())[:WORDS]
 
 
-def _kind(slot: Slot) -> str:
-    return str(slot.form) if slot.form in (Form.SUMMARY, Form.MARKER) else str(slot.message.role)
+def _kind(slot: WindowItem) -> str:
+    return str(slot.form) if slot.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(slot.message.role)
 
 
 def _pins(engine: Engine, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from nexus_cli.context.window.groups import Group
 from nexus_cli.context.window.pruning import LEAST, StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Role
 from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.compaction.pins import pins
@@ -111,7 +111,7 @@ def _freed(engine: Engine, one: StaleResult) -> int:
 
 def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
     lane, counted, before = engine.lane, engine.lane.counted, window_request(engine).tokens
-    stubs: dict[int, Slot] = {}
+    stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:
         name, entry = lane.timeline.log.next_drop(), one.slot.entry
@@ -160,7 +160,7 @@ def _allowed(engine: Engine) -> float:
     return ALLOWED * engine.cache.cold - spent
 
 
-def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
+def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:
     """Every slot with the tokens that were sent from it on, itself included."""
     behind, total = [], 0
     for slot in reversed([slot for group in groups for slot in group]):
@@ -169,9 +169,9 @@ def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
     return behind
 
 
-def _largest(slots: Sequence[Slot]) -> int:
+def _largest(slots: Sequence[WindowItem]) -> int:
     """The most that could be stale: all results that stand there whole and are worth a stub."""
-    return sum(s.tokens for s in slots if s.message.role is Role.TOOL and s.form is Form.FULL and s.tokens > LEAST)
+    return sum(s.tokens for s in slots if s.message.role is Role.TOOL and s.form is ItemForm.FULL and s.tokens > LEAST)
 
 
 def _compaction_follows(engine: Engine, saved: int) -> bool:

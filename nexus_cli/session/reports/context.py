@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
-from nexus_cli.core.entry import Form
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
@@ -131,7 +131,9 @@ def _history(view: RequestView) -> dict[str, Any]:
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
     for slot in (*view.request.arranged, *view.request.waiting):
         by_kind[str(slot.message.role)] += slot.tokens
-    seen = [{slot.entry for slot in group if slot.form in (Form.FULL, Form.ELIDED)} for group in view.request.groups]
+    seen = [
+        {slot.entry for slot in group if slot.form in (ItemForm.FULL, ItemForm.ELIDED)} for group in view.request.groups
+    ]
     entries = set().union(*seen)
     last = view.row.manifest.last if view.row else view.entries
     used = view.request.budget.used.history

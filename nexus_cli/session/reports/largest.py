@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role, ToolCall
 
 MOST = 10
@@ -15,11 +15,13 @@ WORDS = 60
 
 
 def largest(
-    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], slots: Sequence[Slot], scale: float
+    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], slots: Sequence[WindowItem], scale: float
 ) -> list[dict[str, Any]]:
     """The `MOST` largest of all, the largest first: `what`, `tokens`, and `entry` where it is one of history. `scale`
     is what a token of `slots` is in that of the others."""
-    found: list[tuple[int, str, Slot | None]] = [(int(one["tokens"]), f"section {one['id']}", None) for one in sections]
+    found: list[tuple[int, str, WindowItem | None]] = [
+        (int(one["tokens"]), f"section {one['id']}", None) for one in sections
+    ]
     found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
     found += [(round(slot.tokens * scale), "", slot) for slot in slots]
     chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
@@ -31,7 +33,7 @@ def largest(
     ]
 
 
-def described(chosen: Iterable[Slot], slots: Sequence[Slot]) -> list[tuple[Slot, str]]:
+def described(chosen: Iterable[WindowItem], slots: Sequence[WindowItem]) -> list[tuple[WindowItem, str]]:
     """Each of `chosen` with the words that tell a person which one of `slots` it is."""
     chosen = list(chosen)
     wanted = {slot.message.tool_call_id for slot in chosen if slot.message.role is Role.TOOL}
@@ -39,17 +41,17 @@ def described(chosen: Iterable[Slot], slots: Sequence[Slot]) -> list[tuple[Slot,
     return [(slot, _what(slot, calls)) for slot in chosen]
 
 
-def _calls(slots: Sequence[Slot]) -> Iterator[ToolCall]:
+def _calls(slots: Sequence[WindowItem]) -> Iterator[ToolCall]:
     return (call for slot in slots for call in slot.message.tool_calls)
 
 
-def _what(slot: Slot, calls: Mapping[str, ToolCall]) -> str:
+def _what(slot: WindowItem, calls: Mapping[str, ToolCall]) -> str:
     message = slot.message
-    if slot.form is Form.SUMMARY:
+    if slot.form is ItemForm.SUMMARY:
         return f"summary of entries up to {slot.entry}"
-    if slot.form is Form.MARKER:
+    if slot.form is ItemForm.MARKER:
         return "line where entries were left out"
-    shortened = " (shortened)" if slot.form is Form.ELIDED else ""
+    shortened = " (shortened)" if slot.form is ItemForm.ELIDED else ""
     if message.role is Role.TOOL:
         call = calls.get(message.tool_call_id or "")
         return f"result of {_called(call) if call else 'a call'}{shortened}"

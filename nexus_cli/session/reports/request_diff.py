@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nexus_cli.core.entry import Slot
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.reports.largest import described
 from nexus_cli.session.reports.request_view import RequestView
@@ -68,11 +68,11 @@ def _seen(section: Mapping[str, Any]) -> dict[str, Any]:
     return {key: section.get(key) for key in SEEN}
 
 
-def _key(slot: Slot) -> tuple[int, str, str]:
+def _key(slot: WindowItem) -> tuple[int, str, str]:
     return slot.entry, str(slot.form), str(slot.message.role)
 
 
-def _entries(view: RequestView | None) -> dict[tuple[int, str, str], Slot]:
+def _entries(view: RequestView | None) -> dict[tuple[int, str, str], WindowItem]:
     return {_key(slot): slot for slot in view.request.arranged} if view else {}
 
 

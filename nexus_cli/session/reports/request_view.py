@@ -10,9 +10,9 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
+from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import compose
 from nexus_cli.core.message import Message, Role
@@ -63,7 +63,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     rows = log.requests()
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
-    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
+    slots = [*epoch.head, *map(item_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
@@ -107,7 +107,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     info = known_model(ledger, options.model or found.model, settings)
-    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))]
+    slots = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
     effort = ("" if effort_notice(info.name, options.effort) else options.effort) or epoch.effort
@@ -146,7 +146,7 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
         notices = [] if info.known or info.told else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
         first = Drafting(options, info, recipe, settings, notices.append, _runs(options, limits.allow)).first(ledger)
-        waiting = [Slot(1, Form.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
+        waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
         meter = unreported_meter(TokenEstimator(ledger.calibration(info.served)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)
         request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from nexus_cli.context.window.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import slot_of
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -127,10 +127,10 @@ class Trail:
             self._epochs[number] = self.log.epoch(number)
         return self._epochs[number]
 
-    def _tail(self, row: RequestRow) -> list[Slot]:
+    def _tail(self, row: RequestRow) -> list[WindowItem]:
         """What the request held behind the head of its epoch."""
         first = self._epoch(row.manifest.epoch).base + 1
-        return [slot_of(entry) for entry in self.log.read(first, row.manifest.last)]
+        return [item_of(entry) for entry in self.log.read(first, row.manifest.last)]
 
     def _print(self, row: RequestRow) -> Fingerprint:
         """The parts of a request as it was sent, by the hashes that stand in the ledger."""

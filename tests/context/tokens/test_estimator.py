@@ -31,7 +31,7 @@ from nexus_cli.context.tokens.estimator import (
     slots_by_kind,
 )
 from nexus_cli.core.budget import Used
-from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Calibration
 
@@ -68,7 +68,7 @@ class Conversation:
 
     def __init__(self, seed: int, rates: Mapping[str, float], fixed: int = SYSTEM) -> None:
         self.dice, self.server = random.Random(seed), ServerMeter(COUNT, 1.0, rates)
-        self.slots: list[Slot] = []
+        self.slots: list[WindowItem] = []
         self.last = 0
         self.reported = fixed
         self.epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=SYSTEM)
@@ -86,7 +86,7 @@ class Conversation:
         call = ToolCall(f"c{self.last}", "write_file", {"content": text(self.dice, "code")}, "")
         message = Message(role, text(self.dice, kind), (call,) if calls else ())
         self.last += 1
-        self.slots.append(Slot(self.last, Form.FULL, message, tokens=count_message(message, COUNT)))
+        self.slots.append(WindowItem(self.last, ItemForm.FULL, message, tokens=count_message(message, COUNT)))
         self.reported += self.size(message)
 
     def request(self) -> float:
@@ -187,10 +187,10 @@ def test_layers_come_to_the_whole_and_what_is_countable_fits(
     reports: list[tuple[int, int]], counts: tuple[int, int, int, int], reported: int | None, room: int
 ) -> None:
     epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=counts[0], tools_tokens=counts[1])
-    slots: list[Slot] = []
+    slots: list[WindowItem] = []
     meter = TokenEstimator(contents=WindowContents(lambda: (epoch, slots)))
     for number, (counted, said) in enumerate(reports):
-        slots.append(Slot(number, Form.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
+        slots.append(WindowItem(number, ItemForm.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
         meter.learn(number, counts[0] + counts[1] + sum(slot.tokens for slot in slots), said)
     used = meter.layers(Used(*counts), reported)
     if sum(counts):
@@ -378,7 +378,7 @@ MESSAGES = st.builds(
 
 @given(MESSAGES, st.integers(OVERHEAD_PER_MESSAGE, 100_000))
 def test_the_kinds_of_a_message_come_to_its_count(message: Message, counted: int) -> None:
-    found = slot_by_kind(Slot(1, Form.FULL, message, tokens=counted))
+    found = slot_by_kind(WindowItem(1, ItemForm.FULL, message, tokens=counted))
     assert sum(found) == pytest.approx(counted) and min(found) >= 0
 
 

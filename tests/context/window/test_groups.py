@@ -17,7 +17,7 @@ from nexus_cli.context.window.groups import (
     is_placeholder,
     next_step,
 )
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
 IDS = st.sampled_from(["a", "b", "c"])
@@ -33,8 +33,8 @@ MESSAGES = st.lists(
 )
 
 
-def slots(messages: list[Message]) -> list[Slot]:
-    return [Slot(number, Form.FULL, message, tokens=1) for number, message in enumerate(messages, 1)]
+def slots(messages: list[Message]) -> list[WindowItem]:
+    return [WindowItem(number, ItemForm.FULL, message, tokens=1) for number, message in enumerate(messages, 1)]
 
 
 def call(*ids: str) -> Message:

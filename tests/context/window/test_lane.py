@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import flatten
-from nexus_cli.context.window.lane import Frame, Lane
+from nexus_cli.context.window.lane import EpochHeader, Lane
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
-from nexus_cli.core.entry import Epoch, Form, Kind
+from nexus_cli.core.entry import Epoch, ItemForm, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.wire import canonical
 
@@ -37,7 +37,9 @@ def measure(message: Message, preamble: str) -> int:
 
 def new_lane() -> Lane:
     timeline = Timeline(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC))
-    return Lane(timeline, measure, Frame("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5))
+    return Lane(
+        timeline, measure, EpochHeader("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5)
+    )
 
 
 def lines(lane: Lane) -> list[bytes]:
@@ -190,7 +192,7 @@ def test_a_rewrite_begins_an_epoch_with_a_parent_and_another_frame() -> None:
     lane = new_lane()
     lane.begin()
     say(lane, U, "one")
-    epoch = lane.rewrite(lane.slots, "reload", (), Frame("n", "other", system_tokens=3))
+    epoch = lane.rewrite(lane.slots, "reload", (), EpochHeader("n", "other", system_tokens=3))
     assert (epoch.id, epoch.parent, epoch.cause, epoch.base) == (1, 0, "reload", 1)
     assert (epoch.model, epoch.system, epoch.tools) == ("n", "other", ())
     assert lane.tail == []
@@ -201,7 +203,7 @@ def test_a_placeholder_is_never_part_of_a_head() -> None:
     lane = new_lane()
     lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall("c1", "look"),)), "agent")
     placeholder = lane.groups()[0][1]
-    assert placeholder.form is Form.STUB
+    assert placeholder.form is ItemForm.STUB
     assert placeholder.tokens == measure(placeholder.message, "")
     lane.rewrite([slot for group in lane.groups() for slot in group], "truncation", ())
     assert [slot.message.role for slot in lane.slots] == [A]

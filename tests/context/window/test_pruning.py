@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.pruning import LEAST, RECENT, find_stale, with_stubs
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
 BODY = "a line of some file that is long enough\n" * 40
@@ -20,8 +20,8 @@ def measure(message: Message, preamble: str) -> int:
     return 4 + (len(message.content) + len(preamble)) // 4 + 10 * len(message.tool_calls)
 
 
-def slot(entry: int, message: Message, form: Form = Form.FULL, preamble: str = "") -> Slot:
-    return Slot(entry, form, message, preamble, measure(message, preamble))
+def slot(entry: int, message: Message, form: ItemForm = ItemForm.FULL, preamble: str = "") -> WindowItem:
+    return WindowItem(entry, form, message, preamble, measure(message, preamble))
 
 
 class Window:
@@ -142,7 +142,7 @@ def test_what_is_recent_small_cut_already_or_an_error_stays() -> None:
     window.call(**read("s.py"), text="x = 1")
     window.call(**read("e.py"))
     stub = window.call(**read("t.py"))
-    window.slots[-1] = slot(stub, Message(Role.TOOL, BODY, tool_call_id=f"c{stub - 1}a"), Form.ELIDED)
+    window.slots[-1] = slot(stub, Message(Role.TOOL, BODY, tool_call_id=f"c{stub - 1}a"), ItemForm.ELIDED)
     window.call(**read("t.py"))
     old = window.call(**read())
     for _ in range(RECENT - 2):
@@ -198,7 +198,7 @@ def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: lis
     assert len(before) == len(after), "pairs stay whole"
     for old, new in zip(before, after, strict=True):
         if old.entry in stubs and old.message.role is Role.TOOL:
-            assert new.form is Form.STUB and new.tokens < old.tokens and old.tokens > LEAST
+            assert new.form is ItemForm.STUB and new.tokens < old.tokens and old.tokens > LEAST
             assert (new.entry, new.preamble, new.message.tool_call_id) == (
                 old.entry, old.preamble, old.message.tool_call_id,
             )  # fmt: skip

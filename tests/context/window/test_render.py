@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.render import Wire, prefix_sha256
-from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
 from nexus_cli.core.wire import WireRules, canonical
 from nexus_cli.provider.wire_rules import RULES
@@ -39,8 +39,10 @@ def epoch(rules: WireRules = RULES["openai"], **fields: Any) -> Epoch:
     return Epoch(id=0, parent=None, cause="start", rules=rules.dumps(), head=(), base=0, **plain | fields)
 
 
-def slots(*messages: Message) -> list[Slot]:
-    return flatten(group_tool_calls([Slot(number, Form.FULL, message) for number, message in enumerate(messages, 1)]))
+def slots(*messages: Message) -> list[WindowItem]:
+    return flatten(
+        group_tool_calls([WindowItem(number, ItemForm.FULL, message) for number, message in enumerate(messages, 1)])
+    )
 
 
 def wired(*messages: Message, rules: WireRules = RULES["openai"], **fields: Any) -> list[Any]:

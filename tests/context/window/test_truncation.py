@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context import ContextManager, SimpleTokenCounter, TiktokenCounter
 from nexus_cli.core import Message, Role, ToolCall
-from nexus_cli.core.entry import Drop, Form, Slot
+from nexus_cli.core.entry import Drop, ItemForm, WindowItem
 
 STRATEGIES = ["oldest_first", "middle_out"]
 both = pytest.mark.parametrize("strategy", STRATEGIES)
@@ -411,7 +411,7 @@ def test_one_cut_goes_down_to_the_low_water_mark_and_leaves_a_line_in_each_hole(
     drops = truncate(context)
     after = context.lane.slots
     whole = sum(slot.tokens for slot in before)
-    markers = [slot for slot in after if slot.form is Form.MARKER]
+    markers = [slot for slot in after if slot.form is ItemForm.MARKER]
     assert len(markers) == len(drops)
     assert all(drop.id in slot.message.content for drop, slot in zip(drops, markers, strict=True))
     assert next(slot for slot in after if slot not in markers).message.role is Role.USER
@@ -464,8 +464,10 @@ def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> 
 def test_a_summary_that_had_to_be_cut_is_still_a_summary() -> None:
     context = in_session(3000)
     summary = Message(Role.USER, "[CONTEXT SUMMARY] " + "s" * 5000)
-    context.lane.rewrite([Slot(0, Form.SUMMARY, summary, tokens=context.measure(summary, ""))], "compaction", ())
+    context.lane.rewrite(
+        [WindowItem(0, ItemForm.SUMMARY, summary, tokens=context.measure(summary, ""))], "compaction", ()
+    )
     truncate(context)
     slot = context.lane.slots[0]
-    assert (slot.form, slot.tokens <= 3000) == (Form.SUMMARY, True)
+    assert (slot.form, slot.tokens <= 3000) == (ItemForm.SUMMARY, True)
     assert MARK not in slot.message.content or slot.message.content.startswith("[CONTEXT SUMMARY]")
