@@ -68,7 +68,7 @@ def _cuts(messages: Sequence[Message]) -> list[int]:
     for group in group_tool_calls(
         [WindowItem(index, ItemForm.FULL, message) for index, message in enumerate(messages)]
     ):
-        ends[group[0].entry] = max(slot.entry for slot in group)
+        ends[group[0].entry] = max(item.entry for item in group)
     cuts, reached = [], -1
     for index, message in enumerate(messages):
         if index > reached and (message.role is not Role.TOOL or index == 0):

@@ -77,7 +77,7 @@ def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Which groups go into the summary and which slots stay."""
+    """Which groups go into the summary and which items stay."""
 
     gone: tuple[Group, ...]
     kept: tuple[WindowItem, ...]
@@ -126,7 +126,7 @@ class CompactionPlan:
     @property
     def leaving(self) -> tuple[WindowItem, ...]:
         """The messages that leave the window now; those behind an earlier summary or a marker had left it before."""
-        return tuple(slot for slot in flatten(self.gone) if slot.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
+        return tuple(item for item in flatten(self.gone) if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
 
     @property
     def unseen(self) -> tuple[EntryRange, ...]:
@@ -189,7 +189,7 @@ def plan(
     if not any(group[0].form is not ItemForm.MARKER for group in gone):
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
-    spare = room - (stays := sum(slot.tokens for slot in kept))
+    spare = room - (stays := sum(item.tokens for item in kept))
     most = sum(map(group_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR:
         return None
@@ -225,8 +225,8 @@ def _by_group(
     groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: Callable[[str], int]
 ) -> list[int]:
     """Return tokens by the group that shows their entry; those that none shows count with the first."""
-    shown = [(slot, index) for index, group in enumerate(groups) for slot in group]
-    places = {slot.entry: index for slot, index in shown if slot.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    shown = [(item, index) for index, group in enumerate(groups) for item in group]
+    places = {item.entry: index for item, index in shown if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     tokens = [0] * len(groups)
     for entry, text in rows:
         tokens[places.get(entry, 0)] += count(text)
@@ -280,7 +280,7 @@ def cost(pin: Pin, count: Callable[[str], int]) -> int:
 
 def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
     """Tokens of the pins by the group that shows them; those that none shows count with the first."""
-    places = {slot.entry: index for index, group in enumerate(groups) for slot in group if slot.form is ItemForm.FULL}
+    places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form is ItemForm.FULL}
     tokens = [0] * len(groups)
     for pin in pins:
         tokens[places.get(pin.entry, 0)] += cost(pin, count)
@@ -289,7 +289,7 @@ def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str],
 
 def _hidden(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]:
     """The pins that no kept message shows whole."""
-    shown = {slot.entry for slot in kept if slot.form is ItemForm.FULL}
+    shown = {item.entry for item in kept if item.form is ItemForm.FULL}
     return [pin for pin in pins if pin.entry not in shown]
 
 

@@ -84,17 +84,17 @@ class PinningTruncator(LaneTruncator):
     def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
         head = super()._head(lane, result, drops)
         kept = flatten(result.groups)
-        texts = [slot.message.content for slot in head]
-        place = next((index for index, slot in enumerate(head) if slot.form is ItemForm.MARKER), None)
-        there = {slot.entry for slot in kept if slot.form is ItemForm.FULL}
+        texts = [item.message.content for item in head]
+        place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
+        there = {item.entry for item in kept if item.form is ItemForm.FULL}
         gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.shown in text for text in texts)]
-        before = [slot.message.content for slot in lane.slots if slot.form in OURS]
+        before = [item.message.content for item in lane.items if item.form in OURS]
         if place is None:  # cut short are only single messages, or a summary with the pins below it
-            cut = {slot.entry for slot in kept} - there
+            cut = {item.entry for item in kept} - there
             gone = [pin for pin in gone if pin.entry in cut or any(pin.shown in text for text in before)]
             if not gone:
                 return head
-            place = sum(1 for slot in head[:1] if slot.form is ItemForm.SUMMARY)
+            place = sum(1 for item in head[:1] if item.form is ItemForm.SUMMARY)
             head.insert(place, self._shortened(head[place - 1].entry if place else 0))
             words: list[str] = []
         else:
@@ -131,7 +131,7 @@ class PinningTruncator(LaneTruncator):
 
     def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> list[str]:
         """The person's words that stand nowhere else in the window, oldest first."""
-        shown = {slot.entry for slot in kept if slot.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
+        shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
         words = OwnWords(self.count)
         said = (one for one in self.keeps.said(shown) if not any(quoted(one[1]) in text for text in texts))
         chosen = words.chosen(words.newest(said, self.keeps.words_room), self.keeps.words_room)

@@ -88,7 +88,7 @@ def head(
     ):
         gap = missing_line(missing, what, drop_id, more.recalls) if missing else ""
         notes += _quotations(title, quotes, gap)
-    known = {name for group in chosen.gone for slot in group for name in named_drops(slot.message.content)}
+    known = {name for group in chosen.gone for item in group for name in named_drops(item.message.content)}
     message = create_summary_message(below(summary, chosen, more, known), clock, notes)
-    slot = WindowItem(chosen.entries[1], ItemForm.SUMMARY, message)
-    return (replace(slot, tokens=measure(message, "")), *chosen.kept)
+    item = WindowItem(chosen.entries[1], ItemForm.SUMMARY, message)
+    return (replace(item, tokens=measure(message, "")), *chosen.kept)

@@ -1,4 +1,4 @@
-"""What the ledger keeps: entries, epochs with their slots, drops, request manifests. Plain values, no behaviour.
+"""What the ledger keeps: entries, epochs with their items, drops, request manifests. Plain values, no behaviour.
 
 The timeline of a lane is its entries in order; ids count up from 1 along a lane and go on in its forks.
 """
@@ -47,7 +47,7 @@ class Entry:
 
 
 class ItemForm(StrEnum):
-    """How a slot shows its entry."""
+    """How an item shows its entry."""
 
     FULL = "full"
     ELIDED = "elided"

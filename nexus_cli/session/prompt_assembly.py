@@ -96,7 +96,7 @@ class PromptAssembly:
         """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
         lane = engine.lane
         self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
-        self.collector.load_sent((slot.preamble for slot in lane.slots), last_section_hashes(lane.timeline))
+        self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
         rows = json.loads(lane.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 

@@ -98,12 +98,12 @@ class SessionSources:
         if not memos:
             return ""
         newest = memos[-1]
-        typed = any(slot.entry > newest.entry and is_request((slot,)) for slot in lane.slots)
+        typed = any(item.entry > newest.entry and is_request((item,)) for item in lane.items)
         return "person" if typed else str(newest.value.get("source", ""))
 
     def _visible(self) -> set[int]:
         """The entries that the window shows."""
-        return {slot.entry for slot in self.engine().lane.slots if slot.form in (ItemForm.FULL, ItemForm.ELIDED)}
+        return {item.entry for item in self.engine().lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
 
     def _looked(self, one: SeenFile, left: int) -> tuple[str, str, int]:
         """What the file is now, when it was changed, and how many bytes were read to find out."""

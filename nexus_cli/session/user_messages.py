@@ -31,8 +31,8 @@ def words_before(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator
 
 def hidden_words(lane: Lane) -> Iterator[tuple[int, str]]:
     """Yield what they said behind the summary and the markers of the window, newest first."""
-    hidden = (slot.entry for slot in lane.slots if slot.form in (ItemForm.SUMMARY, ItemForm.MARKER))
-    shown = {slot.entry for slot in lane.slots if slot.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    hidden = (item.entry for item in lane.items if item.form in (ItemForm.SUMMARY, ItemForm.MARKER))
+    shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     return words_before(lane, max(hidden, default=0), shown)
 
 

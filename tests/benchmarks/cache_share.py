@@ -155,13 +155,13 @@ def _lived(session: object, model: Model, failed: list[str], turns: int) -> Live
     first = on(ledger, lane).epoch(rows[0].manifest.epoch)
     scale = main[-1].input / max(1, session.context.lane.counted)
     for row in rows:
-        steps.append([round(slot.tokens * scale) for slot in entries[reached : row.manifest.last]])
+        steps.append([round(item.tokens * scale) for item in entries[reached : row.manifest.last]])
         reached = row.manifest.last
     epochs = [on(ledger, lane).epoch(number) for number in dict.fromkeys(row.manifest.epoch for row in rows)]
-    heads = [sum(slot.tokens for slot in e.head) for e in epochs if e.cause in ("compaction", "overflow")]
+    heads = [sum(item.tokens for item in e.head) for e in epochs if e.cause in ("compaction", "overflow")]
     return Lived(
         flow, round((first.system_tokens + first.tools_tokens) * scale), steps, [round(head * scale) for head in heads],
-        [sent.output for sent in main], failed, sum(len(slot.preamble) // 4 for slot in entries), turns,
+        [sent.output for sent in main], failed, sum(len(item.preamble) // 4 for item in entries), turns,
     )  # fmt: skip
 
 

@@ -65,9 +65,9 @@ def _talk(log: LaneLog, epoch: Epoch, first: int, last: int) -> None:
         made = entry(number)
         if made.kind is Kind.ASSISTANT:
             step += 1
-            slots = flatten(group_tool_calls(map(item_of, unsent)))
-            lines = zip(slots, wire.extend(slots), strict=True)
-            fixed = [Fixed(slot.entry, "", slot.tokens, line) for slot, line in lines]
+            items = flatten(group_tool_calls(map(item_of, unsent)))
+            lines = zip(items, wire.extend(items), strict=True)
+            fixed = [Fixed(item.entry, "", item.tokens, line) for item, line in lines]
             log.record_request(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
             log.record_reply(None, step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
             unsent, heads = [], []

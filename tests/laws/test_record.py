@@ -137,8 +137,8 @@ def assert_law(session: Session, play: Play, goals: dict[str, str]) -> None:
     """What was said, done and run stands in the window, newest first, or can be read back."""
     lane, count = session.context.lane, session._parts.engine.context.counter.count
     budget = session._parts.engine.budget.available
-    text = "\n".join(slot.message.content for slot in lane.slots if slot.form is not ItemForm.SUMMARY)
-    head = next(slot.message.content for slot in lane.slots if slot.form is ItemForm.SUMMARY)
+    text = "\n".join(item.message.content for item in lane.items if item.form is not ItemForm.SUMMARY)
+    head = next(item.message.content for item in lane.items if item.form is ItemForm.SUMMARY)
     notes, _, rest = head.partition("\n---\n")
     record = rest[rest.rindex(RECORD) :]
     ledger = session.record

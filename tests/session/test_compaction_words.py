@@ -44,11 +44,11 @@ def talking(request: Request) -> Answer:
 
 
 def window_text(session: Session) -> str:
-    return "\n".join(slot.message.content for slot in session.context.lane.slots)
+    return "\n".join(item.message.content for item in session.context.lane.items)
 
 
 def markers(session: Session) -> list[str]:
-    return [slot.message.content for slot in session.context.lane.slots if slot.form is ItemForm.MARKER]
+    return [item.message.content for item in session.context.lane.items if item.form is ItemForm.MARKER]
 
 
 def compactions(events: Sequence[Event]) -> list[CompactionDone]:

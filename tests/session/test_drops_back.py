@@ -23,7 +23,7 @@ def drops_of(spans: Sequence[EntryRange | None]) -> list[Drop]:
     return [Drop(f"d{n}", "", 1, Cause.COMPACTION, "", span) for n, span in enumerate(spans, 1)]
 
 
-def slot(entry: int, form: ItemForm) -> WindowItem:
+def item(entry: int, form: ItemForm) -> WindowItem:
     return WindowItem(entry, form, Message(Role.USER, "words"))
 
 
@@ -36,9 +36,9 @@ def test_each_is_back_when_its_messages_are(
     spans: list[EntryRange | None], forms: list[ItemForm | None], taken_back: set[int]
 ) -> None:
     drops = drops_of(spans)
-    slots = [slot(entry, form) for entry, form in enumerate(forms, 1) if form]
-    there = {one.entry for one in slots}
-    whole = {one.entry for one in slots if one.form is ItemForm.FULL}
+    items = [item(entry, form) for entry, form in enumerate(forms, 1) if form]
+    there = {one.entry for one in items}
+    whole = {one.entry for one in items if one.form is ItemForm.FULL}
     expected, gone = set[str](), set[int]()
     for number, drop in reversed(list(enumerate(drops))):
         first, last = drop.entries or (1, 0)
@@ -49,7 +49,7 @@ def test_each_is_back_when_its_messages_are(
         else:
             gone |= held
     memos = [undone([drops[n]]) for n in taken_back if n < len(drops)]
-    assert back(drops, slots, lambda kind: memos if kind == UNDONE else ()) == expected
+    assert back(drops, items, lambda kind: memos if kind == UNDONE else ()) == expected
 
 
 def test_the_sections_of_an_epoch_of_before_they_had_hashes_bring_nothing_back() -> None:

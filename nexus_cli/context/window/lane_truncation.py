@@ -64,8 +64,8 @@ class LaneTruncator:
             elider=MessageElider(
                 self.count,
                 self.measure,
-                lambda slot: self._marker(lane, slot, ids, cited, drop_marker),
-                lambda slot: self._marker(lane, slot, ids, cited, inner_marker),
+                lambda item: self._marker(lane, item, ids, cited, drop_marker),
+                lambda item: self._marker(lane, item, ids, cited, inner_marker),
             ),
             summaries=self.markers,
             run=lane.run,
@@ -84,18 +84,18 @@ class LaneTruncator:
     def _marker(
         self,
         lane: Lane,
-        slot: WindowItem,
+        item: WindowItem,
         ids: dict[int, str],
         cited: Mapping[int, str],
         named: Callable[[str], Marker],
     ) -> Marker:
         if not self.markers:
             return plain_marker
-        if slot.entry in cited:
-            return inner_marker(cited[slot.entry])
-        if slot.entry not in ids:
-            ids[slot.entry] = lane.timeline.log.next_drop()
-        return named(ids[slot.entry])
+        if item.entry in cited:
+            return inner_marker(cited[item.entry])
+        if item.entry not in ids:
+            ids[item.entry] = lane.timeline.log.next_drop()
+        return named(ids[item.entry])
 
     def _elided(self, lane: Lane, old: WindowItem, new: WindowItem, ids: dict[int, str]) -> Drop:
         message = old.message
@@ -151,12 +151,12 @@ def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
     """
     found = {}
     for first, *results in groups:
-        for call, slot in zip(first.message.tool_calls, results, strict=True):
+        for call, item in zip(first.message.tool_calls, results, strict=True):
             drop_id = call.arguments.get("id")
-            if call.name != RECALL or not isinstance(drop_id, str) or is_placeholder(slot):
+            if call.name != RECALL or not isinstance(drop_id, str) or is_placeholder(item):
                 continue
-            if slot.message.content.startswith("["):
-                found[slot.entry] = drop_id
+            if item.message.content.startswith("["):
+                found[item.entry] = drop_id
     return found
 
 

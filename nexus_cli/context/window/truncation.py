@@ -1,4 +1,4 @@
-"""Cutting a window to a budget (seed A, laws 2 to 4): a pure function from groups to the slots that stay.
+"""Cutting a window to a budget (seed A, laws 2 to 4): a pure function from groups to the items that stay.
 
 The current request with its steering and the newest group always stay; where even they do not fit, results inside the
 newest group are elided first, then the request down to its floor. What else stays is the strategy's choice. Groups
@@ -44,7 +44,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """The result of a truncation: what stays, what does not, which slots were shortened (original, elided)."""
+    """The result of a truncation: what stays, what does not, which items were shortened (original, elided)."""
 
     groups: tuple[Group, ...]
     holes: tuple[Hole, ...]
@@ -54,8 +54,8 @@ class Truncation:
 def newest_request(groups: Sequence[Group]) -> int | None:
     """Return the index of the newest user message (a summary counts, a marker does not), or None."""
     for index in reversed(range(len(groups))):
-        slot = groups[index][0]
-        if slot.message.role is Role.USER and slot.form is not ItemForm.MARKER:
+        item = groups[index][0]
+        if item.message.role is Role.USER and item.form is not ItemForm.MARKER:
             return index
     return None
 
@@ -132,7 +132,7 @@ def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int,
 
 
 def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
-    """Return `group` in `budget` tokens, if its markers fit: its largest slots are cut to one size."""
+    """Return `group` in `budget` tokens, if its markers fit: its largest items are cut to one size."""
     if group_tokens(group) <= budget:
         return group
     aim = budget
@@ -148,8 +148,8 @@ def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
 
 
 def _levelled(group: Group, budget: int, elider: MessageElider) -> Group:
-    height = fill_level([slot.tokens for slot in group], budget)
-    return tuple(elider.elide(slot, height) if slot.tokens > height else slot for slot in group)
+    height = fill_level([item.tokens for item in group], budget)
+    return tuple(elider.elide(item, height) if item.tokens > height else item for item in group)
 
 
 def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
@@ -163,7 +163,7 @@ def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
             real = [group for group in missing if group[0].form is not ItemForm.MARKER]
             markers = tuple(group[0] for group in missing if group[0].form is ItemForm.MARKER)
             reached = newest_entry_id(groups[: previous + 1]) if previous >= 0 else 0
-            first = min([reached + 1, *(slot.entry for group in real for slot in group)])
+            first = min([reached + 1, *(item.entry for group in real for item in group)])
             old = None if real else missing[-1][0]
             tokens = sum(map(group_tokens, real))
             holes.append(Hole(position, first, newest_entry_id(missing), tokens, tuple(flatten(real)), markers, old))

@@ -44,5 +44,5 @@ def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entr
 
     What the present `window` shows whole stands as it does there, with what we added to it.
     """
-    shown = {slot.entry: slot for slot in window if slot.form is ItemForm.FULL and not is_placeholder(slot)}
+    shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
     return (*old.head, *(shown.get(entry.id) or item_of(entry) for entry in since))

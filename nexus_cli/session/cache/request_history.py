@@ -76,8 +76,8 @@ def smallest_like(
         try:
             found = epoch(row.manifest.epoch)
             if prefix_hash(found) == begins:
-                slots = [*found.head, *map(item_of, read(found.base + 1, row.manifest.last))]
-                messages = sum(slot.tokens for slot in slots)
+                items = [*found.head, *map(item_of, read(found.base + 1, row.manifest.last))]
+                messages = sum(item.tokens for item in items)
                 return reported_tokens(row), found.system_tokens + found.tools_tokens + messages
         except NexusError:
             continue

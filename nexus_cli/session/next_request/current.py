@@ -26,7 +26,7 @@ def window_request(engine: Engine) -> NextRequest:
     )  # fmt: skip
     if engine.made is None or engine.made[0] != state:
         made = NextRequest.of(
-            engine.meter, lane.epoch, lane.slots, engine.budget, sent=lane.last_sent, told=engine.event,
+            engine.meter, lane.epoch, lane.items, engine.budget, sent=lane.last_sent, told=engine.event,
             room=engine.room, earlier=_earlier(engine), in_force=lambda: _in_force(engine),
         )  # fmt: skip
         engine.made = state, made

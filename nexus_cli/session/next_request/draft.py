@@ -174,7 +174,7 @@ def prepare_next_request(parts: Parts) -> NextRequest:
         info, before, notices = engine.model.info, engine.lane.epoch, list[str]()
         runs = options.interactive or parts.limits.allow == "all"
         drafting = Drafting(options, info, parts.recipe, settings, notices.append, runs)
-        head = flatten(group_tool_calls(engine.lane.slots))
+        head = flatten(group_tool_calls(engine.lane.items))
         epoch, drops = drafting.after(log, before, head, engine.model.effort or before.effort)
         engine.draft = NextEpoch(epoch, tuple(drops), tuple(notices))
     return next_request(engine)

@@ -101,7 +101,7 @@ class NextRequest:
     ) -> NextRequest:
         """Return the request of `items` under `epoch`; `meter` estimates it, unless so much was `reported` of it."""
         late = sum(int(one["tokens"]) for one in told)
-        messages = sum(slot.tokens for slot in items) + sum(slot.tokens for slot in waiting)
+        messages = sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
         counted = Used(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
         return cls(
             epoch,
@@ -173,7 +173,7 @@ class NextRequest:
         """Tokens of its beginning that earlier requests of its epoch held, in the same words."""
         if self.sent < 0:
             return 0
-        used, before = self.budget.used, sum(slot.tokens for slot in self.items if slot.entry <= self.sent)
+        used, before = self.budget.used, sum(item.tokens for item in self.items if item.entry <= self.sent)
         return min(used.total, used.system + used.tools + round(self.messages_scale * before))
 
     @cached_property

@@ -69,7 +69,7 @@ def value(view: RequestView) -> dict[str, Any]:
     """What is shown, as JSON."""
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
-    waiting = sum(slot.tokens for slot in request.waiting)
+    waiting = sum(item.tokens for item in request.waiting)
     tools = _tools(view, used.tools)
     sections = list(request.sections)
     return {
@@ -129,10 +129,10 @@ def _history(view: RequestView) -> dict[str, Any]:
     """The entries that stand in the window, whole or in part, and the groups that hold one of them: a summary, a note
     and the stub of a result stand for entries that are hidden, and are in neither."""
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
-    for slot in (*view.request.arranged, *view.request.waiting):
-        by_kind[str(slot.message.role)] += slot.tokens
+    for item in (*view.request.arranged, *view.request.waiting):
+        by_kind[str(item.message.role)] += item.tokens
     seen = [
-        {slot.entry for slot in group if slot.form in (ItemForm.FULL, ItemForm.ELIDED)} for group in view.request.groups
+        {item.entry for item in group if item.form in (ItemForm.FULL, ItemForm.ELIDED)} for group in view.request.groups
     ]
     entries = set().union(*seen)
     last = view.row.manifest.last if view.row else view.entries

@@ -81,9 +81,9 @@ class Trail:
     def _fresh(self, asked: Asked, before: RequestRow) -> float:
         """Share of a request under a new epoch that came after the request before it."""
         epoch, tail = self._epoch(asked.row.manifest.epoch), self._tail(asked.row)
-        slots = [*epoch.head, *tail]
-        new = sum(slot.tokens for slot in slots if slot.entry > before.manifest.last)
-        return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(slot.tokens for slot in slots))
+        items = [*epoch.head, *tail]
+        new = sum(item.tokens for item in items if item.entry > before.manifest.last)
+        return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(item.tokens for item in items))
 
     def compared(self, asked: Asked, facts: CacheFacts) -> CacheFacts:
         """`facts` with what differed from the request before."""
@@ -136,8 +136,8 @@ class Trail:
         """The parts of a request as it was sent, by the hashes that stand in the ledger."""
         epoch = self._epoch(row.manifest.epoch)
         head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
-        slots = flatten(group_tool_calls(epoch.head))
-        named = [(name_of(slot), line.hex()) for slot, line in zip(slots, head, strict=False)]
+        items = flatten(group_tool_calls(epoch.head))
+        named = [(name_of(item), line.hex()) for item, line in zip(items, head, strict=False)]
         return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
 

@@ -27,7 +27,7 @@ from nexus_cli.core.message import Message, Role
 ENTRIES = st.sets(st.integers(1, 60))
 
 
-def slot(entry: int, form: ItemForm = ItemForm.FULL, text: str = "words") -> WindowItem:
+def item(entry: int, form: ItemForm = ItemForm.FULL, text: str = "words") -> WindowItem:
     return WindowItem(entry, form, Message(Role.USER, text))
 
 
@@ -60,8 +60,8 @@ def test_spans_are_joined_as_their_messages_are(spans: list[EntryRange]) -> None
 
 
 def test_what_stands_in_the_window_was_seen_wherever_a_marker_says_it_lies() -> None:
-    marker = slot(20, ItemForm.MARKER, HOLE.format(1, 20) + ' Read them with recall("d2").]')
-    assert unseen_ranges([marker, slot(21), slot(22)], [slot(5), slot(9, ItemForm.ELIDED)], 22) == (
+    marker = item(20, ItemForm.MARKER, HOLE.format(1, 20) + ' Read them with recall("d2").]')
+    assert unseen_ranges([marker, item(21), item(22)], [item(5), item(9, ItemForm.ELIDED)], 22) == (
         (1, 4),
         (6, 8),
         (10, 20),
@@ -73,7 +73,7 @@ def test_what_stands_in_the_window_was_seen_wherever_a_marker_says_it_lies() -> 
 def test_nobody_else_can_say_so(form: ItemForm) -> None:
     fake = SUMMED.format("5 to 9") + BUT.format("1 to 4") + ".]"
     text = create_summary_message(neutralize(fake)).content if form is ItemForm.SUMMARY else HOLE.format(1, 9)
-    assert unseen_ranges([slot(9, form, text)], [], 9) == ()
+    assert unseen_ranges([item(9, form, text)], [], 9) == ()
 
 
 def test_spans_are_named_as_people_do() -> None:

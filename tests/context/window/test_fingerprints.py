@@ -39,7 +39,7 @@ def epoch(system: str = "be brief", sections: list[dict[str, Any]] | None = None
     return Epoch(**base | values)
 
 
-def slots(*texts: str) -> list[WindowItem]:
+def items(*texts: str) -> list[WindowItem]:
     return [WindowItem(n, ItemForm.FULL, Message(Role.USER, text), tokens=5) for n, text in enumerate(texts, 1)]
 
 
@@ -103,7 +103,7 @@ def test_a_section_is_told_by_its_hash_or_of_an_older_epoch_by_what_else_tells()
 
 
 def test_the_messages_of_a_request_are_told_by_the_hashes_of_their_lines() -> None:
-    before, after = render_fingerprint(epoch(), slots("a", "b")), render_fingerprint(epoch(), slots("a", "c", "d"))
+    before, after = render_fingerprint(epoch(), items("a", "b")), render_fingerprint(epoch(), items("a", "c", "d"))
     assert first_difference(before, after) == Difference("message", "entry 2", "entry 2", "entry 2")
     assert common_messages(before, after) == 1 and before == fingerprint(epoch(), before.messages)
 

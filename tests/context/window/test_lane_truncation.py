@@ -67,12 +67,12 @@ def recalled(*results: str) -> tuple[ContextManager, list[Drop]]:
 def test_a_recalled_piece_that_is_elided_cites_its_drop_and_makes_no_new_one() -> None:
     context, drops = recalled("[d1, characters 0:3000 of 9000]\n" + "a" * 3000, "[9 hits]\n" + "b" * 3000)
     assert drops == []
-    for slot in context.lane.slots[-2:]:
-        assert slot.form is ItemForm.ELIDED
-        assert re.findall(r'recall\("(d\d+)"\)', slot.message.content) == ["d1"], "a range would be that of the piece"
+    for item in context.lane.items[-2:]:
+        assert item.form is ItemForm.ELIDED
+        assert re.findall(r'recall\("(d\d+)"\)', item.message.content) == ["d1"], "a range would be that of the piece"
 
 
 def test_an_error_of_recall_is_elided_like_any_other_result() -> None:
     context, drops = recalled("there is no drop 'd1' here; " + "a" * 5000)
     assert [drop.id for drop in drops] == ["d8"]
-    assert 'recall("d8"' in context.lane.slots[-1].message.content
+    assert 'recall("d8"' in context.lane.items[-1].message.content
