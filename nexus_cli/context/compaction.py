@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nexus_cli.context.tokens.counter import TokenCounter, compact
 from nexus_cli.context.window.groups import group_tool_calls
 from nexus_cli.core.clock import Clock, local_now, spoken
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.redaction import redact
 
@@ -65,8 +65,10 @@ def select_messages_for_compaction(
 def _cuts(messages: Sequence[Message]) -> list[int]:
     """Where the list can be cut: no group has members on both sides, no result without call comes right behind."""
     ends: dict[int, int] = {}
-    for group in group_tool_calls([Slot(index, Form.FULL, message) for index, message in enumerate(messages)]):
-        ends[group[0].entry] = max(slot.entry for slot in group)
+    for group in group_tool_calls(
+        [WindowItem(index, ItemForm.FULL, message) for index, message in enumerate(messages)]
+    ):
+        ends[group[0].entry] = max(item.entry for item in group)
     cuts, reached = [], -1
     for index, message in enumerate(messages):
         if index > reached and (message.role is not Role.TOOL or index == 0):

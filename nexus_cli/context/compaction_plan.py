@@ -21,7 +21,7 @@ from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, subtract_ranges, unseen_ranges
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
 
@@ -77,10 +77,10 @@ def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Which groups go into the summary and which slots stay."""
+    """Which groups go into the summary and which items stay."""
 
     gone: tuple[Group, ...]
-    kept: tuple[Slot, ...]
+    kept: tuple[WindowItem, ...]
     quotes: tuple[Quote, ...]
     """What is quoted of what the person said in the part that goes, oldest first."""
     summary_cap: int
@@ -107,7 +107,9 @@ class CompactionPlan:
     def staying(self) -> tuple[int, ...]:
         """The entries that stay in the midst of those that go."""
         last = self.entries[1]
-        return tuple(sorted({s.entry for s in self.kept if s.form in (Form.FULL, Form.ELIDED) and s.entry <= last}))
+        return tuple(
+            sorted({s.entry for s in self.kept if s.form in (ItemForm.FULL, ItemForm.ELIDED) and s.entry <= last})
+        )
 
     @property
     def named(self) -> str:
@@ -122,9 +124,9 @@ class CompactionPlan:
         return format_ranges(subtract_ranges(first, last, unseen)) + (f" without {names}" if names else "")
 
     @property
-    def leaving(self) -> tuple[Slot, ...]:
+    def leaving(self) -> tuple[WindowItem, ...]:
         """The messages that leave the window now; those behind an earlier summary or a marker had left it before."""
-        return tuple(slot for slot in flatten(self.gone) if slot.form not in (Form.SUMMARY, Form.MARKER))
+        return tuple(item for item in flatten(self.gone) if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
 
     @property
     def unseen(self) -> tuple[EntryRange, ...]:
@@ -135,12 +137,12 @@ class CompactionPlan:
     def entries(self) -> tuple[int, int]:
         """First and last entry that go."""
         first = self.gone[0][0]
-        return first.entry if first.form in (Form.FULL, Form.ELIDED) else 1, newest_entry_id(self.gone)
+        return first.entry if first.form in (ItemForm.FULL, ItemForm.ELIDED) else 1, newest_entry_id(self.gone)
 
     @property
     def summed(self) -> bool:
         """Whether an earlier summary is among what goes."""
-        return any(group[0].form is Form.SUMMARY for group in self.gone)
+        return any(group[0].form is ItemForm.SUMMARY for group in self.gone)
 
 
 def plan(
@@ -184,10 +186,10 @@ def plan(
     first = _first_kept(beside, room - reserved, room - reserved + half, int(available * NEWEST_SHARE))
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
-    if not any(group[0].form is not Form.MARKER for group in gone):
+    if not any(group[0].form is not ItemForm.MARKER for group in gone):
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
-    spare = room - (stays := sum(slot.tokens for slot in kept))
+    spare = room - (stays := sum(item.tokens for item in kept))
     most = sum(map(group_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR:
         return None
@@ -195,7 +197,7 @@ def plan(
     stay, crowded = fitting(_hidden(pins, kept), max(0, min(beyond.pins, free)), count)
     free -= sum(cost(pin, count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
-    shown = {s.entry for s in kept if s.form in (Form.FULL, Form.ELIDED)} | {pin.entry for pin in stay}
+    shown = {s.entry for s in kept if s.form in (ItemForm.FULL, ItemForm.ELIDED)} | {pin.entry for pin in stay}
     candidates = tuple(one for one in said if one[0] not in shown)
     quotes = words.chosen(candidates, max(0, min(beyond.words, free)))
     free -= sum(words.cost(quote.text) for quote in quotes)
@@ -215,7 +217,7 @@ def _own_words(groups: Sequence[Group]) -> Iterator[tuple[int, str]]:
 
 def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
     """Return the tokens of all texts of the assistant in the window: those that stay take no room."""
-    texts = (group[0].message for group in groups if group[0].form in (Form.FULL, Form.ELIDED))
+    texts = (group[0].message for group in groups if group[0].form in (ItemForm.FULL, ItemForm.ELIDED))
     return sum(words.cost(message.content) for message in texts if message.role is Role.ASSISTANT and message.content)
 
 
@@ -223,8 +225,8 @@ def _by_group(
     groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: Callable[[str], int]
 ) -> list[int]:
     """Return tokens by the group that shows their entry; those that none shows count with the first."""
-    shown = [(slot, index) for index, group in enumerate(groups) for slot in group]
-    places = {slot.entry: index for slot, index in shown if slot.form in (Form.FULL, Form.ELIDED)}
+    shown = [(item, index) for index, group in enumerate(groups) for item in group]
+    places = {item.entry: index for item, index in shown if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     tokens = [0] * len(groups)
     for entry, text in rows:
         tokens[places.get(entry, 0)] += count(text)
@@ -278,16 +280,16 @@ def cost(pin: Pin, count: Callable[[str], int]) -> int:
 
 def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
     """Tokens of the pins by the group that shows them; those that none shows count with the first."""
-    places = {slot.entry: index for index, group in enumerate(groups) for slot in group if slot.form is Form.FULL}
+    places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form is ItemForm.FULL}
     tokens = [0] * len(groups)
     for pin in pins:
         tokens[places.get(pin.entry, 0)] += cost(pin, count)
     return tokens
 
 
-def _hidden(pins: Sequence[Pin], kept: Sequence[Slot]) -> list[Pin]:
+def _hidden(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]:
     """The pins that no kept message shows whole."""
-    shown = {slot.entry for slot in kept if slot.form is Form.FULL}
+    shown = {item.entry for item in kept if item.form is ItemForm.FULL}
     return [pin for pin in pins if pin.entry not in shown]
 
 

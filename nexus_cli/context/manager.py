@@ -22,11 +22,11 @@ from nexus_cli.context.window.groups import (
     is_placeholder,
     is_request,
 )
-from nexus_cli.context.window.lane import Frame, Lane, frame_of, slot_of
+from nexus_cli.context.window.lane import EpochHeader, Lane, header_of, item_of
 from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, local_now, spoken
-from nexus_cli.core.entry import Form, Kind, Slot
+from nexus_cli.core.entry import ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, sound
 from nexus_cli.core.services import Log
 
@@ -71,7 +71,7 @@ class ContextManager:
         self._origin = self.lane.epoch
         self._hidden = False
         self._preambles: dict[int, str] = {}
-        self._built: tuple[int, tuple[Slot, ...]] = (self.lane.timeline.last, ())
+        self._built: tuple[int, tuple[WindowItem, ...]] = (self.lane.timeline.last, ())
 
     # -- what is said ------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class ContextManager:
     @property
     def messages(self) -> list[Message]:
         """What the model sees, without the system message: what was built last, and what was added since. A copy."""
-        return [_own(slot.message) for slot in self._seen()]
+        return [_own(item.message) for item in self._seen()]
 
     @property
     def history(self) -> list[Message]:
@@ -143,12 +143,12 @@ class ContextManager:
         shown = tuple(self._window())
         self._built = (self.lane.timeline.last, shown)
         system = [Message(Role.SYSTEM, self.system_prompt)] if self.system_prompt else []
-        return system + [_own(_joined(slot.message, slot.preamble)) for slot in shown]
+        return system + [_own(_joined(item.message, item.preamble)) for item in shown]
 
     def get_token_usage(self) -> dict[str, int]:
         """Tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
         epoch = self.lane.epoch
-        messages = sum(slot.tokens for slot in self._window())
+        messages = sum(item.tokens for item in self._window())
         return {
             "system": epoch.system_tokens,
             "tools": epoch.tools_tokens,
@@ -189,11 +189,11 @@ class ContextManager:
             0,
         )
         added = [m for m in preserved[matched:] if m.role is not Role.TOOL or m.content != PLACEHOLDER]
-        request = next((slot for slot in reversed(seen) if is_request((slot,))), None)
+        request = next((item for item in reversed(seen) if is_request((item,))), None)
         held = request is None or any(_same([request], [message]) for message in preserved)
-        summary = Slot(
+        summary = WindowItem(
             self.lane.timeline.last,
-            Form.SUMMARY,
+            ItemForm.SUMMARY,
             _own(summary_message),
             tokens=self.measure(summary_message, ""),
         )
@@ -205,11 +205,14 @@ class ContextManager:
             kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
             self._add(kind, _own(message), "nexus")
 
-    def _refuse_if_larger(self, head: Sequence[Slot], added: Sequence[Message], frame: Frame) -> None:
+    def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], frame: EpochHeader) -> None:
         """`ValueError` where a window of this head and what is added to it would be larger and over the budget."""
-        new = [Slot(self.lane.timeline.last, Form.FULL, message, "", self.measure(message, "")) for message in added]
-        slots = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
-        before, after = self.get_token_usage()["messages"], sum(slot.tokens for slot in slots)
+        new = [
+            WindowItem(self.lane.timeline.last, ItemForm.FULL, message, "", self.measure(message, ""))
+            for message in added
+        ]
+        items = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
+        before, after = self.get_token_usage()["messages"], sum(item.tokens for item in items)
         total = frame.system_tokens + frame.tools_tokens + after
         if after > before and total > self.available:
             raise ValueError(
@@ -239,16 +242,16 @@ class ContextManager:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def reframe(self, frame: Frame) -> None:
+    def reframe(self, frame: EpochHeader) -> None:
         """Change the frame: of this epoch where nothing of it was recorded or sent yet, else in a new one."""
         if not self.lane.is_recorded:
             self.lane.replace_header(frame)
         elif frame != self.frame():
-            self.lane.rewrite(self.lane.slots, "reload", (), frame)
+            self.lane.rewrite(self.lane.items, "reload", (), frame)
 
-    def frame(self) -> Frame:
+    def frame(self) -> EpochHeader:
         """System prompt and tools in force."""
-        return frame_of(self.lane.epoch)
+        return header_of(self.lane.epoch)
 
     def fork(self, lane: Lane) -> ContextManager:
         """A manager like this one over another lane."""
@@ -256,7 +259,7 @@ class ContextManager:
         other.lane = lane
         return other
 
-    def _frame_with(self, prompt: str) -> Frame:
+    def _frame_with(self, prompt: str) -> EpochHeader:
         prompt = sound(prompt)
         return replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt))
 
@@ -265,27 +268,27 @@ class ContextManager:
             self.lane.begin()
         self.lane.append(kind, message, actor)
 
-    def _window(self) -> list[Slot]:
+    def _window(self) -> list[WindowItem]:
         """What a list built now would hold, if nothing were cut."""
         return flatten(from_first_user_message(self.lane.groups()))
 
-    def _seen(self) -> list[Slot]:
+    def _seen(self) -> list[WindowItem]:
         """What was built last, and what was added since, late results in the place of their call's placeholder."""
         last, shown = self._built
         seen = list(shown)
-        waiting = {slot.message.tool_call_id: index for index, slot in enumerate(seen) if is_placeholder(slot)}
-        for slot in self.lane.slots:
-            if slot.entry > last:
-                place = waiting.pop(slot.message.tool_call_id, None) if slot.message.role is Role.TOOL else None
+        waiting = {item.message.tool_call_id: index for index, item in enumerate(seen) if is_placeholder(item)}
+        for item in self.lane.items:
+            if item.entry > last:
+                place = waiting.pop(item.message.tool_call_id, None) if item.message.role is Role.TOOL else None
                 if place is None:
-                    seen.append(slot)
+                    seen.append(item)
                 else:
-                    seen[place] = slot
+                    seen[place] = item
         return seen
 
     def _dress(self) -> None:
         """The date and time, fixed on the newest user message when it is first built."""
-        newest = next((slot for slot in reversed(self.lane.slots) if is_request((slot,))), None)
+        newest = next((item for item in reversed(self.lane.items) if is_request((item,))), None)
         if self._clock is None or newest is None or newest.preamble:
             return
         moment = self._clock()
@@ -294,7 +297,7 @@ class ContextManager:
         if newest in self.lane.tail:
             self.lane.attach_preamble(preamble)
         else:
-            head = [self._dressed(slot) if slot is newest else slot for slot in self.lane.slots]
+            head = [self._dressed(item) if item is newest else item for item in self.lane.items]
             self.lane.rewrite(head, "reload", ())
 
     def _truncate(self) -> None:
@@ -306,29 +309,29 @@ class ContextManager:
             groups[index] = tuple(map(self._whole, groups[index]))
         self.truncator.truncate(self.lane, self.available, groups=groups)
 
-    def _whole(self, slot: Slot) -> Slot:
-        """An elided slot as it was: what is cut again is cut from the original."""
-        if slot.form is not Form.ELIDED:
-            return slot
-        return self._dressed(slot_of(self.lane.timeline.read(slot.entry, slot.entry)[0]))
+    def _whole(self, item: WindowItem) -> WindowItem:
+        """An elided item as it was: what is cut again is cut from the original."""
+        if item.form is not ItemForm.ELIDED:
+            return item
+        return self._dressed(item_of(self.lane.timeline.read(item.entry, item.entry)[0]))
 
     def _restore(self) -> None:
         """Show the whole history since the last compaction or clearing again, where it fits."""
         if not self._hidden:
             return
         read = self.lane.timeline.read(self._origin.base + 1, self.lane.timeline.last)
-        slots = [*self._origin.head, *(self._dressed(slot_of(entry)) for entry in read)]
-        whole = flatten(from_first_user_message(group_tool_calls(slots, self.measure)))
+        items = [*self._origin.head, *(self._dressed(item_of(entry)) for entry in read)]
+        whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
         fixed = self.lane.epoch.system_tokens + self.lane.epoch.tools_tokens
-        if fixed + sum(slot.tokens for slot in whole) <= self.available:
-            self.lane.rewrite(slots, "restore", ())
+        if fixed + sum(item.tokens for item in whole) <= self.available:
+            self.lane.rewrite(items, "restore", ())
             self._hidden = False
 
-    def _dressed(self, slot: Slot) -> Slot:
-        preamble = self._preambles.get(slot.entry, "")
-        return replace(slot, preamble=preamble, tokens=self.measure(slot.message, preamble)) if preamble else slot
+    def _dressed(self, item: WindowItem) -> WindowItem:
+        preamble = self._preambles.get(item.entry, "")
+        return replace(item, preamble=preamble, tokens=self.measure(item.message, preamble)) if preamble else item
 
-    def _start_over(self, head: Sequence[Slot], cause: str, frame: Frame | None = None) -> None:
+    def _start_over(self, head: Sequence[WindowItem], cause: str, frame: EpochHeader | None = None) -> None:
         self._origin = self.lane.rewrite(head, cause, (), frame)
         self._hidden = False
         self._built = (self.lane.timeline.last, tuple(head))
@@ -354,9 +357,9 @@ def _own(message: Message) -> Message:
     return replace(message, tool_calls=deepcopy(message.tool_calls)) if message.tool_calls else message
 
 
-def _same(slots: Sequence[Slot], messages: Sequence[Message]) -> bool:
-    """Whether `messages` are those of the slots, with or without their preambles."""
+def _same(items: Sequence[WindowItem], messages: Sequence[Message]) -> bool:
+    """Whether `messages` are those of the items, with or without their preambles."""
     return all(
-        message in (slot.message, _joined(slot.message, slot.preamble))
-        for slot, message in zip(slots, messages, strict=True)
+        message in (item.message, _joined(item.message, item.preamble))
+        for item, message in zip(items, messages, strict=True)
     )

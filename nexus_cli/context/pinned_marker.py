@@ -14,12 +14,12 @@ from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.truncation import Truncation
-from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 
 SAID = "What the person said in them, word for word:"
 SHORTENED = "[Pinned messages were cut short here to fit the window. They stand below as far as there is room.]"
-OURS = (Form.MARKER, Form.SUMMARY)
+OURS = (ItemForm.MARKER, ItemForm.SUMMARY)
 NEAR = 0.9
 """Share of the mark that is enough: a cut that went further takes the next message along, if that stays near it."""
 ABOVE = (1.15, 1.3)
@@ -81,20 +81,20 @@ class PinningTruncator(LaneTruncator):
                 found.add(pin.id)
         return [pin for pin in pins if pin.id in found], [pin for pin in pins if pin.id not in found]
 
-    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[Slot]:
+    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
         head = super()._head(lane, result, drops)
         kept = flatten(result.groups)
-        texts = [slot.message.content for slot in head]
-        place = next((index for index, slot in enumerate(head) if slot.form is Form.MARKER), None)
-        there = {slot.entry for slot in kept if slot.form is Form.FULL}
+        texts = [item.message.content for item in head]
+        place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
+        there = {item.entry for item in kept if item.form is ItemForm.FULL}
         gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.shown in text for text in texts)]
-        before = [slot.message.content for slot in lane.slots if slot.form in OURS]
+        before = [item.message.content for item in lane.items if item.form in OURS]
         if place is None:  # cut short are only single messages, or a summary with the pins below it
-            cut = {slot.entry for slot in kept} - there
+            cut = {item.entry for item in kept} - there
             gone = [pin for pin in gone if pin.entry in cut or any(pin.shown in text for text in before)]
             if not gone:
                 return head
-            place = sum(1 for slot in head[:1] if slot.form is Form.SUMMARY)
+            place = sum(1 for item in head[:1] if item.form is ItemForm.SUMMARY)
             head.insert(place, self._shortened(head[place - 1].entry if place else 0))
             words: list[str] = []
         else:
@@ -107,9 +107,9 @@ class PinningTruncator(LaneTruncator):
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
         return head
 
-    def _shortened(self, entry: int) -> Slot:
+    def _shortened(self, entry: int) -> WindowItem:
         """The line for pins where no message went, but some were cut short."""
-        return Slot(entry, Form.MARKER, Message(Role.USER, SHORTENED))
+        return WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED))
 
     def _pinned(
         self, lane: Lane, gone: Sequence[Pin], texts: tuple[Sequence[str], Sequence[str]], drops: list[Drop]
@@ -129,9 +129,9 @@ class PinningTruncator(LaneTruncator):
             ways.append((pin.id, known[pin.id]))
         return [*parts, left_out(ways, self.keeps.recalls)] if ways else parts
 
-    def _words(self, kept: Sequence[Slot], texts: Sequence[str], pinned: Collection[int]) -> list[str]:
+    def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> list[str]:
         """The person's words that stand nowhere else in the window, oldest first."""
-        shown = {slot.entry for slot in kept if slot.form in (Form.FULL, Form.ELIDED)} | set(pinned)
+        shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
         words = OwnWords(self.count)
         said = (one for one in self.keeps.said(shown) if not any(quoted(one[1]) in text for text in texts))
         chosen = words.chosen(words.newest(said, self.keeps.words_room), self.keeps.words_room)

@@ -16,7 +16,7 @@ from nexus_cli.context.pin import left_out
 from nexus_cli.context.untrusted_text import named_drops, neutralize
 from nexus_cli.context.window.entry_ranges import BUT, SUMMED, EntryRange, format_ranges
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message
 
 SAID = "What the person said in them, word for word:"
@@ -74,7 +74,7 @@ def head(
     clock: Clock,
     measure: Callable[[Message, str], int],
     more: Additions = Additions(),
-) -> tuple[Slot, ...]:
+) -> tuple[WindowItem, ...]:
     """The new head: one summary message, then what is kept."""
     notes = SUMMED.format(chosen.named_but(more.unseen))
     if more.unseen:
@@ -88,7 +88,7 @@ def head(
     ):
         gap = missing_line(missing, what, drop_id, more.recalls) if missing else ""
         notes += _quotations(title, quotes, gap)
-    known = {name for group in chosen.gone for slot in group for name in named_drops(slot.message.content)}
+    known = {name for group in chosen.gone for item in group for name in named_drops(item.message.content)}
     message = create_summary_message(below(summary, chosen, more, known), clock, notes)
-    slot = Slot(chosen.entries[1], Form.SUMMARY, message)
-    return (replace(slot, tokens=measure(message, "")), *chosen.kept)
+    item = WindowItem(chosen.entries[1], ItemForm.SUMMARY, message)
+    return (replace(item, tokens=measure(message, "")), *chosen.kept)

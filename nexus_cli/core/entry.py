@@ -1,4 +1,4 @@
-"""What the ledger keeps: entries, epochs with their slots, drops, request manifests. Plain values, no behaviour.
+"""What the ledger keeps: entries, epochs with their items, drops, request manifests. Plain values, no behaviour.
 
 The timeline of a lane is its entries in order; ids count up from 1 along a lane and go on in its forks.
 """
@@ -46,8 +46,8 @@ class Entry:
         _check_message(self.message)
 
 
-class Form(StrEnum):
-    """How a slot shows its entry."""
+class ItemForm(StrEnum):
+    """How an item shows its entry."""
 
     FULL = "full"
     ELIDED = "elided"
@@ -57,18 +57,18 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class WindowItem:
     """One message of an epoch's head."""
 
     entry: int
     """The entry it shows; for a summary or marker the last entry it stands for."""
-    form: Form
+    form: ItemForm
     message: Message
     preamble: str = ""
     tokens: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "form", Form(self.form))
+        object.__setattr__(self, "form", ItemForm(self.form))
         _check_message(self.message)
 
 
@@ -91,7 +91,7 @@ class Epoch:
     tools: tuple[Mapping[str, Any], ...]
     rules: str
     """Name of the wire rules in force, see `nexus_cli.provider.wire_rules`."""
-    head: tuple[Slot, ...]
+    head: tuple[WindowItem, ...]
     base: int
     """Id of the last entry that the head accounts for; later entries follow the head."""
     system_tokens: int = 0

@@ -61,8 +61,8 @@ class Log(Protocol):
         head_lines: Sequence[bytes],
         dressed: Sequence[Fixed] = (),
     ) -> None:
-        """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's slots, given
-        with the first request of an epoch, else empty. `dressed` are those of its slots to which something else is
+        """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's items, given
+        with the first request of an epoch, else empty. `dressed` are those of its items to which something else is
         added than when the epoch was recorded."""
 
     def record_reply(

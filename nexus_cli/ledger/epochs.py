@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
+from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, sound, to_record
 from nexus_cli.core.services import Fixed
@@ -56,7 +56,7 @@ def begin(
         lanes.record_note(db, lane, memo)
 
 
-def _row(db: Database, slot: Slot) -> tuple[int, str, int, str, int]:
+def _row(db: Database, slot: WindowItem) -> tuple[int, str, int, str, int]:
     blob = blobs.put_json(db, to_record(slot.message))
     return slot.entry, str(slot.form), blob, sound(slot.preamble), slot.tokens
 
@@ -117,7 +117,7 @@ def read(db: Database, key: int) -> Epoch:
     )  # fmt: skip
 
 
-def _head(db: Database, key: int) -> tuple[Slot, ...]:
+def _head(db: Database, key: int) -> tuple[WindowItem, ...]:
     rows = db.all(
         "SELECT s.entry, s.form, s.preamble, s.tokens, b.hash, b.codec, b.data FROM slots s"
         " LEFT JOIN blobs b ON b.id = s.blob WHERE s.epoch = ? ORDER BY s.position",
@@ -127,7 +127,7 @@ def _head(db: Database, key: int) -> tuple[Slot, ...]:
     for line, row in enumerate(rows, 3):
         with blobs.damage_at(f"line {line}, a slot"):
             message = from_record(json.loads(blobs.unpack(*row[4:7])))
-        slots.append(Slot(row[0], Form(row[1]), message, row[2], row[3]))
+        slots.append(WindowItem(row[0], ItemForm(row[1]), message, row[2], row[3]))
     return tuple(slots)
 
 
@@ -147,7 +147,10 @@ def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequenc
     if not before:
         db.many(
             "UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = ? AND entry = ? AND form IN (?, ?)",
-            [(sound(one.preamble), one.tokens, key, one.entry, str(Form.FULL), str(Form.ELIDED)) for one in dressed],
+            [
+                (sound(one.preamble), one.tokens, key, one.entry, str(ItemForm.FULL), str(ItemForm.ELIDED))
+                for one in dressed
+            ],
         )
         db.many(
             "UPDATE slots SET line = ? WHERE epoch = ? AND position = ?",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.clip import Clipped, Count, clip, drop_marker
-from nexus_cli.core.entry import Cause, Drop, Entry, Form, Kind, Slot
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.services import Log
 from nexus_cli.session.engine import Engine
@@ -46,7 +46,7 @@ async def kept(log: Log, drop: Drop) -> None:
 def _like(engine: Engine, text: str) -> ByKind:
     """What kind of content a text is, by its beginning: the provider may make more of it than of what was said."""
     message = Message(Role.USER, text[:SAMPLE])
-    return slot_by_kind(Slot(0, Form.FULL, message, tokens=engine.context.measure(message, "")))
+    return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=engine.context.measure(message, "")))
 
 
 async def admit(

@@ -171,7 +171,7 @@ def _margin(engine: Engine) -> str:
 
 def _images(engine: Engine) -> dict[str, int]:
     """The images of the current request, under a name that names them, in tokens."""
-    if not any(slot.message.parts for slot in engine.lane.slots):
+    if not any(item.message.parts for item in engine.lane.items):
         return {}
     groups = engine.lane.groups()
     parts = [part for index in run_requests(groups, engine.lane.run) for part in groups[index][0].message.parts]

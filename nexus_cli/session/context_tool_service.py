@@ -48,7 +48,7 @@ class ContextToolService:
         """See `Assembly`."""
         engine, drops = self.engine(), self.kept.drops()
         lane, request = engine.lane, next_request(engine)
-        listed = of_window("", drops, lane.slots, lane.timeline.memos, lane.epoch.sections)["drops"]
+        listed = of_window("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
             "budget": request.budget.described(),
             "sections": [*request.sections, *self._told(request.messages_scale)],

@@ -161,7 +161,7 @@ class Dispatcher:
 
     async def _settle(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """The turn was stopped: every call without a result gets one, with what it had given until then."""
-        answered = {slot.message.tool_call_id for slot in engine.lane.tail}
+        answered = {item.message.tool_call_id for item in engine.lane.tail}
         who = TIMEOUT if engine.control.stopped == "timeout" else PERSON
         for call in calls:
             if call.id in answered:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from nexus_cli.context.window.entry_ranges import EntryRange
-from nexus_cli.context.window.lane import slot_of
-from nexus_cli.core.entry import Drop, Form, Memo, Slot
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Drop, ItemForm, Memo, WindowItem
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.compaction.backoff import UNDONE
 from nexus_cli.session.section_drops import KIND as LEFT_OUT
@@ -64,23 +64,23 @@ def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
     log = ledger.log(session)
     drops = log.drops()
     epoch = log.current_epoch() if drops else None
-    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
-    return of_window(session, drops, slots, log.memos, epoch.sections if epoch else "")
+    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
+    return of_window(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
 def of_window(
-    session: str, drops: Sequence[Drop], slots: Iterable[Slot], memos: Memos, sections: str
+    session: str, drops: Sequence[Drop], items: Iterable[WindowItem], memos: Memos, sections: str
 ) -> dict[str, Any]:
-    """The listing with the window at hand: its `slots`, the memos of its lane, the sections of its epoch."""
-    return listing(session, drops, back(drops, slots, memos, sections), sections)
+    """The listing with the window at hand: its `items`, the memos of its lane, the sections of its epoch."""
+    return listing(session, drops, back(drops, items, memos, sections), sections)
 
 
-def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Memos, sections: str = "") -> frozenset[str]:
-    """The ids of the drops that are left out no more: every message of theirs stands whole among `slots`, the window,
+def back(drops: Iterable[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = "") -> frozenset[str]:
+    """The ids of the drops that are left out no more: every message of theirs stands whole among `items`, the window,
     or their compaction was undone (by the `memos` of the lane) and nothing of what that brought back has gone again.
     Of a system text it is the same text of the section, sent in full by the epoch that has these `sections`."""
-    slots, spans = list(slots), {drop.id: drop.entries for drop in drops}
-    whole = {slot.entry for slot in slots if slot.form is Form.FULL}
+    items, spans = list(items), {drop.id: drop.entries for drop in drops}
+    whole = {item.entry for item in items if item.form is ItemForm.FULL}
     found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
     if any(span is None for span in spans.values()):
         sent = _whole(sections)
@@ -89,7 +89,7 @@ def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Memos, sections: s
     taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE)]
     if not taken_back:
         return frozenset(found)
-    there = sorted({slot.entry for slot in slots if slot.form not in (Form.SUMMARY, Form.MARKER)})
+    there = sorted({item.entry for item in items if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER)})
     with_it: dict[str, tuple[str, ...]] = {}
     for names in taken_back:  # the pins that a compaction had no room for share the lot of its messages
         main = next((name for name in names if spans.get(name)), "")

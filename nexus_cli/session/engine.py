@@ -15,7 +15,7 @@ from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import Drop, Epoch, Slot
+from nexus_cli.core.entry import Drop, Epoch, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Dropped, Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
@@ -130,7 +130,7 @@ class Engine:
     """What the log of the lane says of commands and turns, as far as it was read."""
 
     def __post_init__(self) -> None:
-        self.meter.contents = WindowContents(lambda: (self.lane.epoch, self.lane.slots))
+        self.meter.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
 
     @property
     def lane(self) -> Lane:
@@ -140,8 +140,8 @@ class Engine:
     @property
     def asked(self) -> str:
         """What the person said last in this lane, "" before they said anything."""
-        slots = reversed(self.lane.slots)
-        return next((s.message.content for s in slots if is_request((s,))), "")
+        items = reversed(self.lane.items)
+        return next((s.message.content for s in items if is_request((s,))), "")
 
     @property
     def least_output(self) -> int:
@@ -155,7 +155,7 @@ class Engine:
 
     def begin(
         self,
-        head: Sequence[Slot],
+        head: Sequence[WindowItem],
         cause: str,
         planned: EpochDraft,
         drops: Sequence[Drop] = (),
@@ -227,7 +227,7 @@ class Engine:
 
     def learn(self, counted: int, reported: int) -> None:
         """Take over what a provider reported for the newest request; one with images says nothing of our count."""
-        images = any(slot.message.parts for slot in self.lane.slots)
+        images = any(item.message.parts for item in self.lane.items)
         if 0 < self.meter.calibration.window < reported:
             self.meter.forget_window()
             if self.calibrations:

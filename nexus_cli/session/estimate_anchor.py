@@ -6,35 +6,35 @@ from collections.abc import Iterable, Sequence
 
 from nexus_cli.context.tokens.estimator import DISTRUST, TokenEstimator
 from nexus_cli.context.window.undo import UNDO
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.ledger import LaneLog, RequestRow
 from nexus_cli.session.compaction.backoff import UNDONE, anchor_before
 
 
-def take_anchor(meter: TokenEstimator, log: LaneLog, epoch: Epoch, slots: Sequence[Slot]) -> None:
-    """Anchor `meter` on the newest believable report of a request under `epoch`, of which `slots` are the window; else,
+def take_anchor(meter: TokenEstimator, log: LaneLog, epoch: Epoch, items: Sequence[WindowItem]) -> None:
+    """Anchor `meter` on the newest believable report of a request under `epoch`, of which `items` are the window; else,
     where a compaction was undone, on what had been reported of the window before it."""
     newest = log.last_request()
     if newest is not None and newest.manifest.epoch == epoch.id:
-        if _anchored(meter, [newest], epoch, slots):
+        if _anchored(meter, [newest], epoch, items):
             return
         rows = [row for row in log.requests() if row.manifest.epoch == epoch.id and row.usage and row.reported]
-        if _anchored(meter, reversed(rows[-DISTRUST:]), epoch, slots):
+        if _anchored(meter, reversed(rows[-DISTRUST:]), epoch, items):
             return
     if epoch.cause == UNDO:
         _former(meter, log, epoch)
 
 
-def _anchored(meter: TokenEstimator, rows: Iterable[RequestRow], epoch: Epoch, slots: Sequence[Slot]) -> bool:
+def _anchored(meter: TokenEstimator, rows: Iterable[RequestRow], epoch: Epoch, items: Sequence[WindowItem]) -> bool:
     """True if one of `rows`, the newest first, could be believed."""
-    return any(anchor_on(meter, row, epoch, slots) for row in rows)
+    return any(anchor_on(meter, row, epoch, items) for row in rows)
 
 
-def anchor_on(meter: TokenEstimator, row: RequestRow, epoch: Epoch, slots: Sequence[Slot]) -> bool:
+def anchor_on(meter: TokenEstimator, row: RequestRow, epoch: Epoch, items: Sequence[WindowItem]) -> bool:
     """Anchor `meter` on a request under `epoch`; False where that was not reported, or cannot be believed."""
     if row.usage is None or not row.reported:
         return False
-    sent = sum(slot.tokens for slot in slots if slot.entry <= row.manifest.last)
+    sent = sum(item.tokens for item in items if item.entry <= row.manifest.last)
     return meter.set_anchor(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)
 
 

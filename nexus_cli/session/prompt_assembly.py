@@ -10,7 +10,7 @@ from typing import Any
 from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.planner import UNREAD
-from nexus_cli.context.window.lane import Frame
+from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
@@ -43,7 +43,7 @@ class PromptAssembly:
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         tools = tuple(self.tools)
-        frame = Frame(
+        frame = EpochHeader(
             self.model.info.name,
             text,
             tools,
@@ -96,7 +96,7 @@ class PromptAssembly:
         """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
         lane = engine.lane
         self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
-        self.collector.load_sent((slot.preamble for slot in lane.slots), last_section_hashes(lane.timeline))
+        self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
         rows = json.loads(lane.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.core.entry import Slot
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.wire import canonical
 
@@ -15,14 +15,14 @@ NOTICE_AT = 3
 END_AT = 5
 
 
-def in_a_row(slots: Sequence[Slot], call: ToolCall) -> list[ToolCall]:
+def in_a_row(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
     """`call` and the same ones before it in a row, in this turn, the newest first; none if it is not in the window."""
     wanted = _key(call)
     found: list[ToolCall] = []
-    for slot in reversed(slots):
-        if slot.message.role is Role.USER:
+    for item in reversed(items):
+        if item.message.role is Role.USER:
             break
-        for other in reversed(slot.message.tool_calls):
+        for other in reversed(item.message.tool_calls):
             if not found and other.id != call.id:
                 continue
             if _key(other) != wanted:

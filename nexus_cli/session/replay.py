@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
@@ -95,15 +95,15 @@ def _lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
 def _tail(log: LaneLog, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
     before = len(wire.messages) + 2
     try:
-        slots = flatten(group_tool_calls(map(slot_of, log.read(reached + 1, last))))
+        items = flatten(group_tool_calls(map(item_of, log.read(reached + 1, last))))
     except NexusError as error:
         return _unreadable(log, range(reached + 1, last + 1), before) or str(error)
-    rebuilt = wire.extend(slots)
+    rebuilt = wire.extend(items)
     _, stored = log.line_hashes(epoch.id, last)
     was = dict(stored)
-    for place, (slot, now) in enumerate(zip(slots, rebuilt, strict=True)):
-        if was.get(slot.entry) != now:
-            return f"line {before + place}: entry {slot.entry}"
+    for place, (item, now) in enumerate(zip(items, rebuilt, strict=True)):
+        if was.get(item.entry) != now:
+            return f"line {before + place}: entry {item.entry}"
     return ""
 
 

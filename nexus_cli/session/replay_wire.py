@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.request import Request
@@ -113,7 +113,7 @@ def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Requ
             epoch = log.epoch(manifest.epoch)
             wire, number, reached = Wire(epoch), epoch.id, epoch.base
             wire.extend(flatten(group_tool_calls(epoch.head)))
-        wire.extend(flatten(group_tool_calls(map(slot_of, log.read(reached + 1, manifest.last)))))
+        wire.extend(flatten(group_tool_calls(map(item_of, log.read(reached + 1, manifest.last)))))
         reached = manifest.last
         given = manifest.arguments
         if step in (None, manifest.step):

@@ -155,7 +155,7 @@ class Session:
     def is_open(self) -> bool:
         """Whether the window ends in something to go on with: calls without results, or words without an answer."""
         lane = self._parts.engine.lane
-        return bool(lane.slots) and not isinstance(lane.next_step(), Done)
+        return bool(lane.items) and not isinstance(lane.next_step(), Done)
 
     def take_notices(self) -> list[str]:
         """Lines for the person that came up since the last look, outside a turn; they come only once."""
@@ -396,8 +396,8 @@ class Session:
         """Without words: what is open goes on by itself, and a reply that broke off is asked for."""
         if self._control.steering or not isinstance(engine.lane.next_step(), Done):
             return
-        slots = engine.lane.slots
-        if not slots or not slots[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
+        items = engine.lane.items
+        if not items or not items[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
             why = "there is no prompt, and the last answer of this session is complete"
             raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
         await admit(engine, Kind.STEER, GO_ON, actor="nexus")

@@ -19,7 +19,7 @@ from nexus_cli.context.sections.project_outline import Outline, outline_files, w
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.entry import Form, Kind
+from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.paths import project, repository
@@ -98,12 +98,12 @@ class SessionSources:
         if not memos:
             return ""
         newest = memos[-1]
-        typed = any(slot.entry > newest.entry and is_request((slot,)) for slot in lane.slots)
+        typed = any(item.entry > newest.entry and is_request((item,)) for item in lane.items)
         return "person" if typed else str(newest.value.get("source", ""))
 
     def _visible(self) -> set[int]:
         """The entries that the window shows."""
-        return {slot.entry for slot in self.engine().lane.slots if slot.form in (Form.FULL, Form.ELIDED)}
+        return {item.entry for item in self.engine().lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
 
     def _looked(self, one: SeenFile, left: int) -> tuple[str, str, int]:
         """What the file is now, when it was changed, and how many bytes were read to find out."""

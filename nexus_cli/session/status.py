@@ -47,7 +47,7 @@ def status(parts: Parts) -> Status:
     engine, request = parts.engine, next_request(parts.engine)
     drops = parts.drops()
     lane = engine.lane
-    returned = back(drops, lane.slots, lane.timeline.memos, lane.epoch.sections) if drops else ()
+    returned = back(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
     last = engine.last_usage
     return Status(
@@ -57,7 +57,7 @@ def status(parts: Parts) -> Status:
         allow=parts.limits.allow or "read",
         recipe=parts.recipe.name,
         folder=str(parts.dispatcher.cwd),
-        used=request.tokens if lane.is_recorded or lane.slots else 0,
+        used=request.tokens if lane.is_recorded or lane.items else 0,
         budget=request.budget.available,
         basis=request.basis,
         drops=len(drops),
@@ -65,6 +65,6 @@ def status(parts: Parts) -> Status:
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=parts.cost(),
         saved=parts.saved(),
-        waiting=sum(slot.tokens for slot in request.waiting),
+        waiting=sum(item.tokens for item in request.waiting),
         settled=lane.is_recorded and (is_drafted(engine) or not begins_epoch(engine)),
     )

@@ -133,9 +133,9 @@ def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
 
 
 def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
-    slots = engine.lane.slots
+    items = engine.lane.items
     for call in calls:
-        row = in_a_row(slots, call)
+        row = in_a_row(items, call)
         times = len(row)
         if times >= END_AT:
             (ran, refused), last = dispatcher.fates(row[1:]), dispatcher.refuses(engine, calls, call)

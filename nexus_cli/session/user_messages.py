@@ -10,7 +10,7 @@ from typing import Any
 
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.entry import Form, Kind
+from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.typed_text import split_attachments
 
 AT_ONCE = 200
@@ -31,8 +31,8 @@ def words_before(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator
 
 def hidden_words(lane: Lane) -> Iterator[tuple[int, str]]:
     """Yield what they said behind the summary and the markers of the window, newest first."""
-    hidden = (slot.entry for slot in lane.slots if slot.form in (Form.SUMMARY, Form.MARKER))
-    shown = {slot.entry for slot in lane.slots if slot.form in (Form.FULL, Form.ELIDED)}
+    hidden = (item.entry for item in lane.items if item.form in (ItemForm.SUMMARY, ItemForm.MARKER))
+    shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     return words_before(lane, max(hidden, default=0), shown)
 
 

@@ -231,7 +231,7 @@ class _Wiring:
         )  # fmt: skip
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
             with suppress(NexusError):  # a damaged record: the estimate does without
-                take_anchor(engine.meter, log, context.lane.epoch, context.lane.slots)
+                take_anchor(engine.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(

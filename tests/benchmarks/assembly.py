@@ -117,7 +117,7 @@ def rows(times: int) -> Iterator[Row]:
             engine = session._parts.engine
             told = {name for memo in engine.lane.timeline.memos("plan") for name in memo.value["told"]}
             sections = len(json.loads(engine.lane.epoch.sections)) + len(told)
-            entries = len(engine.lane.slots)
+            entries = len(engine.lane.items)
             asyncio.run(session.aclose())
         finally:
             if before is None:

@@ -20,7 +20,7 @@ from benchmarks.coding import Model, wishes, write_project
 from benchmarks.row import Benchmark, Row
 from ledger.conftest import on
 
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.settings import Settings
@@ -149,19 +149,19 @@ def _lived(session: object, model: Model, failed: list[str], turns: int) -> Live
         flow.send(sent.input, sent.read)
         flow.output += sent.output
     main = [sent for sent in model.sent if sent.main]
-    entries = [slot_of(entry) for entry in on(ledger, lane).read(1, on(ledger, lane).last_id())]
+    entries = [item_of(entry) for entry in on(ledger, lane).read(1, on(ledger, lane).last_id())]
     steps: list[list[int]] = []
     reached = 0
     first = on(ledger, lane).epoch(rows[0].manifest.epoch)
     scale = main[-1].input / max(1, session.context.lane.counted)
     for row in rows:
-        steps.append([round(slot.tokens * scale) for slot in entries[reached : row.manifest.last]])
+        steps.append([round(item.tokens * scale) for item in entries[reached : row.manifest.last]])
         reached = row.manifest.last
     epochs = [on(ledger, lane).epoch(number) for number in dict.fromkeys(row.manifest.epoch for row in rows)]
-    heads = [sum(slot.tokens for slot in e.head) for e in epochs if e.cause in ("compaction", "overflow")]
+    heads = [sum(item.tokens for item in e.head) for e in epochs if e.cause in ("compaction", "overflow")]
     return Lived(
         flow, round((first.system_tokens + first.tools_tokens) * scale), steps, [round(head * scale) for head in heads],
-        [sent.output for sent in main], failed, sum(len(slot.preamble) // 4 for slot in entries), turns,
+        [sent.output for sent in main], failed, sum(len(item.preamble) // 4 for item in entries), turns,
     )  # fmt: skip
 
 

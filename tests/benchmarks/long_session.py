@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.context.window.render import Wire
-from nexus_cli.core.entry import Entry, Epoch, Form, Kind, Manifest, Slot
+from nexus_cli.core.entry import Entry, Epoch, ItemForm, Kind, Manifest, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Fixed
 from nexus_cli.core.usage import Usage
@@ -48,7 +48,9 @@ def write(ledger: Ledger, folder: Path, model: str, hidden: int, visible: int = 
         _talk(log, start, 1, visible)
         return made.id
     _talk(log, start, 1, hidden)
-    summary = Slot(hidden, Form.SUMMARY, Message(Role.USER, "[CONTEXT SUMMARY]\n---\nMuch was done."), tokens=15)
+    summary = WindowItem(
+        hidden, ItemForm.SUMMARY, Message(Role.USER, "[CONTEXT SUMMARY]\n---\nMuch was done."), tokens=15
+    )
     after = replace(start, id=1, parent=0, cause="compaction", head=(summary,), base=hidden)
     log.begin_epoch(after, ())
     _talk(log, after, hidden + 1, hidden + visible)
@@ -63,9 +65,9 @@ def _talk(log: LaneLog, epoch: Epoch, first: int, last: int) -> None:
         made = entry(number)
         if made.kind is Kind.ASSISTANT:
             step += 1
-            slots = flatten(group_tool_calls(map(slot_of, unsent)))
-            lines = zip(slots, wire.extend(slots), strict=True)
-            fixed = [Fixed(slot.entry, "", slot.tokens, line) for slot, line in lines]
+            items = flatten(group_tool_calls(map(item_of, unsent)))
+            lines = zip(items, wire.extend(items), strict=True)
+            fixed = [Fixed(item.entry, "", item.tokens, line) for item, line in lines]
             log.record_request(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
             log.record_reply(None, step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
             unsent, heads = [], []

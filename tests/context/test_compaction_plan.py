@@ -26,7 +26,7 @@ from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.summary_head import Additions, head
 from nexus_cli.context.window.groups import Group, flatten, group_tokens
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
 COUNT = Letters().count
@@ -37,8 +37,8 @@ def measure(message: Message, preamble: str) -> int:
     return Letters().count_messages([message]) + len(preamble)
 
 
-def slot(entry: int, message: Message, form: Form = Form.FULL) -> Slot:
-    return Slot(entry, form, message, tokens=measure(message, ""))
+def item(entry: int, message: Message, form: ItemForm = ItemForm.FULL) -> WindowItem:
+    return WindowItem(entry, form, message, tokens=measure(message, ""))
 
 
 def said(*turns: Sequence[int]) -> list[Group]:
@@ -47,18 +47,18 @@ def said(*turns: Sequence[int]) -> list[Group]:
     entry = 0
     for number, (words, *steps) in enumerate(turns):
         entry += 1
-        groups.append((slot(entry, Message(Role.USER, f"{number}" * words)),))
+        groups.append((item(entry, Message(Role.USER, f"{number}" * words)),))
         for length in steps:
             call = ToolCall(f"c{entry}", "f")
             groups.append(
                 (
-                    slot(entry + 1, Message(Role.ASSISTANT, "", (call,))),
-                    slot(entry + 2, Message(Role.TOOL, "r" * length, tool_call_id=call.id)),
+                    item(entry + 1, Message(Role.ASSISTANT, "", (call,))),
+                    item(entry + 2, Message(Role.TOOL, "r" * length, tool_call_id=call.id)),
                 )
             )
             entry += 2
         entry += 1
-        groups.append((slot(entry, Message(Role.ASSISTANT, "done")),))
+        groups.append((item(entry, Message(Role.ASSISTANT, "done")),))
     return groups
 
 
@@ -137,7 +137,7 @@ def test_own_words_yield_oldest_first_and_before_the_summary() -> None:
 def test_the_summary_yields_last_down_to_half_its_share() -> None:
     def cap(newest: int) -> int:
         groups = said([300, 4000], [20])
-        return planned([*groups[:-1], (slot(9, Message(Role.ASSISTANT, "x" * newest)),)], 4000).summary_cap
+        return planned([*groups[:-1], (item(9, Message(Role.ASSISTANT, "x" * newest)),)], 4000).summary_cap
 
     assert cap(2000) == 1600, "beside what is kept there is room for all of it"
     assert 1200 < cap(2500) < 1400
@@ -172,7 +172,7 @@ def test_there_is_no_plan_where_too_little_would_be_freed() -> None:
 
 def summed_up(*earlier: tuple[int, str]) -> CompactionPlan:
     """The plan of a window that begins with a summary of entries 1 to 40, in which the person said this."""
-    summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    summary = (item(40, Message(Role.USER, "[CONTEXT SUMMARY]"), ItemForm.SUMMARY),)
     turns = [tuple(replace(s, entry=s.entry + 40) for s in group) for group in said([50, *[900] * 8], [5, *[900] * 30])]
     chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=iter(earlier))
     assert chosen is not None
@@ -192,7 +192,7 @@ def test_of_the_words_behind_a_summary_the_oldest_yield_first_and_are_not_even_r
             asked.append(entry)
             yield entry, f"{entry:02}" * 100
 
-    summary = (slot(40, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    summary = (item(40, Message(Role.USER, "[CONTEXT SUMMARY]"), ItemForm.SUMMARY),)
     turns = [tuple(replace(s, entry=s.entry + 40) for s in group) for group in said([50, *[900] * 8], [5, *[900] * 30])]
     chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=earlier())
     assert chosen is not None
@@ -227,7 +227,7 @@ def test_the_newest_groups_have_their_share_however_little_the_target_leaves(run
 
 def test_before_a_bare_request_the_answer_to_the_last_one_stays_even_above_the_share() -> None:
     groups = said([50, *[900] * 12], [100])[:-1]
-    groups[-2] = (slot(groups[-2][0].entry, Message(Role.ASSISTANT, "x" * 5200)),)
+    groups[-2] = (item(groups[-2][0].entry, Message(Role.ASSISTANT, "x" * 5200)),)
     assert [len(s.message.content) for s in far_below(groups).kept] == [5200, 100]
 
 
@@ -255,7 +255,7 @@ def test_steering_belongs_to_the_current_request() -> None:
 
 def test_one_newest_group_stays_however_large_it_is() -> None:
     groups = said([50, 2000], [100, 300])[:-1]
-    groups.append((slot(99, Message(Role.ASSISTANT, "x" * 19_000)),))
+    groups.append((item(99, Message(Role.ASSISTANT, "x" * 19_000)),))
     assert planned(groups).kept[-1].message.content == "x" * 19_000
 
 
@@ -265,21 +265,21 @@ def test_there_is_no_plan_where_nothing_would_go(groups: list[Group]) -> None:
 
 
 def test_a_marker_alone_is_not_worth_a_summary() -> None:
-    marker = (slot(3, Message(Role.USER, "[left out]"), Form.MARKER),)
+    marker = (item(3, Message(Role.USER, "[left out]"), ItemForm.MARKER),)
     groups = [marker, *said([5])]
     assert plan(groups, available=AVAILABLE, target=7000, count=COUNT) is None
 
 
 def test_the_head_is_one_summary_that_names_its_drop_and_quotes_the_person() -> None:
-    code = (slot(0, Message(Role.USER, "fix List<List<int>>\n  keep\x0cthis >\n")),)
+    code = (item(0, Message(Role.USER, "fix List<List<int>>\n  keep\x0cthis >\n")),)
     groups = [code, *said([5, *[900] * 30])]
     chosen = planned(groups)
-    slots = head(chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13, 14, 30), measure=measure)
-    text = slots[0].message.content
-    assert slots[0].form is Form.SUMMARY
-    assert slots[0].message.role is Role.USER
-    assert slots[0].tokens == measure(slots[0].message, "")
-    assert slots[1:] == chosen.kept
+    items = head(chosen, "all is well", "d7", clock=lambda: datetime(2026, 1, 13, 14, 30), measure=measure)
+    text = items[0].message.content
+    assert items[0].form is ItemForm.SUMMARY
+    assert items[0].message.role is Role.USER
+    assert items[0].tokens == measure(items[0].message, "")
+    assert items[1:] == chosen.kept
     assert text.startswith("[CONTEXT SUMMARY")
     assert text.endswith("---\nall is well")
     assert 'recall("d7")' in text
@@ -299,7 +299,7 @@ def test_the_entries_that_go_are_named_from_first_to_last() -> None:
     first, last = chosen.entries
     assert first == 1
     assert last == max(s.entry for group in chosen.gone for s in group)
-    summary = (slot(9, Message(Role.USER, "[CONTEXT SUMMARY]"), Form.SUMMARY),)
+    summary = (item(9, Message(Role.USER, "[CONTEXT SUMMARY]"), ItemForm.SUMMARY),)
     again = planned([summary, *groups[4:]])
     assert again.entries[0] == 1, "a summary stands for everything before it"
 
@@ -349,7 +349,7 @@ def test_pins_yield_after_own_words_and_before_the_summary() -> None:
 
 
 def test_what_stands_below_a_summary_stands_in_its_order() -> None:
-    groups = [(slot(1, Message(Role.USER, "words")),), *said([5, *[900] * 30])]
+    groups = [(item(1, Message(Role.USER, "words")),), *said([5, *[900] * 30])]
     chosen = with_pins(groups, pin(1, "kept\nfor ever"))
     more = Additions("Record:\n- a.py", [("p9", "d8")])
     text = head(
@@ -426,8 +426,8 @@ def test_what_was_attached_to_the_persons_words_is_not_quoted_as_theirs() -> Non
     groups = said((3, 4000), (3, 4000), (3, 4000), (3, 4000), (3, 4000))
     words = "look at this"
     block = "<shell command=\"cat a\">\n" + "Never ask. " * 20 + "\n</shell>"
-    groups[0] = (slot(1, Message(Role.USER, f"{words}\n\n{block}")),)
-    groups[3] = (slot(groups[3][0].entry, Message(Role.USER, block)),)
+    groups[0] = (item(1, Message(Role.USER, f"{words}\n\n{block}")),)
+    groups[3] = (item(groups[3][0].entry, Message(Role.USER, block)),)
     chosen = plan(groups, available=AVAILABLE, target=8000, count=COUNT)
     assert chosen is not None
     assert chosen.own_words[0] == words

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.context import ContextConfig, ContextManager
-from nexus_cli.core.entry import Cause, Drop, Entry, Form, Kind, Slot
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, from_record, to_record
 
 CHAT = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
@@ -80,9 +80,9 @@ def test_a_result_of_anything_else_is_refused_at_construction(given: dict[str, A
 def test_words_for_kinds_become_kinds_and_what_is_no_message_is_refused() -> None:
     message = Message(Role.USER, "x")
     assert Entry(1, "", "person", "user", message).kind is Kind.USER  # type: ignore[arg-type]
-    assert Slot(1, "full", message).form is Form.FULL  # type: ignore[arg-type]
+    assert WindowItem(1, "full", message).form is ItemForm.FULL  # type: ignore[arg-type]
     assert Drop("d1", "", 1, "pruned", "").cause is Cause.PRUNED  # type: ignore[arg-type]
-    for made in (lambda: Entry(1, "", "", Kind.USER, {}), lambda: Slot(1, Form.FULL, "x")):  # type: ignore[arg-type]
+    for made in (lambda: Entry(1, "", "", Kind.USER, {}), lambda: WindowItem(1, ItemForm.FULL, "x")):  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="has to be a Message"):
             made()
 

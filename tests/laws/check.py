@@ -16,7 +16,7 @@ from ledger.conftest import on
 from server.blocks import first_difference, is_prefix
 from server.received import Received
 
-from nexus_cli.core.entry import Entry, Form, Kind
+from nexus_cli.core.entry import Entry, ItemForm, Kind
 from nexus_cli.core.message import Role
 from nexus_cli.core.transcript import transcript
 from nexus_cli.ledger import Ledger, RequestRow
@@ -202,14 +202,14 @@ def assert_nothing_lost(ledger: Ledger, session: str, received: Iterable[Receive
         assert named <= set(drops), f"request {request.number} names drops that are not there: {named - set(drops)}"
     epoch = ledger.log(info.id).current_epoch()
     assert epoch is not None
-    shown = {slot.entry for slot in epoch.head if slot.form in (Form.FULL, Form.ELIDED)}
+    shown = {item.entry for item in epoch.head if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     shown |= set(range(epoch.base + 1, last + 1))
     covered = {n for drop in drops.values() if drop.entries for n in range(drop.entries[0], drop.entries[1] + 1)}
     silent = set(range(1, last + 1)) - shown - covered
     assert not silent, f"{silent} left out in silence"
-    for slot in epoch.head:
-        if slot.form is Form.ELIDED:
-            assert NAMED.search(json.dumps([slot.message.content, [c.arguments for c in slot.message.tool_calls]]))
+    for item in epoch.head:
+        if item.form is ItemForm.ELIDED:
+            assert NAMED.search(json.dumps([item.message.content, [c.arguments for c in item.message.tool_calls]]))
 
 
 def assert_results_in_order(entries: Sequence[Entry]) -> None:

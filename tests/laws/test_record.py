@@ -23,7 +23,7 @@ from session.summed import asks_for_summary, ended, living, turn, window_hash
 from nexus_cli.context.compaction_plan import ANSWERS_SHARE, RECORD_SHARE, own_words_room
 from nexus_cli.context.summary_head import ANSWERED, SAID
 from nexus_cli.context.work_record import RECORD
-from nexus_cli.core.entry import Form
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.request import Request
 from nexus_cli.session.goals import finish, set_goal
 from nexus_cli.session.replay import check
@@ -137,8 +137,8 @@ def assert_law(session: Session, play: Play, goals: dict[str, str]) -> None:
     """What was said, done and run stands in the window, newest first, or can be read back."""
     lane, count = session.context.lane, session._parts.engine.context.counter.count
     budget = session._parts.engine.budget.available
-    text = "\n".join(slot.message.content for slot in lane.slots if slot.form is not Form.SUMMARY)
-    head = next(slot.message.content for slot in lane.slots if slot.form is Form.SUMMARY)
+    text = "\n".join(item.message.content for item in lane.items if item.form is not ItemForm.SUMMARY)
+    head = next(item.message.content for item in lane.items if item.form is ItemForm.SUMMARY)
     notes, _, rest = head.partition("\n---\n")
     record = rest[rest.rindex(RECORD) :]
     ledger = session.record

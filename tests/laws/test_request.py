@@ -22,7 +22,7 @@ from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_
 from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
 from nexus_cli.context.window.truncation import truncate_window
 from nexus_cli.core.clip import plain_marker
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import Resulted
 from nexus_cli.core.message import Message, Role, ToolCall
 
@@ -106,36 +106,36 @@ texts = st.integers(1, 160).map(lambda n: "word " * n)
 @st.composite
 def windows(draw: st.DrawFn) -> tuple[list[Group], int]:
     """Groups of a window that begins with a user message, and the entry with which its run began."""
-    slots: list[Slot] = []
+    items: list[WindowItem] = []
 
     def add(role: Role, text: str, **more: Any) -> None:
         message = Message(role, text, **more)
-        slots.append(Slot(len(slots) + 1, Form.FULL, message, tokens=measure(message, "")))
+        items.append(WindowItem(len(items) + 1, ItemForm.FULL, message, tokens=measure(message, "")))
 
     run = 1
     add(Role.USER, draw(texts))
     for _ in range(draw(st.integers(0, 14))):
         what = draw(st.sampled_from(["turn", "steer", "answer", "batch", "batch"]))
         if what in ("turn", "steer"):
-            run = len(slots) + 1 if what == "turn" else run
+            run = len(items) + 1 if what == "turn" else run
             add(Role.USER, draw(texts))
         elif what == "answer":
             add(Role.ASSISTANT, draw(texts))
         else:
-            first = len(slots) + 1
+            first = len(items) + 1
             calls = tuple(ToolCall(f"c{first}{n}", "bash", {"command": "x"}) for n in range(draw(st.integers(1, 4))))
             add(Role.ASSISTANT, draw(st.sampled_from(["", "words"])), tool_calls=calls)
             for call in draw(st.permutations(calls)):
                 add(Role.TOOL, draw(texts), tool_call_id=call.id)
-    return group_tool_calls(slots), run
+    return group_tool_calls(items), run
 
 
-def assert_whole_groups(before: list[Group], after: list[Slot]) -> None:
+def assert_whole_groups(before: list[Group], after: list[WindowItem]) -> None:
     """What stays of a window is whole groups, in order, each call with its result."""
     assert flatten(group_tool_calls(after)) == after
-    ids = [slot.entry for slot in after if slot.form in (Form.FULL, Form.ELIDED)]
+    ids = [item.entry for item in after if item.form in (ItemForm.FULL, ItemForm.ELIDED)]
     kept = [group for group in before if group[0].entry in ids]
-    assert ids == [slot.entry for group in kept for slot in group]
+    assert ids == [item.entry for group in kept for item in group]
 
 
 @given(windows(), st.integers(500, 1500), st.floats(0.3, 1.0), st.sampled_from(sorted(strategies())))
@@ -144,7 +144,7 @@ def test_a_cut_keeps_whole_groups_the_request_and_its_steering(
 ) -> None:
     groups, run = window
     floor = hard // 4
-    elider = MessageElider(lambda text: len(text) // 4, measure, lambda slot: plain_marker, lambda slot: plain_marker)
+    elider = MessageElider(lambda text: len(text) // 4, measure, lambda item: plain_marker, lambda item: plain_marker)
     result = truncate_window(
         groups, hard=hard, soft=int(hard * share), floor=floor, strategy=strategies()[strategy], elider=elider,
         summaries=True, run=run,
@@ -153,12 +153,12 @@ def test_a_cut_keeps_whole_groups_the_request_and_its_steering(
     assert_whole_groups(groups, after)
     assert after[0].message.role is Role.USER
     requests = [group[0] for group in groups if group[0].message.role is Role.USER and group[0].entry >= run]
-    shown = {slot.entry: slot for slot in after}
-    assert {slot.entry for slot in requests} <= set(shown), "a part of the request was left out"
-    was, now = sum(slot.tokens for slot in requests), sum(shown[slot.entry].tokens for slot in requests)
+    shown = {item.entry: item for item in after}
+    assert {item.entry for item in requests} <= set(shown), "a part of the request was left out"
+    was, now = sum(item.tokens for item in requests), sum(shown[item.entry].tokens for item in requests)
     assert now >= min(was, floor) * 0.8, f"{now} of {was} tokens of the request stay, the floor is {floor}"
     assert groups[-1][0].entry in shown
-    missing = {slot.entry for group in groups for slot in group} - set(shown)
+    missing = {item.entry for group in groups for item in group} - set(shown)
     told = {n for hole in result.holes for n in range(hole.first, hole.last + 1)}
     assert missing <= told, "a hole that nobody is told of"
     if len(requests) <= 3:
@@ -177,9 +177,9 @@ def test_a_compaction_plan_keeps_whole_groups_the_request_and_the_newest(
         return
     kept = list(made.kept)
     assert_whole_groups(groups, kept)
-    assert sorted(slot.entry for slot in [*kept, *flatten(made.gone)]) == list(range(1, sum(map(len, groups)) + 1))
-    entries = {slot.entry for slot in kept}
+    assert sorted(item.entry for item in [*kept, *flatten(made.gone)]) == list(range(1, sum(map(len, groups)) + 1))
+    entries = {item.entry for item in kept}
     said = [group[0].entry for group in groups if group[0].message.role is Role.USER and group[0].entry >= run]
-    assert set(said) <= entries and {slot.entry for slot in groups[-1]} <= entries
+    assert set(said) <= entries and {item.entry for item in groups[-1]} <= entries
     first, last = made.entries
-    assert all(first <= slot.entry <= last for slot in flatten(made.gone))
+    assert all(first <= item.entry <= last for item in flatten(made.gone))

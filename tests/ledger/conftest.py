@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Kind, Manifest, Slot
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, Kind, Manifest, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Fixed
 from nexus_cli.ledger import LaneLog, Ledger
@@ -34,11 +34,13 @@ def result(number: int, text: str = "", call: str = "c1") -> Entry:
     return Entry(number, AT, "tool:bash", Kind.TOOL, Message(Role.TOOL, text or f"out {number}", tool_call_id=call))
 
 
-def slot(number: int, text: str = "", form: Form = Form.FULL) -> Slot:
-    return Slot(number, form, Message(Role.USER, text or f"words {number}"), f"pre {number}", 5)
+def slot(number: int, text: str = "", form: ItemForm = ItemForm.FULL) -> WindowItem:
+    return WindowItem(number, form, Message(Role.USER, text or f"words {number}"), f"pre {number}", 5)
 
 
-def epoch(number: int, parent: int | None = None, head: tuple[Slot, ...] = (), base: int = 0, **more: object) -> Epoch:
+def epoch(
+    number: int, parent: int | None = None, head: tuple[WindowItem, ...] = (), base: int = 0, **more: object
+) -> Epoch:
     tools = ({"type": "function", "function": {"name": "bash", "zeta": 1, "alpha": [1.5, None]}},)
     made = Epoch(
         number, parent, "start", "openai/m", f"system {number}", tools, '{"provider":"openai"}', head, base, 10, 20

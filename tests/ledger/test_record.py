@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger.conftest import on
 
-from nexus_cli.core.entry import Entry, Form, Kind
+from nexus_cli.core.entry import Entry, ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, sound
 from nexus_cli.core.services import Calibration
@@ -69,7 +69,7 @@ def test_an_epoch_comes_back_byte_for_byte(ledger: Ledger, make: SimpleNamespace
     on(ledger, lane).append(make.user(1))
     on(ledger, lane).append(make.user(2))
     first = make.epoch(0)
-    head = (make.slot(1), make.slot(2, "elided", Form.ELIDED), make.slot(2, "marker", Form.MARKER))
+    head = (make.slot(1), make.slot(2, "elided", ItemForm.ELIDED), make.slot(2, "marker", ItemForm.MARKER))
     second = make.epoch(1, parent=0, head=head, base=2, tool_choice="none", effort="high")
     assert on(ledger, lane).current_epoch() is None and on(ledger, lane).next_epoch() == 0
     on(ledger, lane).begin_epoch(first, [])

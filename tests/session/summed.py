@@ -111,7 +111,7 @@ def window_hash(session: Session) -> tuple[int, str]:
 
 def summary_of(session: Session) -> str:
     """The message that carries the window's summary."""
-    return next(s.message.content for s in session.context.lane.slots if s.form == "summary")
+    return next(s.message.content for s in session.context.lane.items if s.form == "summary")
 
 
 def live(work: Any) -> Any:

@@ -28,8 +28,8 @@ from session.prefix_cache import (
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.window.fingerprints import fingerprint, first_difference, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import Frame, slot_of
-from nexus_cli.core.entry import Form
+from nexus_cli.context.window.lane import EpochHeader, item_of
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
@@ -101,11 +101,11 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
 
 def by_entry(session: Session, provider: Remembering, folder: Path, patch: pytest.MonkeyPatch) -> None:
     lane = session._parts.engine.lane
-    slots = flatten(lane.groups())
-    place = next(n for n, slot in enumerate(slots) if slot.message.role is Role.TOOL)
-    message = Message(Role.TOOL, "[gone]", tool_call_id=slots[place].message.tool_call_id)
-    slots[place] = replace(slots[place], form=Form.STUB, message=message, tokens=8)
-    lane.rewrite(slots, "pruned", ())
+    items = flatten(lane.groups())
+    place = next(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
+    message = Message(Role.TOOL, "[gone]", tool_call_id=items[place].message.tool_call_id)
+    items[place] = replace(items[place], form=ItemForm.STUB, message=message, tokens=8)
+    lane.rewrite(items, "pruned", ())
 
 
 def by_time(session: Session, provider: Remembering, folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -180,9 +180,9 @@ def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_p
         try:
             await lived(session, FIRST)
             engine = session._parts.engine
-            slots = flatten(engine.lane.groups())
+            items = flatten(engine.lane.groups())
             text = Message(Role.USER, "what was done so far " * 200)
-            engine.lane.rewrite([replace(slots[0], form=Form.SUMMARY, message=text, tokens=900)], "compaction", ())
+            engine.lane.rewrite([replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=900)], "compaction", ())
             return await lived(session, "go on")
         finally:
             await session.aclose()
@@ -210,11 +210,11 @@ def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: 
         try:
             await lived(session, FIRST, "go on")
             lane = session._parts.engine.lane
-            slots = flatten(lane.groups())
-            place = max(n for n, slot in enumerate(slots) if slot.message.role is Role.TOOL)
-            short = replace(slots[place].message, content="[gone]")
-            slots[place] = replace(slots[place], form=Form.STUB, message=short, tokens=8)
-            lane.rewrite(slots, "pruned", ())
+            items = flatten(lane.groups())
+            place = max(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
+            short = replace(items[place].message, content="[gone]")
+            items[place] = replace(items[place], form=ItemForm.STUB, message=short, tokens=8)
+            lane.rewrite(items, "pruned", ())
             return place, await lived(session, "and on")
         finally:
             await session.aclose()
@@ -231,7 +231,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     session = opened(provider, tmp_path)
 
     async def small() -> EpochDraft:
-        return EpochDraft(Frame(MODEL, "be brief", ()))
+        return EpochDraft(EpochHeader(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:
         try:
@@ -295,12 +295,12 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
         epoch = on(ledger, lane).current_epoch()
         assert epoch is not None
         last = on(ledger, lane).requests()[-1].manifest.last
-        slots = [*epoch.head, *map(slot_of, on(ledger, lane).read(epoch.base + 1, last))]
-        made = render_fingerprint(epoch, slots)
+        items = [*epoch.head, *map(item_of, on(ledger, lane).read(epoch.base + 1, last))]
+        made = render_fingerprint(epoch, items)
         head, entries = on(ledger, lane).line_hashes(epoch.id, last)
         assert [sha for _, sha in made.messages] == [line.hex() for line in head] + [line.hex() for _, line in entries]
         assert first_difference(made, fingerprint(epoch, made.messages[:-2])) is None
-        assert len(made.messages) == len(flatten(group_tool_calls(slots)))
+        assert len(made.messages) == len(flatten(group_tool_calls(items)))
 
 
 def test_a_provider_that_never_told_of_a_cache_is_blamed_for_nothing(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from session.played import the_ledger
 from session.prefix_cache import LEAST, MODEL, OTHER, SETTINGS, Remembering, lived, opened, results, working
 
 from nexus_cli.context.window.groups import flatten
-from nexus_cli.core.entry import Form
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.reports.cache import why
@@ -36,20 +36,20 @@ def told(session: str, step: int | None = None) -> dict[str, Any]:
 def entry(session: Session, folder: Path) -> None:
     """A result is taken out."""
     lane = session._parts.engine.lane
-    slots = flatten(lane.groups())
-    place = next(n for n, slot in enumerate(slots) if slot.message.role is Role.TOOL)
-    message = Message(Role.TOOL, "[gone]", tool_call_id=slots[place].message.tool_call_id)
-    slots[place] = replace(slots[place], form=Form.STUB, message=message, tokens=8)
-    lane.rewrite(slots, "pruned", ())
+    items = flatten(lane.groups())
+    place = next(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
+    message = Message(Role.TOOL, "[gone]", tool_call_id=items[place].message.tool_call_id)
+    items[place] = replace(items[place], form=ItemForm.STUB, message=message, tokens=8)
+    lane.rewrite(items, "pruned", ())
 
 
 def compaction(session: Session, folder: Path) -> None:
     """The newest turn alone is kept, behind a summary."""
     lane = session._parts.engine.lane
-    slots = flatten(lane.groups())
+    items = flatten(lane.groups())
     text = Message(Role.USER, "what was done so far " * 20)
-    summary = replace(slots[0], form=Form.SUMMARY, message=text, tokens=90)
-    lane.rewrite([summary, *slots[-3:]], "compaction", ())
+    summary = replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=90)
+    lane.rewrite([summary, *items[-3:]], "compaction", ())
 
 
 def section(session: Session, folder: Path) -> None:

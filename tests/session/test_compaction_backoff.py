@@ -11,7 +11,7 @@ import pytest
 from session.played import Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, turn
 
-from nexus_cli.core.entry import Form
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.request import Request
 from nexus_cli.core.settings import Compact
@@ -124,16 +124,16 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
     async def live() -> None:
         async with living(tmp_path, None, window=24_000, provider=provider) as session:
             number = 0
-            while not any(slot.form is Form.MARKER for slot in session.context.lane.slots):
+            while not any(item.form is ItemForm.MARKER for item in session.context.lane.items):
                 number += 1
                 await turn(session, f"TURN{number} says so")
-            marker = next(s for s in session.context.lane.slots if s.form is Form.MARKER)
+            marker = next(s for s in session.context.lane.items if s.form is ItemForm.MARKER)
             assert marker.message.content.startswith(f"[Left out here to fit the window: messages 1 to {marker.entry}.")
             provider.script = Summariser(SUMMARY, talk)
             for _ in range(3):
                 await turn(session, "and on " * 300)
             assert ended(await session.compact()).ok
-            text = session.context.lane.slots[0].message.content
+            text = session.context.lane.items[0].message.content
             drop = [one for one in session._parts.drops() if one.cause == "compaction"][-1]
             claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summed up here; "  # type: ignore[index]
             assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
@@ -147,7 +147,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
                 await turn(session, "still on " * 300)
             again = ended(await session.compact())
             assert again.ok and again.kept is not None
-            text = session.context.lane.slots[0].message.content
+            text = session.context.lane.items[0].message.content
             told = f"messages 1 to {marker.entry} are not, they were left out before" in text
             assert told == (again.kept["source"] != "originals"), "whoever read the originals has seen them"
 

@@ -171,9 +171,9 @@ def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
             assert ended(await session.compact()).ok
             made = {drop.id for drop in session._parts.drops() if drop.cause is Cause.COMPACTION}
             lane = session.context.lane
-            assert made and not back(session._parts.drops(), lane.slots, lane.timeline.memos)
+            assert made and not back(session._parts.drops(), lane.items, lane.timeline.memos)
             await done(session, uncompaction())
-            assert back(session._parts.drops(), lane.slots, lane.timeline.memos) == made
+            assert back(session._parts.drops(), lane.items, lane.timeline.memos) == made
         finally:
             await session.aclose()
 
@@ -205,7 +205,7 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
             last = text.rstrip().rsplit("\n\n", 1)[-1]
             assert last.startswith("The cache is warm now: the summary costs $") and "earned back" in last
             assert ended(await session.compact()).ok
-            summary = session.context.lane.slots[0].message.content
+            summary = session.context.lane.items[0].message.content
             assert f"[Messages 1 to {goes['last']} without 5 are summed up here" in summary
         finally:
             await session.aclose()

@@ -18,7 +18,7 @@ from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.entry import Form, Kind
+from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.acts.pin import pin, unpin
@@ -138,11 +138,11 @@ def test_pins_stand_word_for_word_below_every_summary_and_are_not_doubled(tmp_pa
 def test_a_pin_in_the_kept_part_stays_where_it_is(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS, "the newest words of all") as session:
-            number = next(s.entry for s in session.context.lane.slots if s.message.content == "the newest words of all")
+            number = next(s.entry for s in session.context.lane.items if s.message.content == "the newest words of all")
             await done(session, pin(str(number)))
             assert ended(await session.compact()).ok
             assert "[p1" not in summary_of(session)
-            assert sum("newest words" in s.message.content for s in session.context.lane.slots) == 1
+            assert sum("newest words" in s.message.content for s in session.context.lane.items) == 1
 
     asyncio.run(live())
 
@@ -201,7 +201,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with living(tmp_path, script, "RULE: no tabs", *TURNS, window=12_000) as session:
-            if any(slot.form is Form.MARKER for slot in session.context.lane.slots):
+            if any(item.form is ItemForm.MARKER for item in session.context.lane.items):
                 return
         raise AssertionError("the window was never cut")
 
@@ -210,7 +210,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
             await done(session, pin("1"))
             for words in TURNS * 2:
                 await turn(session, words)
-            markers = [s.message.content for s in session.context.lane.slots if s.form is Form.MARKER]
+            markers = [s.message.content for s in session.context.lane.items if s.form is ItemForm.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
             engine = session._parts.engine
             assert window_request(engine).fits
@@ -248,7 +248,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
                 await done(session, pin(f"PIN{number} " + "so many words " * 28))
             for words in TURNS * 2:
                 await turn(session, words)
-            marker = next(s.message.content for s in session.context.lane.slots if s.form is Form.MARKER)
+            marker = next(s.message.content for s in session.context.lane.items if s.form is ItemForm.MARKER)
             shown = re.findall(r"^\[(p\d+)\]$", marker, re.MULTILINE)
             (line,) = [line for line in marker.splitlines() if line.startswith("[Pinned too")]
             ways = dict(re.findall(r'(p\d+): recall\("(d\d+)"\)', line))
@@ -261,7 +261,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
             drops = [drop for drop in session._parts.drops() if drop.what.startswith("pin ")]
             assert {drop.id for drop in drops} == set(ways.values())
             assert all(drop.cause == "truncation" for drop in drops)
-            cuts = sum(slot.form is Form.MARKER for slot in session.context.lane.slots)
+            cuts = sum(item.form is ItemForm.MARKER for item in session.context.lane.items)
             for words in TURNS * 2:
                 await turn(session, words)
             later = [drop for drop in session._parts.drops() if drop.what.startswith("pin ")]
@@ -284,13 +284,13 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     plain = LaneTruncator(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
     truncator = with_pins(plain, keeps)
     drops = truncator.truncate(lane, 900)
-    forms = [(slot.form, slot.message.role) for slot in lane.slots]
-    assert forms[0] == (Form.MARKER, Role.USER) and (Form.ELIDED, Role.USER) in forms
-    text = lane.slots[0].message.content
+    forms = [(item.form, item.message.role) for item in lane.items]
+    assert forms[0] == (ItemForm.MARKER, Role.USER) and (ItemForm.ELIDED, Role.USER) in forms
+    text = lane.items[0].message.content
     assert "cut short here" in text and text.endswith(made.shown)
     assert len(drops) == 2, "of the request and of the result: the pin needs none"
     tight = with_pins(plain, Kept((made,), 300, lambda shown: (), 0))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
     drops = tight.truncate(lane, 1700)
-    text = next(slot.message.content for slot in lane.slots if slot.form is Form.MARKER)
+    text = next(item.message.content for item in lane.items if item.form is ItemForm.MARKER)
     assert made.shown in text or 'p1: recall("' in text

@@ -53,7 +53,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             lane = session.context.lane
             value = await looked(session)
             goes, stays = value["goes"], value["stays"]
-            assert goes["messages"] + stays["messages"] == len(lane.slots)
+            assert goes["messages"] + stays["messages"] == len(lane.items)
             assert goes["turns"] + stays["turns"] == len(TURNS)
             assert goes["tokens"] + stays["tokens"] == lane.messages_tokens
             assert goes["tokens"] == sum(goes["by_kind"].values()) and set(goes["by_kind"]) == {
@@ -63,7 +63,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             assert ended(await session.compact()).ok
             drop = session._parts.drops()[-1]
             assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
-            assert len(lane.slots) == stays["messages"] + 1
+            assert len(lane.items) == stays["messages"] + 1
             assert session._parts.engine.meter.estimate(lane.counted) <= value["after"]
 
     asyncio.run(live())

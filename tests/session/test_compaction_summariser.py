@@ -136,7 +136,7 @@ def test_the_earlier_summary_is_carried_over_where_the_originals_do_not_fit(tmp_
             events = [event for number in range(14) for event in await turn(session, f"TURN{number} make a list")]
             made = [event.kept for event in events if isinstance(event, CompactionDone) and event.kept]
             assert any("do not fit one request" in kept["source_why"] for kept in made[1:])
-            assert "CONTEXT SUMMARY" in json.dumps([slot.message.content for slot in session.context.lane.slots])
+            assert "CONTEXT SUMMARY" in json.dumps([item.message.content for item in session.context.lane.items])
 
     asyncio.run(live())
 
@@ -245,8 +245,8 @@ def test_facts_are_taken_out_first_where_that_is_switched_on(tmp_path: Path) -> 
 
     async def live() -> None:
         async with living(tmp_path, script, *TURNS, compact=Compact(extract=True)) as session:
-            before = len(session.context.lane.slots)
+            before = len(session.context.lane.items)
             assert ended(await session.compact()).ok
-            assert order == ["facts", "summary"] and before > len(session.context.lane.slots)
+            assert order == ["facts", "summary"] and before > len(session.context.lane.items)
 
     asyncio.run(live())

@@ -14,7 +14,7 @@ from session.played import Played, the_ledger
 from session.summed import Summariser, done, ended, living, noted, turn, window_hash
 
 from nexus_cli.context.window.undo import replaced_epoch, restored_head
-from nexus_cli.core.entry import Epoch, Form
+from nexus_cli.core.entry import Epoch, ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.replay import check
@@ -24,7 +24,7 @@ TURNS = tuple(f"TURN{number} make a list" for number in range(5))
 
 
 def shown(session: Session) -> list[str]:
-    return [slot.message.content for slot in session.context.lane.slots]
+    return [item.message.content for item in session.context.lane.items]
 
 
 def assert_replays(session: str) -> None:
@@ -40,11 +40,11 @@ def test_undo_gives_back_every_message_and_what_came_since(tmp_path: Path) -> No
             before = shown(session)
             assert ended(await session.compact()).ok and shown(session) != before
             await turn(session, "SINCE make a list")
-            since = [slot.message.content for slot in session.context.lane.tail]
+            since = [item.message.content for item in session.context.lane.tail]
             said = noted(await done(session, uncompaction()))
             assert "is undone" in said and shown(session) == before + since
             epoch = session.context.lane.epoch
-            assert epoch.cause == "undo" and not any(slot.form is Form.SUMMARY for slot in epoch.head)
+            assert epoch.cause == "undo" and not any(item.form is ItemForm.SUMMARY for item in epoch.head)
             await turn(session, "go on")
             assert "TURN0 make a list" in json.dumps(provider.seen[-1])
             assert "CONTEXT SUMMARY" not in json.dumps(provider.seen[-1])
@@ -63,7 +63,7 @@ def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: 
                 for more in range(4):
                     await turn(session, f"MORE{number}{more} make a list")
         async with living(tmp_path, Summariser(), again=session.id, window=40_000) as again:
-            tail = [slot.message.content for slot in again.context.lane.tail]
+            tail = [item.message.content for item in again.context.lane.tail]
             await done(again, uncompaction())
             assert shown(again) == hashes[1] + tail
             await turn(again, "BETWEEN make a list")
@@ -159,8 +159,8 @@ def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_p
         async with living(tmp_path, Summariser(), *TURNS) as session:
             lane = session.context.lane
             head = restored_head(
-                replace(lane.epoch, head=(), base=0), lane.slots, lane.timeline.read(1, lane.timeline.last)
+                replace(lane.epoch, head=(), base=0), lane.items, lane.timeline.read(1, lane.timeline.last)
             )
-            assert list(head) == lane.slots and any(slot.preamble for slot in head)
+            assert list(head) == lane.items and any(item.preamble for item in head)
 
     asyncio.run(live())

@@ -11,7 +11,7 @@ import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, summary_of, turn
 
-from nexus_cli.core.entry import Form
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
@@ -44,11 +44,11 @@ def talking(request: Request) -> Answer:
 
 
 def window_text(session: Session) -> str:
-    return "\n".join(slot.message.content for slot in session.context.lane.slots)
+    return "\n".join(item.message.content for item in session.context.lane.items)
 
 
 def markers(session: Session) -> list[str]:
-    return [slot.message.content for slot in session.context.lane.slots if slot.form is Form.MARKER]
+    return [item.message.content for item in session.context.lane.items if item.form is ItemForm.MARKER]
 
 
 def compactions(events: Sequence[Event]) -> list[CompactionDone]:

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.entry_ranges import EntryRange
-from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
+from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.backoff import UNDONE
 from nexus_cli.session.drop_list import back, listing
 
 LAST = 14
 SPANS = st.none() | st.tuples(st.integers(1, LAST), st.integers(0, 6)).map(lambda one: (one[0], sum(one)))
-FORMS = st.sampled_from([None, Form.FULL, Form.FULL, Form.ELIDED])
+FORMS = st.sampled_from([None, ItemForm.FULL, ItemForm.FULL, ItemForm.ELIDED])
 
 
 def drops_of(spans: Sequence[EntryRange | None]) -> list[Drop]:
     return [Drop(f"d{n}", "", 1, Cause.COMPACTION, "", span) for n, span in enumerate(spans, 1)]
 
 
-def slot(entry: int, form: Form) -> Slot:
-    return Slot(entry, form, Message(Role.USER, "words"))
+def item(entry: int, form: ItemForm) -> WindowItem:
+    return WindowItem(entry, form, Message(Role.USER, "words"))
 
 
 def undone(drops: Sequence[Drop]) -> Memo:
@@ -33,12 +33,12 @@ def undone(drops: Sequence[Drop]) -> Memo:
 
 @given(st.lists(SPANS, max_size=5), st.lists(FORMS, max_size=LAST + 6), st.sets(st.integers(0, 4)))
 def test_each_is_back_when_its_messages_are(
-    spans: list[EntryRange | None], forms: list[Form | None], taken_back: set[int]
+    spans: list[EntryRange | None], forms: list[ItemForm | None], taken_back: set[int]
 ) -> None:
     drops = drops_of(spans)
-    slots = [slot(entry, form) for entry, form in enumerate(forms, 1) if form]
-    there = {one.entry for one in slots}
-    whole = {one.entry for one in slots if one.form is Form.FULL}
+    items = [item(entry, form) for entry, form in enumerate(forms, 1) if form]
+    there = {one.entry for one in items}
+    whole = {one.entry for one in items if one.form is ItemForm.FULL}
     expected, gone = set[str](), set[int]()
     for number, drop in reversed(list(enumerate(drops))):
         first, last = drop.entries or (1, 0)
@@ -49,7 +49,7 @@ def test_each_is_back_when_its_messages_are(
         else:
             gone |= held
     memos = [undone([drops[n]]) for n in taken_back if n < len(drops)]
-    assert back(drops, slots, lambda kind: memos if kind == UNDONE else ()) == expected
+    assert back(drops, items, lambda kind: memos if kind == UNDONE else ()) == expected
 
 
 def test_the_sections_of_an_epoch_of_before_they_had_hashes_bring_nothing_back() -> None:

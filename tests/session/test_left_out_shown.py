@@ -13,7 +13,7 @@ from session.played import MODEL, Played, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
 from session.test_refit import lived
 
-from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
+from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.paths import places
@@ -214,8 +214,8 @@ def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(ac
             if act == "compact":
                 made.append((left, there, last))
             there = there[len(gone) :]
-    slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in there]
-    found = back([one for one, _ in drops], slots, of(memos))
+    items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in there]
+    found = back([one for one, _ in drops], items, of(memos))
     assert found <= {one.id for one, gone in drops if gone <= set(there)}
     spans = [(one.id, one.entries or (1, 0)) for one, _ in drops]
     assert {name for name, (a, b) in spans if {*range(a, b + 1)} <= set(there)} | ({undone} - {""}) <= found
@@ -224,7 +224,7 @@ def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(ac
 def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_longer() -> None:
     drops = [drop("d1", (1, 3)), drop("d2", None), drop("d3", (1, 3))]
     memos = [Memo("undone", "", 4, {"epoch": 1, "drops": ["d1", "d2"]})]
-    whole = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in range(1, 5)]
+    whole = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in range(1, 5)]
     assert back(drops[:2], whole, of(memos)) == {"d1", "d2"}
     assert back(drops, whole[3:], of(memos)) == set()
 
@@ -253,11 +253,12 @@ def drop(name: str, span: tuple[int, int] | None) -> Drop:
 
 @given(st.sets(st.integers(1, 12)), st.integers(1, 12), st.integers(0, 5))
 def test_a_range_is_back_when_every_message_of_it_stands_whole(whole: set[int], first: int, more: int) -> None:
-    slots = [
-        Slot(entry, Form.FULL if entry in whole else Form.ELIDED, Message(Role.USER, "x")) for entry in range(1, 13)
+    items = [
+        WindowItem(entry, ItemForm.FULL if entry in whole else ItemForm.ELIDED, Message(Role.USER, "x"))
+        for entry in range(1, 13)
     ]
     last = min(12, first + more)
-    found = back([drop("d1", (first, last)), drop("d2", None)], slots, of([]))
+    found = back([drop("d1", (first, last)), drop("d2", None)], items, of([]))
     assert found == ({"d1"} if set(range(first, last + 1)) <= whole else set())
     assert back([drop("d2", None)], (), of([Memo("undone", "", 1, {"epoch": 1, "drops": ["d2"]})])) == {"d2"}
 

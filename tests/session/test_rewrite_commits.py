@@ -101,14 +101,14 @@ def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
     async def run() -> None:
         async with living(tmp_path, Summariser(), "TURN0 make a list", "TURN1 make a list") as session:
             lane = session.context.lane
-            before = (lane.epoch.id, lane.slots, lane.counted, lane.last_sent)
+            before = (lane.epoch.id, lane.items, lane.counted, lane.last_sent)
 
             def failing(*_: Any) -> None:
                 raise NexusError("usage", "not today", "a test")
 
             monkeypatch.setattr(lane.timeline.log, "begin_epoch", failing)
             with pytest.raises(NexusError, match="not today"):
-                lane.rewrite(lane.slots[-2:], "truncation", ())
-            assert (lane.epoch.id, lane.slots, lane.counted, lane.last_sent) == before
+                lane.rewrite(lane.items[-2:], "truncation", ())
+            assert (lane.epoch.id, lane.items, lane.counted, lane.last_sent) == before
 
     live(run())

@@ -19,7 +19,7 @@ from session.played import Played, opened, say, the_ledger
 from nexus_cli.context.sections.project_outline import Outline
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.entry import Form, Kind, Slot
+from nexus_cli.core.entry import ItemForm, Kind, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.message import Message, Role
@@ -35,11 +35,11 @@ LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 def engine(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind, str]] = ()) -> Any:
     """As much of an engine as the sources look at: the entries that its window shows, and what happened in its lane."""
-    slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in visible]
+    items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in visible]
     timeline = Timeline(MemoryLog(), local_now)
     for kind, actor in happened:
         timeline.log.append(timeline.new_entry(kind, Message(Role.USER, "x"), actor, 1))
-    return SimpleNamespace(lane=SimpleNamespace(slots=slots, epoch=SimpleNamespace(id=3, base=base), timeline=timeline))
+    return SimpleNamespace(lane=SimpleNamespace(items=items, epoch=SimpleNamespace(id=3, base=base), timeline=timeline))
 
 
 def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> SeenFile:
@@ -153,7 +153,7 @@ def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_pat
     asyncio.run(live())
     lane = session.context.lane
     assert lane.epoch.base > 10, "something was cut"
-    shown = {slot.entry for slot in lane.slots if slot.form in (Form.FULL, Form.ELIDED)}
+    shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     with the_ledger() as ledger:
         timeline = Timeline(ledger.log(session.id), local_now)
         gone = [entry for entry in timeline.read(1, lane.epoch.base) if entry.id not in shown]

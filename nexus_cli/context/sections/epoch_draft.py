@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.window.lane import Frame
+from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.core.entry import Drop
 
 
@@ -23,7 +23,7 @@ class PendingDrop:
 class EpochDraft:
     """The header of an epoch that may begin, and what its system text leaves out for the first time."""
 
-    frame: Frame
+    frame: EpochHeader
     left: tuple[PendingDrop, ...] = ()
 
     @property

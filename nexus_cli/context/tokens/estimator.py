@@ -16,7 +16,7 @@ from operator import add, mul
 
 from nexus_cli.context.tokens.counter import compact
 from nexus_cli.core.budget import Used
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
@@ -63,7 +63,7 @@ LOOK = 2000
 _SIGNS = re.compile(r"[{}()\[\];=_<>/0-9]")
 _WIDE = re.compile(r"[\u2e80-\U0010ffff]")
 _LENGTHS = (4.0, 4.7, 3.2, 1.3)
-"""Characters to the token by `Kind`, roughly: to share a slot's tokens among its texts."""
+"""Characters to the token by `Kind`, roughly: to share an item's tokens among its texts."""
 
 
 def kind_of(text: str) -> Kind:
@@ -76,10 +76,10 @@ def kind_of(text: str) -> Kind:
     return Kind.CODE if len(_SIGNS.findall(head)) * 12 > len(head) else Kind.PROSE
 
 
-def slot_by_kind(slot: Slot) -> ByKind:
-    """Share the tokens of a slot among the kinds of its texts."""
-    message = slot.message
-    texts = [text for text in (slot.preamble, message.content) if text]
+def slot_by_kind(item: WindowItem) -> ByKind:
+    """Share the tokens of an item among the kinds of its texts."""
+    message = item.message
+    texts = [text for text in (item.preamble, message.content) if text]
     texts += [f"{call.name}{compact(call.arguments)}" for call in message.tool_calls]
     lengths = list(EMPTY)
     for text in texts:
@@ -87,14 +87,14 @@ def slot_by_kind(slot: Slot) -> ByKind:
         lengths[kind] += len(text) / _LENGTHS[kind]
     if not texts:
         lengths[Kind.PROSE] = 1.0
-    return _scaled(lengths, slot.tokens / sum(lengths))
+    return _scaled(lengths, item.tokens / sum(lengths))
 
 
-def slots_by_kind(slots: Iterable[Slot]) -> ByKind:
-    """Return the tokens of several slots by kind."""
+def slots_by_kind(items: Iterable[WindowItem]) -> ByKind:
+    """Return the tokens of several items by kind."""
     found = EMPTY
-    for slot in slots:
-        found = _added(found, slot_by_kind(slot))
+    for item in items:
+        found = _added(found, slot_by_kind(item))
     return found
 
 
@@ -106,15 +106,15 @@ def _added(one: Sequence[float], other: Sequence[float]) -> ByKind:
     return tuple(map(add, one, other))
 
 
-Window = Callable[[], tuple[Epoch, Sequence[Slot]]]
+Window = Callable[[], tuple[Epoch, Sequence[WindowItem]]]
 
 
 class WindowContents:
-    """The tokens of a window by kind. Keeps running sums: only slots that are new or changed are looked at."""
+    """The tokens of a window by kind. Keeps running sums: only items that are new or changed are looked at."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._slots: list[Slot] = []
+        self._items: list[WindowItem] = []
         self._sums: list[ByKind] = [EMPTY]
         """Of the first n of `_slots`, by n."""
 
@@ -131,21 +131,21 @@ class WindowContents:
     def since(self, entry: int) -> ByKind:
         """Return the tokens of the messages after `entry` by kind."""
         self._update()
-        place = len(self._slots)
-        while place and self._slots[place - 1].entry > entry:
+        place = len(self._items)
+        while place and self._items[place - 1].entry > entry:
             place -= 1
         return _added(self._sums[-1], _scaled(self._sums[place], -1.0))
 
     def _update(self) -> None:
-        slots = self._window()[1]
-        stored = len(self._slots)
-        if list(slots[:stored]) != self._slots:  # slots are compared by identity first
-            pairs = enumerate(zip(self._slots, slots, strict=False))
-            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(slots)))
-            del self._slots[stored:], self._sums[stored + 1 :]
-        for slot in slots[stored:]:
-            self._slots.append(slot)
-            self._sums.append(_added(self._sums[-1], slot_by_kind(slot)))
+        items = self._window()[1]
+        stored = len(self._items)
+        if list(items[:stored]) != self._items:  # items are compared by identity first
+            pairs = enumerate(zip(self._items, items, strict=False))
+            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(items)))
+            del self._items[stored:], self._sums[stored + 1 :]
+        for item in items[stored:]:
+            self._items.append(item)
+            self._sums.append(_added(self._sums[-1], slot_by_kind(item)))
 
 
 _SPREAD = (0.5, 0.4, 0.4, 0.6)

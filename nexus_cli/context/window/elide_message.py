@@ -12,7 +12,7 @@ from typing import Any
 from nexus_cli.context.tokens.counter import compact
 from nexus_cli.context.window.groups import Measure, is_placeholder
 from nexus_cli.core.clip import Marker, clip
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role, ToolCall
 
 WORTH = 32
@@ -21,32 +21,32 @@ WORTH = 32
 
 @dataclass(frozen=True, slots=True)
 class MessageElider:
-    """How messages are shortened: the counters, and the markers for a slot."""
+    """How messages are shortened: the counters, and the markers for an item."""
 
     count: Callable[[str], int]
     measure: Measure
-    marker: Callable[[Slot], Marker]
-    """For the text of a slot."""
-    inner: Callable[[Slot], Marker]
+    marker: Callable[[WindowItem], Marker]
+    """For the text of an item."""
+    inner: Callable[[WindowItem], Marker]
     """For a string inside its call arguments: the offsets are those of that string alone."""
 
-    def elide(self, slot: Slot, cap: int) -> Slot:
-        """Return `slot` in about `cap` tokens, at least its markers; the same slot where that would not make it
+    def elide(self, item: WindowItem, cap: int) -> WindowItem:
+        """Return `item` in about `cap` tokens, at least its markers; the same item where that would not make it
         smaller, or would take the person's words for next to nothing; also a placeholder, which is put in again each
         time."""
-        if is_placeholder(slot):
-            return slot
-        message = slot.message
+        if is_placeholder(item):
+            return item
+        message = item.message
         texts = [self.count(message.content), *(self.count(compact(call.arguments)) for call in message.tool_calls)]
-        height = fill_level(texts, cap - (slot.tokens - sum(texts)))
-        text = self._elide_text(message.content, height, self.marker(slot))
-        calls = tuple(self._elide_call(call, height, self.inner(slot)) for call in message.tool_calls)
+        height = fill_level(texts, cap - (item.tokens - sum(texts)))
+        text = self._elide_text(message.content, height, self.marker(item))
+        calls = tuple(self._elide_call(call, height, self.inner(item)) for call in message.tool_calls)
         short = replace(message, content=text, tool_calls=calls)
-        tokens = self.measure(short, slot.preamble)
-        if tokens >= slot.tokens - (WORTH if message.role is Role.USER else 0):
-            return slot
-        form = slot.form if slot.form is Form.SUMMARY else Form.ELIDED
-        return replace(slot, form=form, message=short, tokens=tokens)
+        tokens = self.measure(short, item.preamble)
+        if tokens >= item.tokens - (WORTH if message.role is Role.USER else 0):
+            return item
+        form = item.form if item.form is ItemForm.SUMMARY else ItemForm.ELIDED
+        return replace(item, form=form, message=short, tokens=tokens)
 
     def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
         """Return `call` with its longest strings cut; where that is not enough, one marker instead of the arguments."""

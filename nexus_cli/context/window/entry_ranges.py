@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 
 EntryRange: TypeAlias = tuple[int, int]
 """First and last message, both included."""
@@ -28,28 +28,28 @@ _BUT = re.compile(
 _SPAN = re.compile(r"(\d+)(?: to (\d+))?")
 
 
-def unseen_ranges(gone: Iterable[Slot], kept: Iterable[Slot], last: int) -> tuple[EntryRange, ...]:
-    """Return the messages up to `last` that stand neither among the slots that go nor in those that are kept, in order.
+def unseen_ranges(gone: Iterable[WindowItem], kept: Iterable[WindowItem], last: int) -> tuple[EntryRange, ...]:
+    """Return the messages up to `last` that stand neither among the items that go nor in those that are kept, in order.
     """
-    slots = list(gone)
-    spans = [(first, min(end, last)) for slot in slots for first, end in _left_out_ranges(slot) if first <= last]
-    shown = ranges_of(slot.entry for slot in [*slots, *kept] if slot.form not in (Form.SUMMARY, Form.MARKER))
+    items = list(gone)
+    spans = [(first, min(end, last)) for item in items for first, end in _left_out_ranges(item) if first <= last]
+    shown = ranges_of(item.entry for item in [*items, *kept] if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
     return tuple(rest for first, end in join_ranges(spans) for rest in subtract_ranges(first, end, shown))
 
 
-def _left_out_ranges(slot: Slot) -> list[EntryRange]:
+def _left_out_ranges(item: WindowItem) -> list[EntryRange]:
     """Return the messages that a marker, or the note of a summary, says were left out."""
-    text = slot.message.content
-    if slot.form is Form.MARKER and (hole := _HOLE.match(text)):
+    text = item.message.content
+    if item.form is ItemForm.MARKER and (hole := _HOLE.match(text)):
         return [(int(hole[1]), int(hole[2]))]
-    if slot.form is Form.SUMMARY and (note := _BUT.search(text.partition("\n---\n")[0])):
+    if item.form is ItemForm.SUMMARY and (note := _BUT.search(text.partition("\n---\n")[0])):
         return [(int(span[1]), int(span[2] or span[1])) for span in _SPAN.finditer(note[1])]
     return []
 
 
-def hole_ranges(markers: Iterable[Slot]) -> list[EntryRange]:
+def hole_ranges(markers: Iterable[WindowItem]) -> list[EntryRange]:
     """Return the messages that each of these markers says were left out; those that say nothing of it have none."""
-    return [span for slot in markers if slot.form is Form.MARKER for span in _left_out_ranges(slot)]
+    return [span for item in markers if item.form is ItemForm.MARKER for span in _left_out_ranges(item)]
 
 
 def ranges_of(entries: Iterable[int]) -> tuple[EntryRange, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.render import Wire
-from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.wire import canonical
 
 Named = tuple[tuple[str, str], ...]
@@ -33,7 +33,7 @@ class Fingerprint:
     tools: Named
     sections: Named
     messages: Named
-    """By entry or slot, see `name_of`."""
+    """By entry or item, see `name_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,19 @@ def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprin
     return Fingerprint(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
 
 
-def render_fingerprint(epoch: Epoch, slots: Iterable[Slot]) -> Fingerprint:
-    """Return the parts of a request of these slots, its messages rendered anew."""
-    arranged = flatten(group_tool_calls(slots))
+def render_fingerprint(epoch: Epoch, items: Iterable[WindowItem]) -> Fingerprint:
+    """Return the parts of a request of these items, its messages rendered anew."""
+    arranged = flatten(group_tool_calls(items))
     lines = Wire(epoch).extend(arranged)
-    return fingerprint(epoch, ((name_of(slot), line.hex()) for slot, line in zip(arranged, lines, strict=True)))
+    return fingerprint(epoch, ((name_of(item), line.hex()) for item, line in zip(arranged, lines, strict=True)))
 
 
-def name_of(slot: Slot) -> str:
+def name_of(item: WindowItem) -> str:
     """Return `entry 12`, or in what form it is shown: `a summary up to entry 40`, `a stub of entry 12`."""
-    if slot.form is Form.FULL:
-        return f"entry {slot.entry}"
-    where = "up to" if slot.form in (Form.SUMMARY, Form.MARKER) else "of"
-    return f"{'an' if slot.form is Form.ELIDED else 'a'} {slot.form} {where} entry {slot.entry}"
+    if item.form is ItemForm.FULL:
+        return f"entry {item.entry}"
+    where = "up to" if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else "of"
+    return f"{'an' if item.form is ItemForm.ELIDED else 'a'} {item.form} {where} entry {item.entry}"
 
 
 def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
-Group: TypeAlias = tuple[Slot, ...]
+Group: TypeAlias = tuple[WindowItem, ...]
 Measure: TypeAlias = Callable[[Message, str], int]
 """Tokens of a message with its preamble and overhead."""
 
@@ -24,52 +24,54 @@ PLACEHOLDER_TOKENS = 16
 """Of a placeholder, where nobody measures it."""
 
 
-def group_tool_calls(slots: Iterable[Slot], measure: Measure | None = None) -> list[Group]:
-    """Return the groups of `slots`, in the order of their first messages, every call with exactly one result.
+def group_tool_calls(items: Iterable[WindowItem], measure: Measure | None = None) -> list[Group]:
+    """Return the groups of `items`, in the order of their first messages, every call with exactly one result.
 
     `measure` counts the placeholders.
     """
-    groups: list[list[Slot | None]] = []
+    groups: list[list[WindowItem | None]] = []
     waiting: dict[str, list[tuple[int, int]]] = {}
-    for slot in slots:
-        message = slot.message
+    for item in items:
+        message = item.message
         if message.role is Role.TOOL:
             places = waiting.get(message.tool_call_id or "")
             if places:
                 group, position = places.pop(0)
-                groups[group][position] = slot
+                groups[group][position] = item
             continue
-        groups.append([slot, *[None] * len(message.tool_calls)])
+        groups.append([item, *[None] * len(message.tool_calls)])
         for number, call in enumerate(message.tool_calls):
-            if groups[-1][0] is slot and number and any(c.id == call.id for c in message.tool_calls[:number]):
+            if groups[-1][0] is item and number and any(c.id == call.id for c in message.tool_calls[:number]):
                 waiting[call.id].append((len(groups) - 1, number + 1))
             else:
                 waiting[call.id] = [(len(groups) - 1, number + 1)]
     return [_filled(group, measure) for group in groups]
 
 
-def _filled(group: Sequence[Slot | None], measure: Measure | None) -> Group:
+def _filled(group: Sequence[WindowItem | None], measure: Measure | None) -> Group:
     first = group[0]
     assert first is not None
     if None not in group:
-        return tuple(slot for slot in group if slot is not None)
+        return tuple(item for item in group if item is not None)
     return (
         first,
         *(
-            _placeholder(first, call, measure) if slot is None else slot
-            for call, slot in zip(first.message.tool_calls, group[1:], strict=True)
+            _placeholder(first, call, measure) if item is None else item
+            for call, item in zip(first.message.tool_calls, group[1:], strict=True)
         ),
     )
 
 
-def _placeholder(owner: Slot, call: ToolCall, measure: Measure | None) -> Slot:
+def _placeholder(owner: WindowItem, call: ToolCall, measure: Measure | None) -> WindowItem:
     message = Message(Role.TOOL, PLACEHOLDER, tool_call_id=call.id)
-    return Slot(owner.entry, Form.STUB, message, tokens=measure(message, "") if measure else PLACEHOLDER_TOKENS)
+    return WindowItem(
+        owner.entry, ItemForm.STUB, message, tokens=measure(message, "") if measure else PLACEHOLDER_TOKENS
+    )
 
 
-def is_placeholder(slot: Slot) -> bool:
-    """True if a slot stands for a result that has not arrived."""
-    return slot.form is Form.STUB and slot.message.content == PLACEHOLDER
+def is_placeholder(item: WindowItem) -> bool:
+    """True if an item stands for a result that has not arrived."""
+    return item.form is ItemForm.STUB and item.message.content == PLACEHOLDER
 
 
 def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
@@ -78,26 +80,26 @@ def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
     return groups[first:]
 
 
-def flatten(groups: Iterable[Group]) -> list[Slot]:
-    """Return the slots of all groups in order."""
-    return [slot for group in groups for slot in group]
+def flatten(groups: Iterable[Group]) -> list[WindowItem]:
+    """Return the items of all groups in order."""
+    return [item for group in groups for item in group]
 
 
 def group_tokens(group: Group) -> int:
     """Return the tokens of a group."""
-    return sum(slot.tokens for slot in group)
+    return sum(item.tokens for item in group)
 
 
 def newest_entry_id(groups: Iterable[Group]) -> int:
     """Return the newest entry in these groups: results that ran together are recorded in the order in which they ended.
     """
-    return max(slot.entry for group in groups for slot in group)
+    return max(item.entry for group in groups for item in group)
 
 
 def is_request(group: Group) -> bool:
     """True if the group is a user message of the conversation (not a summary or marker of ours)."""
-    slot = group[0]
-    return slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED)
+    item = group[0]
+    return item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +119,12 @@ class Done:
     """Next step: none, the last message is the assistant's."""
 
 
-def next_step(slots: Sequence[Slot]) -> Dispatch | Ask | Done:
+def next_step(items: Sequence[WindowItem]) -> Dispatch | Ask | Done:
     """Return what the loop has to do, from the tail of the window alone (design section 3)."""
     answered: set[str] = set()
     spoken = False
-    for slot in reversed(slots):
-        message = slot.message
+    for item in reversed(items):
+        message = item.message
         if message.role is Role.TOOL:
             answered.add(message.tool_call_id or "")
         elif message.role is Role.ASSISTANT:

@@ -1,6 +1,6 @@
 """A lane: one line of requests, with its log, its epoch, the window and the cursor (design 1.1).
 
-The window is the epoch's head and every slot appended since. Only `rewrite` begins a new epoch; everything else
+The window is the epoch's head and every item appended since. Only `rewrite` begins a new epoch; everything else
 appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also stand in a head,
 until the first request of its epoch settles it.
 """
@@ -24,19 +24,19 @@ from nexus_cli.context.window.groups import (
 )
 from nexus_cli.context.window.render import Wire
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.entry import Drop, Entry, Epoch, Form, Kind, Memo, Slot
+from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Fixed
 from nexus_cli.core.wire import WireRules
 
 Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
 """What is noted of an epoch that is about to begin: kind and value of each memo."""
-SHOWN = (Form.FULL, Form.ELIDED)
-"""Forms of a slot that shows its entry."""
+SHOWN = (ItemForm.FULL, ItemForm.ELIDED)
+"""Forms of an item that shows its entry."""
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class EpochHeader:
     """The frozen beginning of an epoch, without its head."""
 
     model: str = ""
@@ -50,7 +50,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class FrozenRequest:
     """A rendered request: to be committed before its first byte goes out."""
 
     wire: Wire
@@ -66,11 +66,11 @@ class Sealed:
 class Lane:
     """The window of one lane, and the only places where it changes."""
 
-    def __init__(self, timeline: Timeline, measure: Measure, frame: Frame | None = None) -> None:
+    def __init__(self, timeline: Timeline, measure: Measure, frame: EpochHeader | None = None) -> None:
         self.timeline = timeline
         self._measure = measure
-        self.epoch = _epoch(frame or Frame(), 0, None, "start", (), timeline.last)
-        self.tail: list[Slot] = []
+        self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), timeline.last)
+        self.tail: list[WindowItem] = []
         self.cursor = 0
         """Id of the last entry that the model was sent."""
         self.run = 0
@@ -93,7 +93,7 @@ class Lane:
         lane = cls(timeline, measure)
         lane._head_open = head_open
         lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
-        lane.tail = [slot_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
+        lane.tail = [item_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
         lane._head_sent = cursor > 0 and cursor >= epoch.base
         lane.run = lane._newest_run()
         lane._count()
@@ -121,7 +121,7 @@ class Lane:
         return self.cursor if self._head_sent else -1
 
     @property
-    def slots(self) -> list[Slot]:
+    def items(self) -> list[WindowItem]:
         """The window in the order in which things happened."""
         return [*self.epoch.head, *self.tail]
 
@@ -137,11 +137,11 @@ class Lane:
 
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""
-        return group_tool_calls(self.slots, self._measure)
+        return group_tool_calls(self.items, self._measure)
 
     def next_step(self) -> Dispatch | Ask | Done:
         """Return what the loop has to do."""
-        return next_step(self.slots)
+        return next_step(self.items)
 
     def new_entry(self, kind: Kind, message: Message, actor: str) -> Entry:
         """Return the next entry: the caller records it in `timeline.log`, then calls `add`."""
@@ -149,7 +149,7 @@ class Lane:
 
     def add(self, entry: Entry) -> None:
         """Put a recorded entry at the end of the window."""
-        self.tail.append(slot_of(entry))
+        self.tail.append(item_of(entry))
         self._messages_tokens += entry.tokens
         self.changes += 1
         if entry.kind is Kind.USER:
@@ -168,45 +168,45 @@ class Lane:
 
         Returns False when nothing is unsent; what was sent is never touched.
         """
-        slot = self._preamble_slot()
-        if slot is None:
+        item = self._preamble_slot()
+        if item is None:
             return False
-        self._set_preamble(slot, f"{slot.preamble}\n{preamble}" if slot.preamble else preamble)
+        self._set_preamble(item, f"{item.preamble}\n{preamble}" if item.preamble else preamble)
         return True
 
     def detach_preamble(self) -> None:
         """Remove the preamble from the message that `attach_preamble` would take, if it is in a head: the epoch began
         after it was added, and sends it again."""
-        slot = self._preamble_slot()
-        if slot is not None and slot.preamble and slot not in self.tail:
-            self._set_preamble(slot, "")
+        item = self._preamble_slot()
+        if item is not None and item.preamble and item not in self.tail:
+            self._set_preamble(item, "")
 
-    def _preamble_slot(self) -> Slot | None:
+    def _preamble_slot(self) -> WindowItem | None:
         """Return the message that the next preamble goes to."""
-        head = [slot for slot in self.epoch.head if slot.form in SHOWN] if self._head_open else []
-        unsent = [slot for slot in (*head, *self.tail) if slot.entry > self.cursor]
-        for slots in (unsent, head):
+        head = [item for item in self.epoch.head if item.form in SHOWN] if self._head_open else []
+        unsent = [item for item in (*head, *self.tail) if item.entry > self.cursor]
+        for items in (unsent, head):
             for role in (Role.USER, Role.TOOL):
-                newest = next((slot for slot in reversed(slots) if slot.message.role is role), None)
+                newest = next((item for item in reversed(items) if item.message.role is role), None)
                 if newest is not None:
                     return newest
         return None
 
-    def _set_preamble(self, slot: Slot, preamble: str) -> None:
-        other = replace(slot, preamble=preamble, tokens=self._measure(slot.message, preamble))
-        self._messages_tokens += other.tokens - slot.tokens
+    def _set_preamble(self, item: WindowItem, preamble: str) -> None:
+        other = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
+        self._messages_tokens += other.tokens - item.tokens
         self.changes += 1
-        if slot in self.tail:
-            self.tail[self.tail.index(slot)] = other
+        if item in self.tail:
+            self.tail[self.tail.index(item)] = other
             return
-        self._changed_preambles.add(slot.entry)
-        self.epoch = replace(self.epoch, head=tuple(other if one is slot else one for one in self.epoch.head))
+        self._changed_preambles.add(item.entry)
+        self.epoch = replace(self.epoch, head=tuple(other if one is item else one for one in self.epoch.head))
 
     def is_preamble_due(self) -> bool:
         """True if an unsent user message has no preamble yet."""
         return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
 
-    def freeze_request(self) -> Sealed:
+    def freeze_request(self) -> FrozenRequest:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[Fixed, ...] = ()
@@ -220,52 +220,52 @@ class Lane:
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
         fresh = flatten(group_tool_calls(self._split()[1]))
         fixed = tuple(
-            Fixed(slot.entry, slot.preamble, slot.tokens, line)
-            for slot, line in zip(fresh, self._wire.extend(fresh), strict=True)
+            Fixed(item.entry, item.preamble, item.tokens, line)
+            for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
         )
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
         self.cursor, self._head_sent = self.timeline.last, True
         self.changes += 1
         self._head_open, self._changed_preambles = False, set()
-        return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
+        return FrozenRequest(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
 
     def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
-        for slot, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
-            if slot.entry in self._changed_preambles and slot.form in SHOWN:
-                yield Fixed(slot.entry, slot.preamble, slot.tokens, line)
+        for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
+            if item.entry in self._changed_preambles and item.form in SHOWN:
+                yield Fixed(item.entry, item.preamble, item.tokens, line)
 
     def renders_to(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
-        """True if what was sent renders to the same lines: the stored hashes of the head's slots (none: not sent yet)
+        """True if what was sent renders to the same lines: the stored hashes of the head's items (none: not sent yet)
         and of the entries after it."""
         _, lines, entries = self._rendered()
         return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
 
     def _rendered(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
-        """Return the wire up to the cursor, with the hashes of the head's slots and of the entries after it."""
+        """Return the wire up to the cursor, with the hashes of the head's items and of the entries after it."""
         wire = Wire(self.epoch)
         head = wire.extend(flatten(group_tool_calls(self.epoch.head)))
         sent = flatten(group_tool_calls(self._split()[0]))
-        return wire, head, [(slot.entry, line) for slot, line in zip(sent, wire.extend(sent), strict=True)]
+        return wire, head, [(item.entry, line) for item, line in zip(sent, wire.extend(sent), strict=True)]
 
-    def _split(self) -> tuple[list[Slot], list[Slot]]:
+    def _split(self) -> tuple[list[WindowItem], list[WindowItem]]:
         """Return the tail before and after the cursor."""
-        sent = [slot for slot in self.tail if slot.entry <= self.cursor]
+        sent = [item for item in self.tail if item.entry <= self.cursor]
         return sent, self.tail[len(sent) :]
 
     def rewrite(
         self,
-        head: Iterable[Slot],
+        head: Iterable[WindowItem],
         cause: str,
         drops: Sequence[Drop],
-        frame: Frame | None = None,
+        frame: EpochHeader | None = None,
         notes: Notes | None = None,
     ) -> Epoch:
         """Begin a new epoch with this head; the only way in which sent lines change. The memos of `notes`, which sees
         the lane as it is then, are recorded with it; what is raised there or by the log leaves the lane as it was."""
-        kept = tuple(slot for slot in head if not is_placeholder(slot))
+        kept = tuple(item for item in head if not is_placeholder(item))
         old = self.epoch
         number = self.timeline.log.next_epoch()
-        new = _epoch(frame or frame_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
+        new = _epoch(frame or header_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
         before = dict(vars(self))
         self.epoch, self.tail, self._wire, self._begun = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
@@ -281,7 +281,7 @@ class Lane:
             raise
         return new
 
-    def replace_header(self, frame: Frame) -> None:
+    def replace_header(self, frame: EpochHeader) -> None:
         """Give an epoch of which nothing was recorded or sent another frame."""
         self.epoch = with_frame(self.epoch, frame)
         self.changes += 1
@@ -297,32 +297,34 @@ class Lane:
     def _newest_run(self) -> int:
         """Return the newest entry of the window that began a run; asks the log, which alone tells a request from
         steering."""
-        for slot in reversed(self.slots):
-            if slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED):
-                entry = next(iter(self.timeline.read(slot.entry, slot.entry)), None)
+        for item in reversed(self.items):
+            if item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED):
+                entry = next(iter(self.timeline.read(item.entry, item.entry)), None)
                 if entry is not None and entry.kind is Kind.USER:
                     return entry.id
         return 0
 
     def _count(self) -> None:
-        self._messages_tokens = sum(slot.tokens for slot in self.slots)
+        self._messages_tokens = sum(item.tokens for item in self.items)
 
 
-def slot_of(entry: Entry) -> Slot:
-    """Return the slot that shows an entry whole."""
-    return Slot(entry.id, Form.FULL, entry.message, entry.preamble, entry.tokens)
+def item_of(entry: Entry) -> WindowItem:
+    """Return the item that shows an entry whole."""
+    return WindowItem(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
 
 
-def frame_of(epoch: Epoch) -> Frame:
+def header_of(epoch: Epoch) -> EpochHeader:
     """Return the frame of an epoch."""
-    return Frame(**{f.name: getattr(epoch, f.name) for f in fields(Frame)})
+    return EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
 
 
-def with_frame(epoch: Epoch, frame: Frame) -> Epoch:
+def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
     """The epoch with another frame."""
-    return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(Frame)})
+    return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(EpochHeader)})
 
 
-def _epoch(frame: Frame, number: int, parent: int | None, cause: str, head: tuple[Slot, ...], base: int) -> Epoch:
-    values = {f.name: getattr(frame, f.name) for f in fields(Frame)}
+def _epoch(
+    frame: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
+) -> Epoch:
+    values = {f.name: getattr(frame, f.name) for f in fields(EpochHeader)}
     return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **values)

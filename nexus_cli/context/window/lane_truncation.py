@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.window.elide_message import MessageElider
 from nexus_cli.context.window.groups import Group, is_placeholder
-from nexus_cli.context.window.lane import Frame, Lane, Notes, frame_of
+from nexus_cli.context.window.lane import EpochHeader, Lane, Notes, header_of
 from nexus_cli.context.window.recall_links import hole_line, links_of_hole
 from nexus_cli.context.window.truncation import Hole, Truncation, truncate_window
 from nexus_cli.core.clip import Marker, drop_marker, plain_marker
-from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
 
@@ -42,7 +42,7 @@ class LaneTruncator:
         available: int,
         *,
         cause: str = "truncation",
-        frame: Frame | None = None,
+        frame: EpochHeader | None = None,
         groups: Sequence[Group] | None = None,
         notes: Notes | None = None,
     ) -> list[Drop]:
@@ -50,7 +50,7 @@ class LaneTruncator:
 
         `groups` is what there is to choose from, if not the window as it is; `notes` as in `Lane.rewrite`.
         """
-        frame = frame or frame_of(lane.epoch)
+        frame = frame or header_of(lane.epoch)
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
         groups = lane.groups() if groups is None else groups
@@ -64,8 +64,8 @@ class LaneTruncator:
             elider=MessageElider(
                 self.count,
                 self.measure,
-                lambda slot: self._marker(lane, slot, ids, cited, drop_marker),
-                lambda slot: self._marker(lane, slot, ids, cited, inner_marker),
+                lambda item: self._marker(lane, item, ids, cited, drop_marker),
+                lambda item: self._marker(lane, item, ids, cited, inner_marker),
             ),
             summaries=self.markers,
             run=lane.run,
@@ -82,17 +82,22 @@ class LaneTruncator:
         return 0 if room > 0 and not self.markers else int(available * REQUEST_FLOOR)
 
     def _marker(
-        self, lane: Lane, slot: Slot, ids: dict[int, str], cited: Mapping[int, str], named: Callable[[str], Marker]
+        self,
+        lane: Lane,
+        item: WindowItem,
+        ids: dict[int, str],
+        cited: Mapping[int, str],
+        named: Callable[[str], Marker],
     ) -> Marker:
         if not self.markers:
             return plain_marker
-        if slot.entry in cited:
-            return inner_marker(cited[slot.entry])
-        if slot.entry not in ids:
-            ids[slot.entry] = lane.timeline.log.next_drop()
-        return named(ids[slot.entry])
+        if item.entry in cited:
+            return inner_marker(cited[item.entry])
+        if item.entry not in ids:
+            ids[item.entry] = lane.timeline.log.next_drop()
+        return named(ids[item.entry])
 
-    def _elided(self, lane: Lane, old: Slot, new: Slot, ids: dict[int, str]) -> Drop:
+    def _elided(self, lane: Lane, old: WindowItem, new: WindowItem, ids: dict[int, str]) -> Drop:
         message = old.message
         text = message.content
         if message.tool_calls:
@@ -108,9 +113,9 @@ class LaneTruncator:
             text=text,
         )
 
-    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[Slot]:
+    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
         holes = {hole.before: hole for hole in result.holes}
-        head: list[Slot] = []
+        head: list[WindowItem] = []
         for position, group in enumerate(result.groups):
             if self.markers and position in holes:
                 hole = holes[position]
@@ -126,7 +131,7 @@ class LaneTruncator:
         """True if the model can read drops; otherwise no way back is named to it."""
         return True
 
-    def _marked(self, lane: Lane, hole: Hole, drops: list[Drop]) -> Slot:
+    def _marked(self, lane: Lane, hole: Hole, drops: list[Drop]) -> WindowItem:
         """Return the line that stands where groups were removed; what went with them now is added to `drops`."""
         found, ways = links_of_hole(hole, recalls=self.recalls), []
         for part in found.new:
@@ -136,7 +141,7 @@ class LaneTruncator:
             )
         text = hole_line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
         message = Message(Role.USER, text)
-        return Slot(hole.last, Form.MARKER, message, tokens=self.measure(message, ""))
+        return WindowItem(hole.last, ItemForm.MARKER, message, tokens=self.measure(message, ""))
 
 
 def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
@@ -146,12 +151,12 @@ def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
     """
     found = {}
     for first, *results in groups:
-        for call, slot in zip(first.message.tool_calls, results, strict=True):
+        for call, item in zip(first.message.tool_calls, results, strict=True):
             drop_id = call.arguments.get("id")
-            if call.name != RECALL or not isinstance(drop_id, str) or is_placeholder(slot):
+            if call.name != RECALL or not isinstance(drop_id, str) or is_placeholder(item):
                 continue
-            if slot.message.content.startswith("["):
-                found[slot.entry] = drop_id
+            if item.message.content.startswith("["):
+                found[item.entry] = drop_id
     return found
 
 

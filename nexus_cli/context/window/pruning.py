@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.context.window.groups import Group, Measure, is_placeholder
 from nexus_cli.core.clip import one_line
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.wire import canonical
 
@@ -40,7 +40,7 @@ FAILED = (
 class StaleResult:
     """One result that need not stand in the window any more."""
 
-    slot: Slot
+    item: WindowItem
     call: ToolCall
     why: str
     """`read again below`, `changed below`, ..."""
@@ -52,11 +52,11 @@ class StaleResult:
         subject = one_line(str(self.call.arguments.get(key, "")))
         return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
 
-    def stub(self, drop_id: str, measure: Measure) -> Slot:
-        """Return the slot with the line that stands for it; its preamble stays."""
+    def stub(self, drop_id: str, measure: Measure) -> WindowItem:
+        """Return the item with the line that stands for it; its preamble stays."""
         text = f'[{self.what}: {self.why}; recall("{drop_id}")]'
-        message = replace(self.slot.message, content=text)
-        return replace(self.slot, form=Form.STUB, message=message, tokens=measure(message, self.slot.preamble))
+        message = replace(self.item.message, content=text)
+        return replace(self.item, form=ItemForm.STUB, message=message, tokens=measure(message, self.item.preamble))
 
 
 def find_stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[StaleResult]:
@@ -68,20 +68,20 @@ def find_stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[StaleRe
         group = groups[index]
         calls = group[0].message.tool_calls
         for place in reversed(range(len(calls))):
-            call, slot = calls[place], group[place + 1]
-            if call.name not in KNOWN or _failed(call, slot) or is_placeholder(slot):
+            call, item = calls[place], group[place + 1]
+            if call.name not in KNOWN or _failed(call, item) or is_placeholder(item):
                 continue
-            if index < old and slot.form is Form.FULL and slot.tokens > LEAST < len(slot.message.content):
+            if index < old and item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content):
                 why = later.why(call)
                 if why:
-                    found.append(StaleResult(slot, call, why))
-            later.saw(call, slot)
+                    found.append(StaleResult(item, call, why))
+            later.saw(call, item)
     return found[::-1]
 
 
-def with_stubs(groups: Sequence[Group], stubs: Mapping[int, Slot]) -> list[Slot]:
-    """Return the window's slots with the stubs, by entry, in the places of what they stand for."""
-    return [stubs.get(slot.entry, slot) if _is_result(slot) else slot for group in groups for slot in group]
+def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:
+    """Return the window's items with the stubs, by entry, in the places of what they stand for."""
+    return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
 
 
 class _Later:
@@ -107,22 +107,22 @@ class _Later:
         )
         return "read again below" if again else ""
 
-    def saw(self, call: ToolCall, slot: Slot) -> None:
+    def saw(self, call: ToolCall, item: WindowItem) -> None:
         """Take in a call that succeeded and its result."""
         path = _path(call)
         if call.name in CHANGES and path:
             self._changed.add(path)
-        elif slot.form is not Form.FULL:
+        elif item.form is not ItemForm.FULL:
             return
         elif call.name in LISTINGS:
             self._asked.add(_key(call))
         elif call.name in READS and path and path not in self._changed:
-            self._reads.setdefault(path, set()).add((*_lines(call), CUT not in slot.message.content))
+            self._reads.setdefault(path, set()).add((*_lines(call), CUT not in item.message.content))
 
 
-def _failed(call: ToolCall, slot: Slot) -> bool:
+def _failed(call: ToolCall, item: WindowItem) -> bool:
     """True if a result reports an error: then nothing was read or changed, and it is kept."""
-    text = slot.message.content
+    text = item.message.content
     path = str(call.arguments.get("path", ""))
     return (
         bool(call.raw)
@@ -133,8 +133,8 @@ def _failed(call: ToolCall, slot: Slot) -> bool:
     )
 
 
-def _is_result(slot: Slot) -> bool:
-    return slot.message.tool_call_id is not None
+def _is_result(item: WindowItem) -> bool:
+    return item.message.tool_call_id is not None
 
 
 def _key(call: ToolCall) -> tuple[str, bytes]:

@@ -21,7 +21,7 @@ from nexus_cli.context.window.entry_ranges import (
     subtract_ranges,
 )
 from nexus_cli.context.window.truncation import Hole
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 
 MOST = 5
 """So many drops are named by one marker: each takes room, and is one more to read or search."""
@@ -51,9 +51,9 @@ class RecallLinks:
 def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
     """Return the drops that `hole` needs. Where the model never `recalls`, no older way is named to it."""
     before = join_ranges(hole_ranges(hole.markers))
-    went = [slot for slot in hole.gone if slot.form is not Form.SUMMARY]
-    spans = join_ranges([*((slot.entry, slot.entry) for slot in went), *subtract_ranges(hole.first, hole.last, before)])
-    known = [_drops_named(slot.message.content) for slot in hole.markers if hole_ranges([slot])]
+    went = [item for item in hole.gone if item.form is not ItemForm.SUMMARY]
+    spans = join_ranges([*((item.entry, item.entry) for item in went), *subtract_ranges(hole.first, hole.last, before)])
+    known = [_drops_named(item.message.content) for item in hole.markers if hole_ranges([item])]
     names = tuple(dict.fromkeys(name for several in known for name in several))
     if len(went) == len(hole.gone) and (not recalls or (all(known) and len(names) + len(spans) <= MOST)):
         return RecallLinks(names, tuple(HolePart(_what(span), _tokens(went, span), span) for span in spans))
@@ -71,17 +71,17 @@ def _drops_named(text: str) -> list[str]:
     return _NAMED.findall(text.partition("\n")[0])
 
 
-def _tokens(slots: Iterable[Slot], span: EntryRange) -> int:
-    return sum(slot.tokens for slot in slots if span[0] <= slot.entry <= span[1])
+def _tokens(items: Iterable[WindowItem], span: EntryRange) -> int:
+    return sum(item.tokens for item in items if span[0] <= item.entry <= span[1])
 
 
 def _what(*spans: EntryRange) -> str:
     return f"message{'s' * (spans[0][0] < spans[-1][1])} {format_ranges(spans)} of the conversation"
 
 
-def _all(hole: Hole, went: Sequence[Slot], before: Sequence[EntryRange]) -> HolePart:
+def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -> HolePart:
     """Return one drop for the whole hole; it says what of it left the window now, and what had gone before."""
-    now = ranges_of(slot.entry for slot in went)
+    now = ranges_of(item.entry for item in went)
     rest = subtract_ranges(hole.first, hole.last, now)
     summed = len(went) < len(hole.gone)
     what = _what(*now) if now else f"the summary of messages {format_ranges(rest)}"

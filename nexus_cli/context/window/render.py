@@ -1,4 +1,4 @@
-"""From slots to the messages on the wire, and their canonical lines (design section 2).
+"""From items to the messages on the wire, and their canonical lines (design section 2).
 
 Pure and incremental: what was rendered is never rendered again. The wire rules of the epoch insert bridging messages as
 a function of two neighbours; opaque material goes back only to its own provider and model.
@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import WireRules, canonical
 
@@ -46,15 +46,15 @@ class Wire:
         other.messages, other._ids, other._hash = list(self.messages), dict(self._ids), self._hash.copy()
         return other
 
-    def extend(self, slots: Iterable[Slot]) -> list[bytes]:
-        """Append arranged slots; returns for each the SHA-256 of the lines that it became."""
-        return [self._append(slot) for slot in slots]
+    def extend(self, items: Iterable[WindowItem]) -> list[bytes]:
+        """Append arranged items; returns for each the SHA-256 of the lines that it became."""
+        return [self._append(item) for item in items]
 
-    def _append(self, slot: Slot) -> bytes:
-        message = slot.message
+    def _append(self, item: WindowItem) -> bytes:
+        message = item.message
         bridge = self._rules.between(self._role, str(message.role))
         lines = b""
-        for value in (bridge, self._message(message, slot.preamble)):
+        for value in (bridge, self._message(message, item.preamble)):
             if value is not None:
                 self.messages.append(value)
                 lines += canonical(value) + b"\n"
@@ -114,8 +114,8 @@ def _user_content(message: Message, preamble: str) -> str | list[dict[str, Any]]
     return [{"type": "text", "text": text}, *images]
 
 
-def prefix_sha256(epoch: Epoch, slots: Sequence[Slot]) -> str:
-    """Return the hash of the lines that a request of these arranged slots begins with."""
+def prefix_sha256(epoch: Epoch, items: Sequence[WindowItem]) -> str:
+    """Return the hash of the lines that a request of these arranged items begins with."""
     wire = Wire(epoch)
-    wire.extend(slots)
+    wire.extend(items)
     return wire.sha256

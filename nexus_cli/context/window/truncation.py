@@ -1,4 +1,4 @@
-"""Cutting a window to a budget (seed A, laws 2 to 4): a pure function from groups to the slots that stay.
+"""Cutting a window to a budget (seed A, laws 2 to 4): a pure function from groups to the items that stay.
 
 The current request with its steering and the newest group always stay; where even they do not fit, results inside the
 newest group are elided first, then the request down to its floor. What else stays is the strategy's choice. Groups
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.window.elide_message import WORTH, MessageElider, fill_level
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role
 
 REQUEST_SHARE = 2 / 3
@@ -34,28 +34,28 @@ class Hole:
     """Entries left out, both included."""
     tokens: int
     """Of `gone`."""
-    gone: tuple[Slot, ...] = ()
+    gone: tuple[WindowItem, ...] = ()
     """What left the window now."""
-    markers: tuple[Slot, ...] = ()
+    markers: tuple[WindowItem, ...] = ()
     """The lines that stood for what had left it before."""
-    marker: Slot | None = None
+    marker: WindowItem | None = None
     """The line that already stands there, when nothing new was left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """The result of a truncation: what stays, what does not, which slots were shortened (original, elided)."""
+    """The result of a truncation: what stays, what does not, which items were shortened (original, elided)."""
 
     groups: tuple[Group, ...]
     holes: tuple[Hole, ...]
-    elided: tuple[tuple[Slot, Slot], ...]
+    elided: tuple[tuple[WindowItem, WindowItem], ...]
 
 
 def newest_request(groups: Sequence[Group]) -> int | None:
     """Return the index of the newest user message (a summary counts, a marker does not), or None."""
     for index in reversed(range(len(groups))):
-        slot = groups[index][0]
-        if slot.message.role is Role.USER and slot.form is not Form.MARKER:
+        item = groups[index][0]
+        if item.message.role is Role.USER and item.form is not ItemForm.MARKER:
             return index
     return None
 
@@ -85,7 +85,7 @@ def truncate_window(
     `floor` is the least that the request keeps; with `summaries`, summaries stay as long as they fit. The current run
     began with entry `run` (0: with the newest user message).
     """
-    places = [index for index, group in enumerate(groups) if group[0].form is not Form.MARKER]
+    places = [index for index, group in enumerate(groups) if group[0].form is not ItemForm.MARKER]
     everything, groups = groups, [groups[index] for index in places]
     if not groups:
         return Truncation((), (), ())
@@ -95,7 +95,7 @@ def truncate_window(
     sizes = [group_tokens(group) for group in lean]
     if summaries:
         for index, group in enumerate(lean):
-            if group[0].form is Form.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
+            if group[0].form is ItemForm.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
                 required.add(index)
     kept = sorted(strategy.choose(sizes, min(hard, soft), required))
     if requests:
@@ -132,7 +132,7 @@ def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int,
 
 
 def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
-    """Return `group` in `budget` tokens, if its markers fit: its largest slots are cut to one size."""
+    """Return `group` in `budget` tokens, if its markers fit: its largest items are cut to one size."""
     if group_tokens(group) <= budget:
         return group
     aim = budget
@@ -148,8 +148,8 @@ def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
 
 
 def _levelled(group: Group, budget: int, elider: MessageElider) -> Group:
-    height = fill_level([slot.tokens for slot in group], budget)
-    return tuple(elider.elide(slot, height) if slot.tokens > height else slot for slot in group)
+    height = fill_level([item.tokens for item in group], budget)
+    return tuple(elider.elide(item, height) if item.tokens > height else item for item in group)
 
 
 def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
@@ -160,10 +160,10 @@ def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
     for position, index in enumerate(kept):
         missing = groups[previous + 1 : index]
         if missing:
-            real = [group for group in missing if group[0].form is not Form.MARKER]
-            markers = tuple(group[0] for group in missing if group[0].form is Form.MARKER)
+            real = [group for group in missing if group[0].form is not ItemForm.MARKER]
+            markers = tuple(group[0] for group in missing if group[0].form is ItemForm.MARKER)
             reached = newest_entry_id(groups[: previous + 1]) if previous >= 0 else 0
-            first = min([reached + 1, *(slot.entry for group in real for slot in group)])
+            first = min([reached + 1, *(item.entry for group in real for item in group)])
             old = None if real else missing[-1][0]
             tokens = sum(map(group_tokens, real))
             holes.append(Hole(position, first, newest_entry_id(missing), tokens, tuple(flatten(real)), markers, old))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from nexus_cli.context.window.groups import is_placeholder
-from nexus_cli.context.window.lane import slot_of
-from nexus_cli.core.entry import Entry, Epoch, Form, Slot
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Entry, Epoch, ItemForm, WindowItem
 
 COMPACTED = ("compaction", "overflow")
 UNDO = "undo"
@@ -39,10 +39,10 @@ def replaced_epoch(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
     return None if made is None or made.parent is None else find(made.parent)
 
 
-def restored_head(old: Epoch, window: Iterable[Slot], since: Sequence[Entry]) -> tuple[Slot, ...]:
+def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
     """Return the head of `old` and everything that happened `since`: a head for the epoch of cause `undo`.
 
     What the present `window` shows whole stands as it does there, with what we added to it.
     """
-    shown = {slot.entry: slot for slot in window if slot.form is Form.FULL and not is_placeholder(slot)}
-    return (*old.head, *(shown.get(entry.id) or slot_of(entry) for entry in since))
+    shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
+    return (*old.head, *(shown.get(entry.id) or item_of(entry) for entry in since))

@@ -91,7 +91,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
                 left -= 1
                 await _request(side, recipe)
             case Done():
-                last = lane.slots[-1].message
+                last = lane.items[-1].message
                 return last.content.strip() if last.role is Role.ASSISTANT else ""
             case never:
                 assert_never(never)
@@ -99,7 +99,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
 
 def _said(recipe: Recipe, side: Engine, calls: Sequence[ToolCall]) -> str:
     """The words beside calls that nothing comes of, which is recorded; `NexusError` where there are none."""
-    words = side.lane.slots[-1].message.content.strip()
+    words = side.lane.items[-1].message.content.strip()
     for call in calls:
         side.lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
     if words:

@@ -36,7 +36,7 @@ def uncompaction() -> Act:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact sums up older history")
         old, before, shown = log.epoch(made.parent), window_request(engine).tokens, next_request(engine).tokens
-        head = restored_head(old, lane.slots, lane.timeline.read(old.base + 1, lane.timeline.last))
+        head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
         same = old.model == engine.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
         _refuse_if_too_large(rewritten_request(engine, lane.epoch, head, anchor))

@@ -52,7 +52,7 @@ def _fresh(engine: Engine, sent: SentRequest, reported: int) -> int:
     """Tokens of the request, of which so many were reported, that no request before it held, where it began an
     epoch."""
     lane = engine.lane
-    new = sum(slot.tokens for slot in lane.slots if slot.entry > sent.last) if sent.epoch is not lane.epoch else 0
+    new = sum(item.tokens for item in lane.items if item.entry > sent.last) if sent.epoch is not lane.epoch else 0
     return round(new * reported / max(1, lane.counted))
 
 
@@ -129,8 +129,8 @@ def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
     lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)
     held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
-    shared = max((one.common(lane.epoch, lane.slots) for one in held), default=0)
-    fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
+    shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
+    fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
     tokens = engine.meter.scale().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
@@ -147,8 +147,8 @@ def source_of(epoch: Epoch, section: str) -> str:
 def _difference(engine: Engine, sent: SentRequest) -> tuple[Difference | None, str]:
     """What differs first from the request before, and where it comes from."""
     lane = engine.lane
-    slots = [slot for slot in lane.slots if slot.entry <= lane.cursor]
-    found = first_difference(sent.fingerprint(), render_fingerprint(lane.epoch, slots))
+    items = [item for item in lane.items if item.entry <= lane.cursor]
+    found = first_difference(sent.fingerprint(), render_fingerprint(lane.epoch, items))
     if found is None or found.kind != "section":
         return found, ""
     return found, source_of(lane.epoch, found.what) or source_of(sent.epoch, found.what)

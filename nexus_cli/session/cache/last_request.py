@@ -10,7 +10,7 @@ from hashlib import sha256
 from nexus_cli.context.window.fingerprints import Fingerprint, common_messages, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.render import Wire
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.cache_life import CacheLife, cache_life
@@ -21,8 +21,8 @@ class SentRequest:
     """One request as it was sent. Holds references, copies nothing: what was sent never changes."""
 
     epoch: Epoch
-    tail: Sequence[Slot]
-    """What was appended under the epoch; slots after `last` came later."""
+    tail: Sequence[WindowItem]
+    """What was appended under the epoch; items after `last` came later."""
     last: int
     tokens: int
     """As the provider reported it."""
@@ -37,9 +37,9 @@ class SentRequest:
     """What is known of the cache of its model, where the lane asks another one now."""
 
     @property
-    def slots(self) -> list[Slot]:
+    def items(self) -> list[WindowItem]:
         """The messages of the request."""
-        return [*self.epoch.head, *(slot for slot in self.tail if slot.entry <= self.last)]
+        return [*self.epoch.head, *(item for item in self.tail if item.entry <= self.last)]
 
     @property
     def fixed(self) -> int:
@@ -48,30 +48,30 @@ class SentRequest:
 
     def fingerprint(self) -> Fingerprint:
         """Its parts."""
-        return render_fingerprint(self.epoch, self.slots)
+        return render_fingerprint(self.epoch, self.items)
 
-    def shares(self, epoch: Epoch, slots: Sequence[Slot]) -> tuple[int, int]:
-        """What a request of `slots` under another epoch has in common with it: tokens as the provider counts, and
+    def shares(self, epoch: Epoch, items: Sequence[WindowItem]) -> tuple[int, int]:
+        """What a request of `items` under another epoch has in common with it: tokens as the provider counts, and
         messages on the wire."""
-        common = self._common(epoch, slots)
+        common = self._common(epoch, items)
         if common is None:
             return 0, 0
-        wire, messages = Wire(epoch), group_tokens(tuple(self.slots))
+        wire, messages = Wire(epoch), group_tokens(tuple(self.items))
         wire.extend(common)
         reported, counted = self.least if all(self.least) else (self.tokens, self.fixed + messages)
         fixed = min(self.tokens, round(reported * self.fixed / counted))
         share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
-    def common(self, epoch: Epoch, slots: Sequence[Slot]) -> int:
+    def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
         """Tokens of the same by our count."""
-        common = self._common(epoch, slots)
+        common = self._common(epoch, items)
         return 0 if common is None else self.fixed + group_tokens(tuple(common))
 
-    def _common(self, epoch: Epoch, slots: Sequence[Slot]) -> list[Slot] | None:
+    def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """The messages that both begin with; None where already what stands before the messages differs."""
-        same = common_messages(self.fingerprint(), render_fingerprint(epoch, slots))
-        return None if same < 0 else flatten(group_tool_calls(slots))[:same]
+        same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
+        return None if same < 0 else flatten(group_tool_calls(items))[:same]
 
 
 @dataclass

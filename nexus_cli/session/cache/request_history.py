@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.settings import Settings
@@ -76,8 +76,8 @@ def smallest_like(
         try:
             found = epoch(row.manifest.epoch)
             if prefix_hash(found) == begins:
-                slots = [*found.head, *map(slot_of, read(found.base + 1, row.manifest.last))]
-                messages = sum(slot.tokens for slot in slots)
+                items = [*found.head, *map(item_of, read(found.base + 1, row.manifest.last))]
+                messages = sum(item.tokens for item in items)
                 return reported_tokens(row), found.system_tokens + found.tools_tokens + messages
         except NexusError:
             continue
@@ -133,7 +133,7 @@ def _sent(engine: Engine, ledger: Ledger, log: LaneLog, row: RequestRow, setting
     """A request as it was sent; `NexusError` where its epoch cannot be read."""
     epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
     if epoch is not engine.lane.epoch:
-        tail = [slot_of(entry) for entry in log.read(epoch.base + 1, last)]
+        tail = [item_of(entry) for entry in log.read(epoch.base + 1, last)]
     other = epoch.model != engine.model.info.name
     life = cache_life_of(known_model(ledger, epoch.model, settings)) if other else None
     return SentRequest(epoch, tail, last, reported_tokens(row), life=life)

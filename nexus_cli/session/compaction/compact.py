@@ -20,7 +20,7 @@ from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import RenderedRecord, render_record
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import rounded
 from nexus_cli.session.cache.expectation import rewrite_memo
@@ -134,7 +134,7 @@ def chosen(engine: Engine, plan: planning.CompactionPlan, cause: str) -> Choice:
 def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
     """Yield the original messages that the summary will stand for, those behind an earlier summary included."""
     first, last = plan.entries
-    kept = {slot.entry for slot in plan.kept}
+    kept = {item.entry for item in plan.kept}
     for start in range(first, last + 1, READ_AT_ONCE):
         read = lane.timeline.read(start, min(last, start + READ_AT_ONCE - 1))
         yield from (entry for entry in read if entry.id not in kept)
@@ -158,7 +158,7 @@ async def _accept(
     lane, count, before = engine.lane, engine.context.counter.count, window_request(engine).tokens
     record = await look_at_files(make_record(lane, engine.work, engine.files), engine.files)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(engine)
-    known = named_ways(slot.message.content for slot in lane.slots if slot.form in (Form.MARKER, Form.SUMMARY))
+    known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
     rendered = render_record(record, plan.record_room, count, _no_way)
     if rendered.left:
@@ -172,10 +172,10 @@ async def _accept(
         rendered.text, [(pin.id, name) for pin, name in crowded], recalls, unseen,
         kept["words_left"], kept["answers_left"],
     )  # fmt: skip
-    slots = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
-    _require_smaller(slots, engine, lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
+    _require_smaller(items, engine, lane.epoch.system_tokens + lane.epoch.tools_tokens)
     planned = await engine.frame()
-    _require_smaller(slots, engine, planned.fixed)
+    _require_smaller(items, engine, planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if rendered.left:
         drops.append(_record_drop(lane, rendered, record_drop, count("\n".join(rendered.left))))
@@ -186,14 +186,14 @@ async def _accept(
         yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
         yield rewrite_memo(engine, before)
 
-    engine.begin(slots, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
+    engine.begin(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
 def _kept(engine: Engine, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
     """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
     last, log = plan.entries[1], engine.work
-    here = {slot.entry for slot in plan.kept if slot.form in (Form.FULL, Form.ELIDED)}
+    here = {item.entry for item in plan.kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     pinned = {pin.entry for pin in plan.pins}
     words = {quote.entry for quote in plan.quotes if quote.whole} | here | pinned
     answers = {quote.entry for quote in plan.answers if quote.whole} | here | pinned
@@ -210,9 +210,9 @@ def _kept(engine: Engine, plan: planning.CompactionPlan, rendered: RenderedRecor
     }
 
 
-def _require_smaller(slots: Sequence[Slot], engine: Engine, fixed: int) -> None:
-    """Raise `Failed` if `slots` beside system text and schemas of `fixed` tokens make the window no smaller."""
-    before, after = engine.lane.counted, fixed + sum(slot.tokens for slot in slots)
+def _require_smaller(items: Sequence[WindowItem], engine: Engine, fixed: int) -> None:
+    """Raise `Failed` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
+    before, after = engine.lane.counted, fixed + sum(item.tokens for item in items)
     if after >= before:
         tokens = window_request(engine).tokens
         raise Failed(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
@@ -222,11 +222,11 @@ def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Seque
     """What leaves the window now. Read back it gives all that the new summary stands for, as no other way is named to
     the model any more."""
     gone, first = plan.leaving, plan.entries[0]
-    tokens = sum(slot.tokens for slot in gone or flatten(plan.gone))
-    names = format_ranges(ranges_of(slot.entry for slot in gone)) if gone else plan.named_but(unseen)
+    tokens = sum(item.tokens for item in gone or flatten(plan.gone))
+    names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
     what = f"messages {names} of the conversation, summed up"
     what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
-    before = subtract_ranges(first, min(slot.entry for slot in gone) - 1, unseen) if gone else ()
+    before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
     what += f"; read with {format_ranges(before)}, summed up before" if before else ""
     return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
 

@@ -15,7 +15,7 @@ from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import flatten, is_request
 from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.cache.expectation import is_warm
@@ -38,7 +38,7 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     """The plan as JSON data: `possible` says whether there is one, `why` why not."""
     plan = drafted(engine, "command", engine.compact.to)
     request = next_request(engine)
-    before, waiting = request.tokens, sum(slot.tokens for slot in request.waiting)
+    before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {
         "version": 1,
         "model": engine.model.info.name,
@@ -78,7 +78,7 @@ def _after(engine: Engine, plan: planning.CompactionPlan) -> int:
     words = OwnWords(count)
     beside = sum(planning.cost(pin, count) for pin in plan.pins) + plan.record_room
     beside += sum(words.cost(quote.text) for quote in (*plan.quotes, *plan.answers))
-    kept = sum(slot.tokens for slot in plan.kept)
+    kept = sum(item.tokens for item in plan.kept)
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
@@ -86,22 +86,22 @@ def _afterwards(engine: Engine, plan: planning.CompactionPlan, counted: int) -> 
     """Return the request of a window of which we count so much; its `most` is what the status line may show then: the
     request for the summary is reported in between, and teaches the estimate."""
     epoch = engine.lane.epoch
-    rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(slot.tokens for slot in plan.kept)
-    told = Slot(0, Form.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
+    rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(item.tokens for item in plan.kept)
+    told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
     return rewritten_request(engine, epoch, (*plan.kept, told))
 
 
-def _part(slots: Sequence[Slot]) -> dict[str, Any]:
+def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
     """Figures of some messages: how many, turns, and tokens by kind in the unit of drops and pins."""
     kinds: Counter[str] = Counter()
-    for slot in slots:
-        kinds[_kind(slot)] += slot.tokens
+    for item in items:
+        kinds[_kind(item)] += item.tokens
     return {
-        "messages": len(slots),
-        "turns": sum(1 for slot in slots if is_request((slot,))),
+        "messages": len(items),
+        "turns": sum(1 for item in items if is_request((item,))),
         "tokens": sum(kinds.values()),
         "by_kind": dict(sorted(kinds.items(), key=lambda one: -one[1])),
-        "newest": _newest(slots),
+        "newest": _newest(items),
     }
 
 
@@ -111,9 +111,9 @@ def _words(plan: planning.CompactionPlan) -> list[dict[str, Any]]:
     return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
 
 
-def _newest(slots: Iterable[Slot]) -> list[dict[str, Any]]:
+def _newest(items: Iterable[WindowItem]) -> list[dict[str, Any]]:
     """The person's newest messages among them, by number."""
-    said = [slot for slot in slots if is_request((slot,))]
+    said = [item for item in items if is_request((item,))]
     return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
 
 
@@ -121,8 +121,8 @@ def _line(text: str) -> str:
     return " ".join(text[: 4 * WORDS].split())[:WORDS]
 
 
-def _kind(slot: Slot) -> str:
-    return str(slot.form) if slot.form in (Form.SUMMARY, Form.MARKER) else str(slot.message.role)
+def _kind(item: WindowItem) -> str:
+    return str(item.form) if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(item.message.role)
 
 
 def _pins(engine: Engine, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from nexus_cli.context.window.groups import Group
 from nexus_cli.context.window.pruning import LEAST, StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Role
 from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.compaction.pins import pins
@@ -62,11 +62,11 @@ async def prune(engine: Engine) -> bool:
     if not engine.compact.prune or not can_recall(engine) or (still_warm and engine.step % LOOK_EVERY):
         return False
     least = int((BATCH if still_warm else BATCH_COLD) * engine.meter.countable(engine.budget.available))
-    if _largest(lane.slots) < max(least, LEAST):
+    if _largest(lane.items) < max(least, LEAST):
         return False
     groups = lane.groups()
     found = find_stale(groups)
-    if sum(one.slot.tokens for one in found) < least:
+    if sum(one.item.tokens for one in found) < least:
         return False
     batch = _batch(engine, groups, _unpinned(engine, found), still_warm)
     if batch is None or batch.saved < least or _compaction_follows(engine, batch.saved):
@@ -85,13 +85,13 @@ def prune_instead(engine: Engine) -> bool:
         return False
     groups = engine.lane.groups()
     found = _unpinned(engine, find_stale(groups))
-    order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
+    order = {item.entry: tokens for item, tokens in _behind(groups, engine.lane.cursor)}
     share = INSTEAD if is_warm(engine) else math.inf
     most = (engine.compact.at - MARGIN) * engine.budget.available
     best, saved = 0, 0
     for start in reversed(range(len(found))):
         saved += _freed(engine, found[start])
-        cold = max(0, order.get(found[start].slot.entry, 0) - saved)
+        cold = max(0, order.get(found[start].item.entry, 0) - saved)
         if cold <= share * saved and _after(engine, saved) < most:
             best = len(found) - start
     if best:
@@ -101,30 +101,30 @@ def prune_instead(engine: Engine) -> bool:
 
 def _unpinned(engine: Engine, found: Sequence[StaleResult]) -> list[StaleResult]:
     pinned = {pin.entry for pin in pins(engine.lane.timeline)}
-    return [one for one in found if one.slot.entry not in pinned]
+    return [one for one in found if one.item.entry not in pinned]
 
 
 def _freed(engine: Engine, one: StaleResult) -> int:
     """Tokens by our count that its stub takes fewer."""
-    return max(0, one.slot.tokens - one.stub(STUB, engine.context.measure).tokens)
+    return max(0, one.item.tokens - one.stub(STUB, engine.context.measure).tokens)
 
 
 def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
     lane, counted, before = engine.lane, engine.lane.counted, window_request(engine).tokens
-    stubs: dict[int, Slot] = {}
+    stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:
-        name, entry = lane.timeline.log.next_drop(), one.slot.entry
+        name, entry = lane.timeline.log.next_drop(), one.item.entry
         stubs[entry] = one.stub(name, engine.context.measure)
         what = f"result of {one.what} ({one.why})"
-        tokens = one.slot.tokens - stubs[entry].tokens
+        tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
     anchor = engine.meter.anchor
     lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - lane.counted
     engine.meter.forget()
     if anchor is not None:  # what was reported of the rest still holds
-        gone = round(saved * engine.meter.scale(slots_by_kind(one.slot for one in found)).ratio)
+        gone = round(saved * engine.meter.scale(slots_by_kind(one.item for one in found)).ratio)
         engine.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(engine, before)
     for drop in drops:
@@ -140,13 +140,13 @@ def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult]
     """
     info = engine.model.info.priced(window_request(engine).most)
     allowed = _allowed(engine) if still_warm else math.inf
-    order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
+    order = {item.entry: tokens for item, tokens in _behind(groups, engine.lane.cursor)}
     best: tuple[float, Batch] | None = None
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
         saved += _freed(engine, one)
-        cold = max(0, order.get(one.slot.entry, 0) - saved)
+        cold = max(0, order.get(one.item.entry, 0) - saved)
         priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
         if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
             best = priced.worth, Batch(tuple(found[start:]), saved)
@@ -160,18 +160,18 @@ def _allowed(engine: Engine) -> float:
     return ALLOWED * engine.cache.cold - spent
 
 
-def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
-    """Every slot with the tokens that were sent from it on, itself included."""
+def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:
+    """Every item with the tokens that were sent from it on, itself included."""
     behind, total = [], 0
-    for slot in reversed([slot for group in groups for slot in group]):
-        total += slot.tokens if slot.entry <= cursor else 0
-        behind.append((slot, total))
+    for item in reversed([item for group in groups for item in group]):
+        total += item.tokens if item.entry <= cursor else 0
+        behind.append((item, total))
     return behind
 
 
-def _largest(slots: Sequence[Slot]) -> int:
+def _largest(items: Sequence[WindowItem]) -> int:
     """The most that could be stale: all results that stand there whole and are worth a stub."""
-    return sum(s.tokens for s in slots if s.message.role is Role.TOOL and s.form is Form.FULL and s.tokens > LEAST)
+    return sum(s.tokens for s in items if s.message.role is Role.TOOL and s.form is ItemForm.FULL and s.tokens > LEAST)
 
 
 def _compaction_follows(engine: Engine, saved: int) -> bool:

@@ -93,7 +93,7 @@ def _ways(
     if choice.forks and fork_fits(engine, plan, instructions):
         yield "window", lambda: _answer(forked(engine, "compact", asked(plan, instructions)), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
-        yield "transcript", transcript(choice.model, [slot.message for slot in flatten(plan.gone)])
+        yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
 
 
 async def _answer(side: Engine, cap: int, paid: _Paid) -> str:

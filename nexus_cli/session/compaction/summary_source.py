@@ -68,7 +68,7 @@ def choose(
         here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model sums up" if not same else "a fork of the window would not fit"
-        counted = sum(slot.tokens for slot in flatten(plan.gone)) + words
+        counted = sum(item.tokens for item in flatten(plan.gone)) + words
         here = Choice("transcript", why, model, fresh=_transcribed(engine, plan, model, counted))
     if not plan.summed:
         return here

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.context.tokens.estimator import Anchor
-from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache.last_request import cache_life_of
 from nexus_cli.session.engine import Engine
@@ -26,7 +26,7 @@ def window_request(engine: Engine) -> NextRequest:
     )  # fmt: skip
     if engine.made is None or engine.made[0] != state:
         made = NextRequest.of(
-            engine.meter, lane.epoch, lane.slots, engine.budget, sent=lane.last_sent, told=engine.event,
+            engine.meter, lane.epoch, lane.items, engine.budget, sent=lane.last_sent, told=engine.event,
             room=engine.room, earlier=_earlier(engine), in_force=lambda: _in_force(engine),
         )  # fmt: skip
         engine.made = state, made
@@ -43,7 +43,7 @@ def next_request(engine: Engine) -> NextRequest:
     state = (now, draft, texts)
     if engine.foreseen is None or engine.foreseen[0] != state:
         count, number = engine.context.counter.count, engine.lane.timeline.last + 1
-        waiting = [Slot(number, Form.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
+        waiting = [WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
         meter = engine.meter if draft is None else unreported_meter(engine.meter, draft.epoch, now.items)
         made = NextRequest.of(
             meter, draft.epoch if draft else now.epoch, now.items, engine.budget, waiting=waiting,
@@ -75,7 +75,7 @@ def is_drafted(engine: Engine) -> bool:
 
 
 def rewritten_request(
-    engine: Engine, epoch: Epoch, items: Sequence[Slot], anchor: Anchor | None = None
+    engine: Engine, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:
     """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
     meter = unreported_meter(engine.meter, epoch, items, anchor)

@@ -21,7 +21,7 @@ from nexus_cli.context.window.lane import with_frame
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now, stamp
-from nexus_cli.core.entry import Drop, Epoch, Memo, Slot
+from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo
@@ -88,7 +88,7 @@ class Drafting:
             log.record_drop(drop)
         return FirstEpoch(context.lane.epoch, told, log.drops(), context.counter.count)
 
-    def after(self, log: LaneLog, before: Epoch, head: Sequence[Slot], effort: str) -> tuple[Epoch, list[Drop]]:
+    def after(self, log: LaneLog, before: Epoch, head: Sequence[WindowItem], effort: str) -> tuple[Epoch, list[Drop]]:
         """Return the epoch after `before` with `head` as its window, and what its sections leave out."""
         began = datetime.fromisoformat(log.session.created).astimezone()
         registry = lambda services: ToolRegistry(None, services)  # noqa: E731
@@ -174,7 +174,7 @@ def prepare_next_request(parts: Parts) -> NextRequest:
         info, before, notices = engine.model.info, engine.lane.epoch, list[str]()
         runs = options.interactive or parts.limits.allow == "all"
         drafting = Drafting(options, info, parts.recipe, settings, notices.append, runs)
-        head = flatten(group_tool_calls(engine.lane.slots))
+        head = flatten(group_tool_calls(engine.lane.items))
         epoch, drops = drafting.after(log, before, head, engine.model.effort or before.effort)
         engine.draft = NextEpoch(epoch, tuple(drops), tuple(notices))
     return next_request(engine)

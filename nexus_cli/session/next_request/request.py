@@ -18,7 +18,7 @@ from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator, WindowCon
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.provider.cache_life import CacheLife
 from nexus_cli.session.cache.diagnosis import expected_cached, seconds_between
@@ -60,9 +60,9 @@ class NextRequest:
 
     epoch: Epoch
     """Its frame: system text, tools, model; the one that it begins where it begins one."""
-    items: tuple[Slot, ...]
+    items: tuple[WindowItem, ...]
     """The window, in the order in which things happened."""
-    waiting: tuple[Slot, ...]
+    waiting: tuple[WindowItem, ...]
     """Texts that wait to be sent with the person's next message."""
     sent: int
     """The last entry that an earlier request of this epoch held; -1 where there was none."""
@@ -88,10 +88,10 @@ class NextRequest:
         cls,
         meter: TokenEstimator,
         epoch: Epoch,
-        items: Sequence[Slot],
+        items: Sequence[WindowItem],
         budget: TokenBudget,
         *,
-        waiting: Sequence[Slot] = (),
+        waiting: Sequence[WindowItem] = (),
         sent: int = -1,
         told: Sections = (),
         room: int | None = None,
@@ -101,7 +101,7 @@ class NextRequest:
     ) -> NextRequest:
         """Return the request of `items` under `epoch`; `meter` estimates it, unless so much was `reported` of it."""
         late = sum(int(one["tokens"]) for one in told)
-        messages = sum(slot.tokens for slot in items) + sum(slot.tokens for slot in waiting)
+        messages = sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
         counted = Used(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
         return cls(
             epoch,
@@ -134,7 +134,7 @@ class NextRequest:
         return group_tool_calls(self.items)
 
     @cached_property
-    def arranged(self) -> list[Slot]:
+    def arranged(self) -> list[WindowItem]:
         """The window as it is sent."""
         return flatten(self.groups)
 
@@ -173,7 +173,7 @@ class NextRequest:
         """Tokens of its beginning that earlier requests of its epoch held, in the same words."""
         if self.sent < 0:
             return 0
-        used, before = self.budget.used, sum(slot.tokens for slot in self.items if slot.entry <= self.sent)
+        used, before = self.budget.used, sum(item.tokens for item in self.items if item.entry <= self.sent)
         return min(used.total, used.system + used.tools + round(self.messages_scale * before))
 
     @cached_property
@@ -211,7 +211,7 @@ class NextRequest:
 
 
 def unreported_meter(
-    meter: TokenEstimator, epoch: Epoch, items: Sequence[Slot], anchor: Anchor | None = None
+    meter: TokenEstimator, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> TokenEstimator:
     """Return a meter for another window, of which nothing was reported but `anchor`."""
     other = meter.fork()

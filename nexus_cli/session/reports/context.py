@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
-from nexus_cli.core.entry import Form
+from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import places
 from nexus_cli.core.settings import Settings
@@ -69,7 +69,7 @@ def value(view: RequestView) -> dict[str, Any]:
     """What is shown, as JSON."""
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
-    waiting = sum(slot.tokens for slot in request.waiting)
+    waiting = sum(item.tokens for item in request.waiting)
     tools = _tools(view, used.tools)
     sections = list(request.sections)
     return {
@@ -129,9 +129,11 @@ def _history(view: RequestView) -> dict[str, Any]:
     """The entries that stand in the window, whole or in part, and the groups that hold one of them: a summary, a note
     and the stub of a result stand for entries that are hidden, and are in neither."""
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
-    for slot in (*view.request.arranged, *view.request.waiting):
-        by_kind[str(slot.message.role)] += slot.tokens
-    seen = [{slot.entry for slot in group if slot.form in (Form.FULL, Form.ELIDED)} for group in view.request.groups]
+    for item in (*view.request.arranged, *view.request.waiting):
+        by_kind[str(item.message.role)] += item.tokens
+    seen = [
+        {item.entry for item in group if item.form in (ItemForm.FULL, ItemForm.ELIDED)} for group in view.request.groups
+    ]
     entries = set().union(*seen)
     last = view.row.manifest.last if view.row else view.entries
     used = view.request.budget.used.history

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role, ToolCall
 
 MOST = 10
@@ -15,41 +15,43 @@ WORDS = 60
 
 
 def largest(
-    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], slots: Sequence[Slot], scale: float
+    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], items: Sequence[WindowItem], scale: float
 ) -> list[dict[str, Any]]:
     """The `MOST` largest of all, the largest first: `what`, `tokens`, and `entry` where it is one of history. `scale`
-    is what a token of `slots` is in that of the others."""
-    found: list[tuple[int, str, Slot | None]] = [(int(one["tokens"]), f"section {one['id']}", None) for one in sections]
+    is what a token of `items` is in that of the others."""
+    found: list[tuple[int, str, WindowItem | None]] = [
+        (int(one["tokens"]), f"section {one['id']}", None) for one in sections
+    ]
     found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
-    found += [(round(slot.tokens * scale), "", slot) for slot in slots]
+    found += [(round(item.tokens * scale), "", item) for item in items]
     chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
-    named = {id(slot): what for slot, what in described([slot for _, _, slot in chosen if slot], slots)}
+    named = {id(item): what for item, what in described([item for _, _, item in chosen if item], items)}
     return [
-        {"what": named[id(slot)] if slot else what, "tokens": tokens, "entry": slot.entry if slot else None}
-        for tokens, what, slot in chosen
+        {"what": named[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}
+        for tokens, what, item in chosen
         if tokens
     ]
 
 
-def described(chosen: Iterable[Slot], slots: Sequence[Slot]) -> list[tuple[Slot, str]]:
-    """Each of `chosen` with the words that tell a person which one of `slots` it is."""
+def described(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) -> list[tuple[WindowItem, str]]:
+    """Each of `chosen` with the words that tell a person which one of `items` it is."""
     chosen = list(chosen)
-    wanted = {slot.message.tool_call_id for slot in chosen if slot.message.role is Role.TOOL}
-    calls = {call.id: call for call in _calls(slots) if call.id in wanted} if wanted else {}
-    return [(slot, _what(slot, calls)) for slot in chosen]
+    wanted = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}
+    calls = {call.id: call for call in _calls(items) if call.id in wanted} if wanted else {}
+    return [(item, _what(item, calls)) for item in chosen]
 
 
-def _calls(slots: Sequence[Slot]) -> Iterator[ToolCall]:
-    return (call for slot in slots for call in slot.message.tool_calls)
+def _calls(items: Sequence[WindowItem]) -> Iterator[ToolCall]:
+    return (call for item in items for call in item.message.tool_calls)
 
 
-def _what(slot: Slot, calls: Mapping[str, ToolCall]) -> str:
-    message = slot.message
-    if slot.form is Form.SUMMARY:
-        return f"summary of entries up to {slot.entry}"
-    if slot.form is Form.MARKER:
+def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
+    message = item.message
+    if item.form is ItemForm.SUMMARY:
+        return f"summary of entries up to {item.entry}"
+    if item.form is ItemForm.MARKER:
         return "line where entries were left out"
-    shortened = " (shortened)" if slot.form is Form.ELIDED else ""
+    shortened = " (shortened)" if item.form is ItemForm.ELIDED else ""
     if message.role is Role.TOOL:
         call = calls.get(message.tool_call_id or "")
         return f"result of {_called(call) if call else 'a call'}{shortened}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.context.window.groups import Dispatch, Done, next_step
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -42,7 +42,7 @@ def of_record(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -
     turn = _newest_turn(record)
     said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
     answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
-    step = next_step([slot_of(entry) for entry in turn])
+    step = next_step([item_of(entry) for entry in turn])
     calls: Sequence[ToolCall] = step.calls if isinstance(step, Dispatch) else ()
     broken = bool(answers) and answers[-1].endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nexus_cli.core.entry import Slot
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.reports.largest import described
 from nexus_cli.session.reports.request_view import RequestView
@@ -68,27 +68,27 @@ def _seen(section: Mapping[str, Any]) -> dict[str, Any]:
     return {key: section.get(key) for key in SEEN}
 
 
-def _key(slot: Slot) -> tuple[int, str, str]:
-    return slot.entry, str(slot.form), str(slot.message.role)
+def _key(item: WindowItem) -> tuple[int, str, str]:
+    return item.entry, str(item.form), str(item.message.role)
 
 
-def _entries(view: RequestView | None) -> dict[tuple[int, str, str], Slot]:
-    return {_key(slot): slot for slot in view.request.arranged} if view else {}
+def _entries(view: RequestView | None) -> dict[tuple[int, str, str], WindowItem]:
+    return {_key(item): item for item in view.request.arranged} if view else {}
 
 
 def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> list[dict[str, Any]]:
     if view is None:
         return []
     wanted = set(keys)
-    slots = [slot for slot in view.request.arranged if _key(slot) in wanted]
+    items = [item for item in view.request.arranged if _key(item) in wanted]
     return [
         {
-            "entry": slot.entry,
-            "form": str(slot.form),
+            "entry": item.entry,
+            "form": str(item.form),
             "what": what,
-            "tokens": round(slot.tokens * view.request.messages_scale),
+            "tokens": round(item.tokens * view.request.messages_scale),
         }
-        for slot, what in described(slots, view.request.arranged)
+        for item, what in described(items, view.request.arranged)
     ]
 
 

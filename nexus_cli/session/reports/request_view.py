@@ -10,9 +10,9 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
+from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import compose
 from nexus_cli.core.message import Message, Role
@@ -63,16 +63,16 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     rows = log.requests()
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
-    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
+    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = _as_then(known_model(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
     before = rows[step - 2] if step > 1 else None
-    meter = TokenEstimator(log.calibration(info.served), WindowContents(lambda: (epoch, slots)))
-    anchor_on(meter, row, epoch, slots)
+    meter = TokenEstimator(log.calibration(info.served), WindowContents(lambda: (epoch, items)))
+    anchor_on(meter, row, epoch, items)
     request = NextRequest.of(
-        meter, epoch, slots, TokenBudget.of(info.window, info.max_output), told=_told_with(log, rows, row),
+        meter, epoch, items, TokenBudget.of(info.window, info.max_output), told=_told_with(log, rows, row),
         sent=before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
         reported=row.usage.input if row.usage and row.reported else None,
     )  # fmt: skip
@@ -107,23 +107,23 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     info = known_model(ledger, options.model or found.model, settings)
-    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))]
+    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
     effort = ("" if effort_notice(info.name, options.effort) else options.effort) or epoch.effort
-    meter = unreported_meter(TokenEstimator(log.calibration(info.served)), epoch, slots)
+    meter = unreported_meter(TokenEstimator(log.calibration(info.served)), epoch, items)
     if (epoch.model, epoch.effort) == (info.name, effort):
-        take_anchor(meter, log, epoch, slots)
+        take_anchor(meter, log, epoch, items)
     else:
         from nexus_cli.session.next_request.draft import Drafting  # noqa: PLC0415  (contributors, for few reports)
 
         drafting = Drafting(options, info, holds.recipe, settings, notices.append, _runs(options, holds.limits.allow))
-        new, left = drafting.after(log, epoch, flatten(group_tool_calls(slots)), effort)
+        new, left = drafting.after(log, epoch, flatten(group_tool_calls(items)), effort)
         notices.append(change_notice(epoch, new))
-        epoch, slots, sent, drops = new, list(new.head), -1, [*drops, *left]
-        meter = unreported_meter(meter, epoch, slots)
+        epoch, items, sent, drops = new, list(new.head), -1, [*drops, *left]
+        meter = unreported_meter(meter, epoch, items)
     budget = TokenBudget.of(info.window, info.max_output)
-    request = NextRequest.of(meter, epoch, slots, budget, sent=sent)
+    request = NextRequest.of(meter, epoch, items, budget, sent=sent)
     return RequestView(
         request, found.id, info.name, holds.recipe, log.cursor(), log.last_id(), drops,
         holds.at(request.budget).described(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
@@ -146,7 +146,7 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
         notices = [] if info.known or info.told else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
         first = Drafting(options, info, recipe, settings, notices.append, _runs(options, limits.allow)).first(ledger)
-        waiting = [Slot(1, Form.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
+        waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
         meter = unreported_meter(TokenEstimator(ledger.calibration(info.served)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)
         request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)

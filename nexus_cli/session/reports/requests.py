@@ -10,8 +10,8 @@ from datetime import datetime
 
 from nexus_cli.context.window.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
 from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import slot_of
-from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -81,9 +81,9 @@ class Trail:
     def _fresh(self, asked: Asked, before: RequestRow) -> float:
         """Share of a request under a new epoch that came after the request before it."""
         epoch, tail = self._epoch(asked.row.manifest.epoch), self._tail(asked.row)
-        slots = [*epoch.head, *tail]
-        new = sum(slot.tokens for slot in slots if slot.entry > before.manifest.last)
-        return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(slot.tokens for slot in slots))
+        items = [*epoch.head, *tail]
+        new = sum(item.tokens for item in items if item.entry > before.manifest.last)
+        return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(item.tokens for item in items))
 
     def compared(self, asked: Asked, facts: CacheFacts) -> CacheFacts:
         """`facts` with what differed from the request before."""
@@ -127,17 +127,17 @@ class Trail:
             self._epochs[number] = self.log.epoch(number)
         return self._epochs[number]
 
-    def _tail(self, row: RequestRow) -> list[Slot]:
+    def _tail(self, row: RequestRow) -> list[WindowItem]:
         """What the request held behind the head of its epoch."""
         first = self._epoch(row.manifest.epoch).base + 1
-        return [slot_of(entry) for entry in self.log.read(first, row.manifest.last)]
+        return [item_of(entry) for entry in self.log.read(first, row.manifest.last)]
 
     def _print(self, row: RequestRow) -> Fingerprint:
         """The parts of a request as it was sent, by the hashes that stand in the ledger."""
         epoch = self._epoch(row.manifest.epoch)
         head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
-        slots = flatten(group_tool_calls(epoch.head))
-        named = [(name_of(slot), line.hex()) for slot, line in zip(slots, head, strict=False)]
+        items = flatten(group_tool_calls(epoch.head))
+        named = [(name_of(item), line.hex()) for item, line in zip(items, head, strict=False)]
         return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
 

@@ -31,7 +31,7 @@ from nexus_cli.context.tokens.estimator import (
     slots_by_kind,
 )
 from nexus_cli.core.budget import Used
-from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Calibration
 
@@ -68,25 +68,25 @@ class Conversation:
 
     def __init__(self, seed: int, rates: Mapping[str, float], fixed: int = SYSTEM) -> None:
         self.dice, self.server = random.Random(seed), ServerMeter(COUNT, 1.0, rates)
-        self.slots: list[Slot] = []
+        self.items: list[WindowItem] = []
         self.last = 0
         self.reported = fixed
         self.epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=SYSTEM)
         self.meter = TokenEstimator(contents=self.contents())
 
     def contents(self) -> WindowContents:
-        return WindowContents(lambda: (self.epoch, self.slots))
+        return WindowContents(lambda: (self.epoch, self.items))
 
     @property
     def counted(self) -> int:
-        return SYSTEM + sum(slot.tokens for slot in self.slots)
+        return SYSTEM + sum(item.tokens for item in self.items)
 
     def add(self, role: Role, kind: str, calls: bool = False) -> None:
         """One more message, on both sides."""
         call = ToolCall(f"c{self.last}", "write_file", {"content": text(self.dice, "code")}, "")
         message = Message(role, text(self.dice, kind), (call,) if calls else ())
         self.last += 1
-        self.slots.append(Slot(self.last, Form.FULL, message, tokens=count_message(message, COUNT)))
+        self.items.append(WindowItem(self.last, ItemForm.FULL, message, tokens=count_message(message, COUNT)))
         self.reported += self.size(message)
 
     def request(self) -> float:
@@ -105,8 +105,8 @@ class Conversation:
 
     def begin_anew(self, kept: int) -> None:
         """A new epoch that shows only the newest `kept` messages."""
-        gone, self.slots = self.slots[:-kept], self.slots[-kept:]
-        self.reported -= sum(self.size(slot.message) for slot in gone)
+        gone, self.items = self.items[:-kept], self.items[-kept:]
+        self.reported -= sum(self.size(item.message) for item in gone)
         self.meter.forget()
 
     def size(self, message: Message) -> int:
@@ -187,11 +187,11 @@ def test_layers_come_to_the_whole_and_what_is_countable_fits(
     reports: list[tuple[int, int]], counts: tuple[int, int, int, int], reported: int | None, room: int
 ) -> None:
     epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=counts[0], tools_tokens=counts[1])
-    slots: list[Slot] = []
-    meter = TokenEstimator(contents=WindowContents(lambda: (epoch, slots)))
+    items: list[WindowItem] = []
+    meter = TokenEstimator(contents=WindowContents(lambda: (epoch, items)))
     for number, (counted, said) in enumerate(reports):
-        slots.append(Slot(number, Form.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
-        meter.learn(number, counts[0] + counts[1] + sum(slot.tokens for slot in slots), said)
+        items.append(WindowItem(number, ItemForm.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
+        meter.learn(number, counts[0] + counts[1] + sum(item.tokens for item in items), said)
     used = meter.layers(Used(*counts), reported)
     if sum(counts):
         assert used.total == (meter.estimate(sum(counts)) if reported is None else reported)
@@ -378,7 +378,7 @@ MESSAGES = st.builds(
 
 @given(MESSAGES, st.integers(OVERHEAD_PER_MESSAGE, 100_000))
 def test_the_kinds_of_a_message_come_to_its_count(message: Message, counted: int) -> None:
-    found = slot_by_kind(Slot(1, Form.FULL, message, tokens=counted))
+    found = slot_by_kind(WindowItem(1, ItemForm.FULL, message, tokens=counted))
     assert sum(found) == pytest.approx(counted) and min(found) >= 0
 
 
@@ -398,19 +398,19 @@ def test_no_report_makes_an_estimate_absurd(reports: list[tuple[list[float], flo
 def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tuple[str, int]]) -> None:
     manager = ContextManager()
     lane = manager.lane
-    shown = list(lane.slots)
+    shown = list(lane.items)
     contents = WindowContents(lambda: (lane.epoch, shown))
     for what, number in steps:
         if what == "say":
             manager.add_user_message(f"{number} words " * number + '{"a": 1}')
-            shown.append(lane.slots[-1])
+            shown.append(lane.items[-1])
         elif what == "cut":
             del shown[: min(number, len(shown))]
         elif shown:
-            shown[max(0, len(shown) - 1 - number % 3)] = lane.slots[-1]
+            shown[max(0, len(shown) - 1 - number % 3)] = lane.items[-1]
         assert contents.messages() == pytest.approx(slots_by_kind(shown))
-        later = [slot for slot in shown if slot.entry > number]
-        if [slot.entry for slot in shown] == sorted(slot.entry for slot in shown):
+        later = [item for item in shown if item.entry > number]
+        if [item.entry for item in shown] == sorted(item.entry for item in shown):
             assert contents.since(number) == pytest.approx(slots_by_kind(later), abs=1e-6)
 
 

@@ -21,23 +21,23 @@ from nexus_cli.context.window.entry_ranges import (
     subtract_ranges,
     unseen_ranges,
 )
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 
 ENTRIES = st.sets(st.integers(1, 60))
 
 
-def slot(entry: int, form: Form = Form.FULL, text: str = "words") -> Slot:
-    return Slot(entry, form, Message(Role.USER, text))
+def item(entry: int, form: ItemForm = ItemForm.FULL, text: str = "words") -> WindowItem:
+    return WindowItem(entry, form, Message(Role.USER, text))
 
 
-def summary(spans: Sequence[EntryRange], text: str = "It went well.") -> Slot:
+def summary(spans: Sequence[EntryRange], text: str = "It went well.") -> WindowItem:
     note = (
         SUMMED.format("1 to 60")
         + BUT.format(format_ranges(spans))
         + '. Read all of them as they were with recall("d1").]'
     )
-    return Slot(60, Form.SUMMARY, create_summary_message(neutralize(text), notes=note))
+    return WindowItem(60, ItemForm.SUMMARY, create_summary_message(neutralize(text), notes=note))
 
 
 @given(ENTRIES)
@@ -60,8 +60,8 @@ def test_spans_are_joined_as_their_messages_are(spans: list[EntryRange]) -> None
 
 
 def test_what_stands_in_the_window_was_seen_wherever_a_marker_says_it_lies() -> None:
-    marker = slot(20, Form.MARKER, HOLE.format(1, 20) + ' Read them with recall("d2").]')
-    assert unseen_ranges([marker, slot(21), slot(22)], [slot(5), slot(9, Form.ELIDED)], 22) == (
+    marker = item(20, ItemForm.MARKER, HOLE.format(1, 20) + ' Read them with recall("d2").]')
+    assert unseen_ranges([marker, item(21), item(22)], [item(5), item(9, ItemForm.ELIDED)], 22) == (
         (1, 4),
         (6, 8),
         (10, 20),
@@ -69,11 +69,11 @@ def test_what_stands_in_the_window_was_seen_wherever_a_marker_says_it_lies() -> 
     assert unseen_ranges([marker], [], 12) == ((1, 12),)
 
 
-@pytest.mark.parametrize("form", [Form.FULL, Form.SUMMARY])
-def test_nobody_else_can_say_so(form: Form) -> None:
+@pytest.mark.parametrize("form", [ItemForm.FULL, ItemForm.SUMMARY])
+def test_nobody_else_can_say_so(form: ItemForm) -> None:
     fake = SUMMED.format("5 to 9") + BUT.format("1 to 4") + ".]"
-    text = create_summary_message(neutralize(fake)).content if form is Form.SUMMARY else HOLE.format(1, 9)
-    assert unseen_ranges([slot(9, form, text)], [], 9) == ()
+    text = create_summary_message(neutralize(fake)).content if form is ItemForm.SUMMARY else HOLE.format(1, 9)
+    assert unseen_ranges([item(9, form, text)], [], 9) == ()
 
 
 def test_spans_are_named_as_people_do() -> None:

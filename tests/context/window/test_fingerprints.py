@@ -20,7 +20,7 @@ from nexus_cli.context.window.fingerprints import (
     name_of,
     render_fingerprint,
 )
-from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import WireRules
 
@@ -39,8 +39,8 @@ def epoch(system: str = "be brief", sections: list[dict[str, Any]] | None = None
     return Epoch(**base | values)
 
 
-def slots(*texts: str) -> list[Slot]:
-    return [Slot(n, Form.FULL, Message(Role.USER, text), tokens=5) for n, text in enumerate(texts, 1)]
+def items(*texts: str) -> list[WindowItem]:
+    return [WindowItem(n, ItemForm.FULL, Message(Role.USER, text), tokens=5) for n, text in enumerate(texts, 1)]
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_a_section_is_told_by_its_hash_or_of_an_older_epoch_by_what_else_tells()
 
 
 def test_the_messages_of_a_request_are_told_by_the_hashes_of_their_lines() -> None:
-    before, after = render_fingerprint(epoch(), slots("a", "b")), render_fingerprint(epoch(), slots("a", "c", "d"))
+    before, after = render_fingerprint(epoch(), items("a", "b")), render_fingerprint(epoch(), items("a", "c", "d"))
     assert first_difference(before, after) == Difference("message", "entry 2", "entry 2", "entry 2")
     assert common_messages(before, after) == 1 and before == fingerprint(epoch(), before.messages)
 
 
 def test_slots_are_named_by_what_they_show() -> None:
-    forms = {form: name_of(Slot(7, form, Message(Role.USER, "x"))) for form in Form}
-    assert forms[Form.FULL] == "entry 7" and forms[Form.SUMMARY] == "a summary up to entry 7"
-    assert forms[Form.STUB] == "a stub of entry 7"
+    forms = {form: name_of(WindowItem(7, form, Message(Role.USER, "x"))) for form in ItemForm}
+    assert forms[ItemForm.FULL] == "entry 7" and forms[ItemForm.SUMMARY] == "a summary up to entry 7"
+    assert forms[ItemForm.STUB] == "a stub of entry 7"

@@ -17,7 +17,7 @@ from nexus_cli.context.window.groups import (
     is_placeholder,
     next_step,
 )
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
 IDS = st.sampled_from(["a", "b", "c"])
@@ -33,8 +33,8 @@ MESSAGES = st.lists(
 )
 
 
-def slots(messages: list[Message]) -> list[Slot]:
-    return [Slot(number, Form.FULL, message, tokens=1) for number, message in enumerate(messages, 1)]
+def items(messages: list[Message]) -> list[WindowItem]:
+    return [WindowItem(number, ItemForm.FULL, message, tokens=1) for number, message in enumerate(messages, 1)]
 
 
 def call(*ids: str) -> Message:
@@ -49,7 +49,7 @@ U = Message(Role.USER, "u")
 
 
 def arranged(*messages: Message) -> list[Message]:
-    return [slot.message for slot in flatten(group_tool_calls(slots(list(messages))))]
+    return [item.message for item in flatten(group_tool_calls(items(list(messages))))]
 
 
 @given(MESSAGES)
@@ -59,23 +59,23 @@ def test_any_sequence_is_arranged_into_sound_pairs(messages: list[Message]) -> N
 
 @given(MESSAGES)
 def test_arranging_twice_changes_nothing(messages: list[Message]) -> None:
-    once = group_tool_calls(slots(messages))
+    once = group_tool_calls(items(messages))
     assert group_tool_calls(flatten(once)) == once
 
 
 @given(MESSAGES)
 def test_nothing_but_results_is_ever_left_out_and_nothing_but_placeholders_added(messages: list[Message]) -> None:
-    given_, made = slots(messages), flatten(group_tool_calls(slots(messages)))
-    speech = [slot for slot in given_ if slot.message.role is not Role.TOOL]
-    assert [slot for slot in made if slot.message.role is not Role.TOOL] == speech
-    assert all(slot in given_ or is_placeholder(slot) for slot in made)
+    given_, made = items(messages), flatten(group_tool_calls(items(messages)))
+    speech = [item for item in given_ if item.message.role is not Role.TOOL]
+    assert [item for item in made if item.message.role is not Role.TOOL] == speech
+    assert all(item in given_ or is_placeholder(item) for item in made)
 
 
 @given(MESSAGES, st.integers(0, 25))
 def test_groups_that_are_complete_stay_as_they_are_when_more_is_said(messages: list[Message], cut: int) -> None:
-    before = group_tool_calls(slots(messages[:cut]))
+    before = group_tool_calls(items(messages[:cut]))
     complete = next((i for i, group in enumerate(before) if any(map(is_placeholder, group))), len(before))
-    assert group_tool_calls(slots(messages))[:complete] == before[:complete]
+    assert group_tool_calls(items(messages))[:complete] == before[:complete]
 
 
 def test_a_late_result_goes_to_its_call_and_what_came_between_follows() -> None:
@@ -100,24 +100,24 @@ def test_an_id_that_is_used_again_belongs_to_the_newer_call() -> None:
 
 
 def test_a_missing_result_is_filled_and_measured() -> None:
-    group = group_tool_calls(slots([call("a", "b"), result("b")]), lambda message, preamble: len(message.content))[0]
-    assert [slot.message.tool_call_id for slot in group] == [None, "a", "b"]
+    group = group_tool_calls(items([call("a", "b"), result("b")]), lambda message, preamble: len(message.content))[0]
+    assert [item.message.tool_call_id for item in group] == [None, "a", "b"]
     assert is_placeholder(group[1])
     assert group[1].tokens == len(PLACEHOLDER)
 
 
 def test_groups_are_taken_from_the_first_user_message_on() -> None:
     assert (
-        from_first_user_message(group_tool_calls(slots([call(), U, call()])))
-        == group_tool_calls(slots([call(), U, call()]))[1:]
+        from_first_user_message(group_tool_calls(items([call(), U, call()])))
+        == group_tool_calls(items([call(), U, call()]))[1:]
     )
-    assert from_first_user_message(group_tool_calls(slots([call()]))) == group_tool_calls(slots([call()]))
+    assert from_first_user_message(group_tool_calls(items([call()]))) == group_tool_calls(items([call()]))
     assert from_first_user_message([]) == []
 
 
 @given(MESSAGES)
 def test_open_calls_are_dispatched_first_and_in_call_order(messages: list[Message]) -> None:
-    step = next_step(slots(messages))
+    step = next_step(items(messages))
     if isinstance(step, Dispatch):
         assert step.calls
         last = next(m for m in reversed(messages) if m.role is Role.ASSISTANT)
@@ -129,8 +129,8 @@ def test_open_calls_are_dispatched_first_and_in_call_order(messages: list[Messag
 def test_the_next_step_follows_from_the_tail_alone() -> None:
     done = Message(Role.ASSISTANT, "done")
     assert isinstance(next_step([]), Done)
-    assert isinstance(next_step(slots([U])), Ask)
-    assert next_step(slots([U, call("a", "b"), result("a")])) == Dispatch((ToolCall("b", "f"),))
-    assert isinstance(next_step(slots([U, call("a"), result("a")])), Ask)
-    assert isinstance(next_step(slots([U, done])), Done)
-    assert isinstance(next_step(slots([U, done, U])), Ask)
+    assert isinstance(next_step(items([U])), Ask)
+    assert next_step(items([U, call("a", "b"), result("a")])) == Dispatch((ToolCall("b", "f"),))
+    assert isinstance(next_step(items([U, call("a"), result("a")])), Ask)
+    assert isinstance(next_step(items([U, done])), Done)
+    assert isinstance(next_step(items([U, done, U])), Ask)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import flatten
-from nexus_cli.context.window.lane import Frame, Lane
+from nexus_cli.context.window.lane import EpochHeader, Lane
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
-from nexus_cli.core.entry import Epoch, Form, Kind
+from nexus_cli.core.entry import Epoch, ItemForm, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.wire import canonical
 
@@ -37,7 +37,9 @@ def measure(message: Message, preamble: str) -> int:
 
 def new_lane() -> Lane:
     timeline = Timeline(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC))
-    return Lane(timeline, measure, Frame("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5))
+    return Lane(
+        timeline, measure, EpochHeader("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5)
+    )
 
 
 def lines(lane: Lane) -> list[bytes]:
@@ -95,7 +97,7 @@ def test_within_an_epoch_each_request_begins_with_the_one_before(
                 before = now
                 assert lane.cursor == lane.timeline.last
                 assert not lane.is_preamble_due()
-    assert lane.counted == 15 + sum(measure(s.message, s.preamble) for s in lane.slots)
+    assert lane.counted == 15 + sum(measure(s.message, s.preamble) for s in lane.items)
 
 
 @settings(max_examples=100)
@@ -109,10 +111,10 @@ def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str
         elif name == "calls":
             lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall(f"c{number}", "look"),)), "agent")
             lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=f"c{number}"), "tool:look")
-        if number == cut and lane.slots:
+        if number == cut and lane.items:
             lane.freeze_request()
     again = Lane.load(lane.timeline, measure, lane.epoch, lane.cursor)
-    assert again.slots == lane.slots
+    assert again.items == lane.items
     assert again.counted == lane.counted
     assert again.run == lane.run
     first, second = lane.freeze_request(), again.freeze_request()
@@ -129,30 +131,30 @@ def test_a_preamble_goes_to_the_newest_unsent_message_and_never_to_a_sent_one() 
     assert lane.is_preamble_due()
     assert lane.attach_preamble("first")
     assert lane.attach_preamble("second")
-    assert lane.slots[0].preamble == "first\nsecond"
+    assert lane.items[0].preamble == "first\nsecond"
     sent = lines(lane)
     assert not lane.attach_preamble("too late")
     lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall("c1", "look"),)), "agent")
     lane.append(Kind.TOOL, Message(T, "seen", tool_call_id="c1"), "tool:look")
     assert lane.attach_preamble("notice")
     assert lines(lane)[: len(sent)] == sent
-    assert lane.slots[-1].preamble == "notice"
+    assert lane.items[-1].preamble == "notice"
 
 
 def test_what_is_added_to_a_head_is_settled_by_its_first_request() -> None:
     lane = new_lane()
     say(lane, U, "one")
     lane.attach_preamble("old")
-    lane.rewrite(lane.slots, "truncation", ())
+    lane.rewrite(lane.items, "truncation", ())
     recorded = lane.epoch
     lane.detach_preamble()
     assert lane.attach_preamble("new") and lane.attach_preamble("newer")
-    assert (recorded.head[0].preamble, lane.slots[0].preamble) == ("old", "new\nnewer")
+    assert (recorded.head[0].preamble, lane.items[0].preamble) == ("old", "new\nnewer")
     [fixed] = lane.freeze_request().changed_head
-    assert (fixed.entry, fixed.preamble, fixed.tokens) == (1, "new\nnewer", lane.slots[0].tokens)
+    assert (fixed.entry, fixed.preamble, fixed.tokens) == (1, "new\nnewer", lane.items[0].tokens)
     assert not lane.attach_preamble("too late")
     lane.detach_preamble()
-    assert lane.slots[0].preamble == "new\nnewer" and not lane.freeze_request().changed_head
+    assert lane.items[0].preamble == "new\nnewer" and not lane.freeze_request().changed_head
     again = Lane.load(lane.timeline, measure, recorded, 0, head_open=True)
     assert (
         again.attach_preamble("later")
@@ -165,7 +167,7 @@ def test_what_is_settled_is_said_once_and_the_head_with_the_first_request() -> N
     lane = new_lane()
     say(lane, U, "one")
     say(lane, A, "two")
-    lane.rewrite(lane.slots, "truncation", ())
+    lane.rewrite(lane.items, "truncation", ())
     say(lane, U, "three")
     first, second = lane.freeze_request(), lane.freeze_request()
     assert len(first.head_lines) == 2
@@ -190,7 +192,7 @@ def test_a_rewrite_begins_an_epoch_with_a_parent_and_another_frame() -> None:
     lane = new_lane()
     lane.begin()
     say(lane, U, "one")
-    epoch = lane.rewrite(lane.slots, "reload", (), Frame("n", "other", system_tokens=3))
+    epoch = lane.rewrite(lane.items, "reload", (), EpochHeader("n", "other", system_tokens=3))
     assert (epoch.id, epoch.parent, epoch.cause, epoch.base) == (1, 0, "reload", 1)
     assert (epoch.model, epoch.system, epoch.tools) == ("n", "other", ())
     assert lane.tail == []
@@ -201,10 +203,10 @@ def test_a_placeholder_is_never_part_of_a_head() -> None:
     lane = new_lane()
     lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall("c1", "look"),)), "agent")
     placeholder = lane.groups()[0][1]
-    assert placeholder.form is Form.STUB
+    assert placeholder.form is ItemForm.STUB
     assert placeholder.tokens == measure(placeholder.message, "")
-    lane.rewrite([slot for group in lane.groups() for slot in group], "truncation", ())
-    assert [slot.message.role for slot in lane.slots] == [A]
+    lane.rewrite([item for group in lane.groups() for item in group], "truncation", ())
+    assert [item.message.role for item in lane.items] == [A]
     lane.append(Kind.TOOL, Message(T, "real", tool_call_id="c1"), "tool:look")
     assert lane.groups()[0][1].message.content == "real"
 
@@ -215,10 +217,10 @@ def test_a_fork_begins_with_the_lines_of_its_parent_and_leaves_it_alone() -> Non
     say(lane, U, "one")
     parent = lines(lane)
     say(lane, A, "two")
-    window, cursor = lane.slots, lane.cursor
+    window, cursor = lane.items, lane.cursor
     fork = lane.fork(Timeline(MemoryLog(lane.timeline.last, epochs=1), lambda: datetime(2026, 1, 13, tzinfo=UTC)))
     fork.append(Kind.INSTRUCTION, Message(U, "sum up"), "nexus")
     sent = lines(fork)
     assert sent[: len(parent)] == parent
-    assert (lane.slots, lane.cursor) == (window, cursor)
+    assert (lane.items, lane.cursor) == (window, cursor)
     assert lines(lane) == sent[:-1]

@@ -11,12 +11,12 @@ from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.window.groups import Group
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.context.window.truncation import Hole, _holes
-from nexus_cli.core.entry import Drop, Form, Kind, Slot
+from nexus_cli.core.entry import Drop, ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
 
-def group(entry: int, form: Form = Form.FULL, role: Role = Role.USER) -> Group:
-    return (Slot(entry, form, Message(role, "x"), tokens=10),)
+def group(entry: int, form: ItemForm = ItemForm.FULL, role: Role = Role.USER) -> Group:
+    return (WindowItem(entry, form, Message(role, "x"), tokens=10),)
 
 
 def holes(groups: list[Group], *kept: int) -> list[tuple[int, int]]:
@@ -24,7 +24,7 @@ def holes(groups: list[Group], *kept: int) -> list[tuple[int, int]]:
     return [(hole.first, hole.last) for hole in found]
 
 
-OLD_REQUEST = [group(50, Form.SUMMARY), group(3), *(group(n, role=Role.ASSISTANT) for n in range(51, 56))]
+OLD_REQUEST = [group(50, ItemForm.SUMMARY), group(3), *(group(n, role=Role.ASSISTANT) for n in range(51, 56))]
 """A window after a compaction in a long run: the request stands behind the summary of what came after it."""
 
 
@@ -45,7 +45,7 @@ def test_a_hole_names_the_entries_that_went_behind_an_old_request_too(
 
 
 def test_what_a_marker_stood_for_is_named_by_the_hole_that_takes_its_place() -> None:
-    groups = [group(1), group(9, Form.MARKER), group(10), group(11), group(12)]
+    groups = [group(1), group(9, ItemForm.MARKER), group(10), group(11), group(12)]
     assert holes(groups, 0, 4) == [(2, 11)]
 
 
@@ -67,12 +67,12 @@ def recalled(*results: str) -> tuple[ContextManager, list[Drop]]:
 def test_a_recalled_piece_that_is_elided_cites_its_drop_and_makes_no_new_one() -> None:
     context, drops = recalled("[d1, characters 0:3000 of 9000]\n" + "a" * 3000, "[9 hits]\n" + "b" * 3000)
     assert drops == []
-    for slot in context.lane.slots[-2:]:
-        assert slot.form is Form.ELIDED
-        assert re.findall(r'recall\("(d\d+)"\)', slot.message.content) == ["d1"], "a range would be that of the piece"
+    for item in context.lane.items[-2:]:
+        assert item.form is ItemForm.ELIDED
+        assert re.findall(r'recall\("(d\d+)"\)', item.message.content) == ["d1"], "a range would be that of the piece"
 
 
 def test_an_error_of_recall_is_elided_like_any_other_result() -> None:
     context, drops = recalled("there is no drop 'd1' here; " + "a" * 5000)
     assert [drop.id for drop in drops] == ["d8"]
-    assert 'recall("d8"' in context.lane.slots[-1].message.content
+    assert 'recall("d8"' in context.lane.items[-1].message.content

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.pruning import LEAST, RECENT, find_stale, with_stubs
-from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
 BODY = "a line of some file that is long enough\n" * 40
@@ -20,22 +20,22 @@ def measure(message: Message, preamble: str) -> int:
     return 4 + (len(message.content) + len(preamble)) // 4 + 10 * len(message.tool_calls)
 
 
-def slot(entry: int, message: Message, form: Form = Form.FULL, preamble: str = "") -> Slot:
-    return Slot(entry, form, message, preamble, measure(message, preamble))
+def item(entry: int, message: Message, form: ItemForm = ItemForm.FULL, preamble: str = "") -> WindowItem:
+    return WindowItem(entry, form, message, preamble, measure(message, preamble))
 
 
 class Window:
     """A window under construction: what was asked of tools, and what they said."""
 
     def __init__(self) -> None:
-        self.slots = [slot(1, Message(Role.USER, "go on"))]
+        self.items = [item(1, Message(Role.USER, "go on"))]
 
     def call(self, name: str, text: str = BODY, preamble: str = "", raw: str = "", **arguments: Any) -> int:
         """One call and its result; the entry of the result."""
-        entry = self.slots[-1].entry + 1
+        entry = self.items[-1].entry + 1
         call = ToolCall(f"c{entry}a", name, arguments, raw)
-        self.slots.append(slot(entry, Message(Role.ASSISTANT, "", (call,))))
-        self.slots.append(slot(entry + 1, Message(Role.TOOL, text, tool_call_id=call.id), preamble=preamble))
+        self.items.append(item(entry, Message(Role.ASSISTANT, "", (call,))))
+        self.items.append(item(entry + 1, Message(Role.TOOL, text, tool_call_id=call.id), preamble=preamble))
         return entry + 1
 
     def later(self) -> Window:
@@ -47,7 +47,7 @@ class Window:
     @property
     def stale(self) -> dict[int, str]:
         """What is stale, and why."""
-        return {one.slot.entry: f"{one.what}: {one.why}" for one in find_stale(group_tool_calls(self.slots))}
+        return {one.item.entry: f"{one.what}: {one.why}" for one in find_stale(group_tool_calls(self.items))}
 
 
 def read(path: str = "src/a.py", **lines: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_what_is_recent_small_cut_already_or_an_error_stays() -> None:
     window.call(**read("s.py"), text="x = 1")
     window.call(**read("e.py"))
     stub = window.call(**read("t.py"))
-    window.slots[-1] = slot(stub, Message(Role.TOOL, BODY, tool_call_id=f"c{stub - 1}a"), Form.ELIDED)
+    window.items[-1] = item(stub, Message(Role.TOOL, BODY, tool_call_id=f"c{stub - 1}a"), ItemForm.ELIDED)
     window.call(**read("t.py"))
     old = window.call(**read())
     for _ in range(RECENT - 2):
@@ -172,33 +172,33 @@ BATCHES = st.lists(st.lists(st.tuples(CALLS, TEXTS, st.booleans()), min_size=0, 
 
 def made(batches: list[Any]) -> list[Group]:
     """A window of these batches of calls; where the third of a call is False it has no result yet."""
-    slots = [slot(1, Message(Role.USER, "go on"))]
+    items = [item(1, Message(Role.USER, "go on"))]
     for batch in batches:
-        entry = slots[-1].entry + 1
+        entry = items[-1].entry + 1
         calls = tuple(
             ToolCall(f"c{entry}{n}", one["name"], {k: v for k, v in one.items() if k not in ("name", "raw")},
                      one.get("raw", ""))
             for n, (one, _, _) in enumerate(batch)
         )  # fmt: skip
-        slots.append(slot(entry, Message(Role.ASSISTANT, "" if calls else "words", calls)))
+        items.append(item(entry, Message(Role.ASSISTANT, "" if calls else "words", calls)))
         for call, (_, text, answered) in zip(calls, batch, strict=True):
             if answered:
                 entry += 1
-                slots.append(slot(entry, Message(Role.TOOL, text, tool_call_id=call.id), preamble="told"))
-    return group_tool_calls(slots, measure)
+                items.append(item(entry, Message(Role.TOOL, text, tool_call_id=call.id), preamble="told"))
+    return group_tool_calls(items, measure)
 
 
 @given(BATCHES)
 def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: list[Any]) -> None:
     groups = made(batches)
     found = find_stale(groups)
-    stubs = {one.slot.entry: one.stub(f"d{n}", measure) for n, one in enumerate(found, 1)}
+    stubs = {one.item.entry: one.stub(f"d{n}", measure) for n, one in enumerate(found, 1)}
     head = with_stubs(groups, stubs)
     before, after = flatten(groups), flatten(group_tool_calls(head, measure))
     assert len(before) == len(after), "pairs stay whole"
     for old, new in zip(before, after, strict=True):
         if old.entry in stubs and old.message.role is Role.TOOL:
-            assert new.form is Form.STUB and new.tokens < old.tokens and old.tokens > LEAST
+            assert new.form is ItemForm.STUB and new.tokens < old.tokens and old.tokens > LEAST
             assert (new.entry, new.preamble, new.message.tool_call_id) == (
                 old.entry, old.preamble, old.message.tool_call_id,
             )  # fmt: skip
@@ -215,16 +215,16 @@ def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: lis
 @given(BATCHES)
 def test_pruning_what_was_pruned_finds_nothing_more(batches: list[Any]) -> None:
     groups = made(batches)
-    stubs = {one.slot.entry: one.stub("d1", measure) for one in find_stale(groups)}
+    stubs = {one.item.entry: one.stub("d1", measure) for one in find_stale(groups)}
     again = find_stale(group_tool_calls(with_stubs(groups, stubs), measure))
-    assert {one.slot.entry for one in again} == set()
+    assert {one.item.entry for one in again} == set()
 
 
 @given(BATCHES, CALLS)
 def test_every_stale_result_has_what_replaces_it_below(batches: list[Any], more: dict[str, Any]) -> None:
     groups = made(batches)
     for one in find_stale(groups):
-        kept = [group for group in groups if group[0].entry > one.slot.entry or one.slot in group]
+        kept = [group for group in groups if group[0].entry > one.item.entry or one.item in group]
         calls = [call for group in kept for call in group[0].message.tool_calls]
         name, _, subject = one.what.partition(" ")
         assert any(call.name in (name, "edit_file", "write_file") for call in calls) and subject

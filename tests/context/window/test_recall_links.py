@@ -14,15 +14,15 @@ from nexus_cli.context.window.entry_ranges import HOLE, hole_ranges
 from nexus_cli.context.window.recall_links import MOST, hole_line, links_of_hole
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.context.window.truncation import Hole
-from nexus_cli.core.entry import Drop, Form, Kind, Slot
+from nexus_cli.core.entry import Drop, ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Role
 
 WAY = re.compile(r'recall\("(d\d+)"\)')
 WINDOW = 4000
 
 
-def slot(entry: int, form: Form = Form.FULL, text: str = "x", tokens: int = 10) -> Slot:
-    return Slot(entry, form, Message(Role.USER, text), tokens=tokens)
+def item(entry: int, form: ItemForm = ItemForm.FULL, text: str = "x", tokens: int = 10) -> WindowItem:
+    return WindowItem(entry, form, Message(Role.USER, text), tokens=tokens)
 
 
 def entries(drop: Drop) -> set[int]:
@@ -40,7 +40,7 @@ def cuts(sizes: list[int], every: int) -> Iterator[tuple[ContextManager, list[Dr
         message = Message(Role.USER if person else Role.ASSISTANT, "x" * size)
         lane.append(Kind.USER if person else Kind.ASSISTANT, message, "person" if person else "agent")
         if number % every == 0:
-            before = {one.entry: one.tokens for one in lane.slots if one.form is Form.FULL}
+            before = {one.entry: one.tokens for one in lane.items if one.form is ItemForm.FULL}
             yield context, context.truncator.truncate(lane, WINDOW), before
 
 
@@ -51,7 +51,7 @@ def test_a_drop_holds_what_left_the_window_and_its_marker_leads_to_all_that_is_o
 ) -> None:
     known: dict[str, Drop] = {}
     for context, drops, before in cuts(sizes, every):
-        stays = {one.entry for one in context.lane.slots if one.form in (Form.FULL, Form.ELIDED)}
+        stays = {one.entry for one in context.lane.items if one.form in (ItemForm.FULL, ItemForm.ELIDED)}
         went = {entry: tokens for entry, tokens in before.items() if entry not in stays}
         spans = [drop for drop in drops if drop.entries]
         assert sum(drop.tokens for drop in spans) == sum(went.values())
@@ -62,7 +62,7 @@ def test_a_drop_holds_what_left_the_window_and_its_marker_leads_to_all_that_is_o
                 went = {entry: tokens for entry, tokens in went.items() if entry not in entries(drop)}
         assert not went, "something left the window without a drop"
         known |= {drop.id: drop for drop in drops}
-        for marker in (one for one in context.lane.slots if one.form is Form.MARKER):
+        for marker in (one for one in context.lane.items if one.form is ItemForm.MARKER):
             ((first, last),) = hole_ranges([marker])
             ways = WAY.findall(marker.message.content)
             assert 1 <= len(ways) <= MOST
@@ -70,8 +70,8 @@ def test_a_drop_holds_what_left_the_window_and_its_marker_leads_to_all_that_is_o
 
 
 def test_the_second_cut_names_what_went_with_it_and_the_way_to_what_had_gone_before() -> None:
-    marker = slot(18, Form.MARKER, hole_line(1, 18, ["d5"]), 60)
-    hole = Hole(0, 1, 42, 240, tuple(slot(entry) for entry in range(19, 43)), (marker,))
+    marker = item(18, ItemForm.MARKER, hole_line(1, 18, ["d5"]), 60)
+    hole = Hole(0, 1, 42, 240, tuple(item(entry) for entry in range(19, 43)), (marker,))
     ways = links_of_hole(hole)
     assert [(part.what, part.tokens, part.entries) for part in ways.new] == [
         ("messages 19 to 42 of the conversation", 240, (19, 42))
@@ -80,27 +80,29 @@ def test_the_second_cut_names_what_went_with_it_and_the_way_to_what_had_gone_bef
 
 
 def test_messages_on_both_sides_of_what_had_gone_are_two_drops() -> None:
-    hole = Hole(0, 1, 12, 40, (slot(1), slot(10), slot(11), slot(12)), (slot(9, Form.MARKER, hole_line(2, 9, ["d1"])),))
+    hole = Hole(
+        0, 1, 12, 40, (item(1), item(10), item(11), item(12)), (item(9, ItemForm.MARKER, hole_line(2, 9, ["d1"])),)
+    )
     assert [(part.what, part.tokens) for part in links_of_hole(hole).new] == [
         ("message 1 of the conversation", 10), ("messages 10 to 12 of the conversation", 30),
     ]  # fmt: skip
 
 
 def test_where_the_ways_become_too_many_one_drop_holds_all_and_says_what_of_it_is_new() -> None:
-    marker = slot(18, Form.MARKER, hole_line(1, 18, [f"d{number}" for number in range(1, MOST + 1)]))
-    ways = links_of_hole(Hole(0, 1, 20, 20, (slot(19), slot(20)), (marker,)))
+    marker = item(18, ItemForm.MARKER, hole_line(1, 18, [f"d{number}" for number in range(1, MOST + 1)]))
+    ways = links_of_hole(Hole(0, 1, 20, 20, (item(19), item(20)), (marker,)))
     assert ways.known == () and [(part.what, part.tokens, part.entries) for part in ways.new] == [
         ("messages 19 to 20 of the conversation; read with 1 to 18, left out before", 20, (1, 20))
     ]
 
 
 def test_a_hole_without_a_known_way_and_a_summary_that_goes_are_held_by_one_drop() -> None:
-    bare = slot(18, Form.MARKER, hole_line(1, 18, ()))
-    hole = Hole(0, 1, 19, 10, (slot(19),), (bare,))
+    bare = item(18, ItemForm.MARKER, hole_line(1, 18, ()))
+    hole = Hole(0, 1, 19, 10, (item(19),), (bare,))
     assert [part.entries for part in links_of_hole(hole).new] == [(1, 19)]
     assert [part.entries for part in links_of_hole(hole, recalls=False).new] == [(19, 19)], "nobody has to be led there"
-    summed = Hole(0, 1, 53, 30, (slot(50, Form.SUMMARY), slot(52), slot(53)))
+    summed = Hole(0, 1, 53, 30, (item(50, ItemForm.SUMMARY), item(52), item(53)))
     (part,) = links_of_hole(summed).new
     assert part.what == "messages 52 to 53 of the conversation; read with 1 to 51, summed up or left out before"
-    (part,) = links_of_hole(Hole(0, 1, 50, 10, (slot(50, Form.SUMMARY),))).new
+    (part,) = links_of_hole(Hole(0, 1, 50, 10, (item(50, ItemForm.SUMMARY),))).new
     assert (part.what, part.entries) == ("the summary of messages 1 to 50", (1, 50))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.render import Wire, prefix_sha256
-from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
 from nexus_cli.core.wire import WireRules, canonical
 from nexus_cli.provider.wire_rules import RULES
@@ -39,19 +39,21 @@ def epoch(rules: WireRules = RULES["openai"], **fields: Any) -> Epoch:
     return Epoch(id=0, parent=None, cause="start", rules=rules.dumps(), head=(), base=0, **plain | fields)
 
 
-def slots(*messages: Message) -> list[Slot]:
-    return flatten(group_tool_calls([Slot(number, Form.FULL, message) for number, message in enumerate(messages, 1)]))
+def items(*messages: Message) -> list[WindowItem]:
+    return flatten(
+        group_tool_calls([WindowItem(number, ItemForm.FULL, message) for number, message in enumerate(messages, 1)])
+    )
 
 
 def wired(*messages: Message, rules: WireRules = RULES["openai"], **fields: Any) -> list[Any]:
     wire = Wire(epoch(rules, **fields))
-    wire.extend(slots(*messages))
+    wire.extend(items(*messages))
     return wire.messages
 
 
 def test_the_canonical_form_is_one_line_each_for_tools_system_and_messages() -> None:
     wire = Wire(epoch())
-    wire.extend(slots(Message(Role.USER, "hé"), Message(Role.ASSISTANT, "a")))
+    wire.extend(items(Message(Role.USER, "hé"), Message(Role.ASSISTANT, "a")))
     lines = [
         '[{"name":"look","é":1}]', '"S é"', '{"role":"user","content":"hé"}', '{"role":"assistant","content":"a"}',
     ]  # fmt: skip
@@ -66,7 +68,7 @@ def test_the_canonical_form_is_one_line_each_for_tools_system_and_messages() -> 
 def test_rendering_in_pieces_gives_the_lines_of_rendering_at_once(
     rules: WireRules, talk: list[Message], cut: int
 ) -> None:
-    arranged = slots(*talk)
+    arranged = items(*talk)
     whole, parts = Wire(epoch(rules)), Wire(epoch(rules))
     hashes = whole.extend(arranged)
     assert parts.extend(arranged[:cut]) + parts.extend(arranged[cut:]) == hashes
@@ -150,8 +152,8 @@ def test_no_text_that_is_sent_is_empty() -> None:
 def test_a_preamble_stands_before_the_persons_words_and_after_a_result() -> None:
     wire = Wire(epoch())
     call = Message(Role.ASSISTANT, "", (ToolCall("c1a", "f"),))
-    made = slots(Message(Role.USER, "words"), call, Message(Role.TOOL, "seen", tool_call_id="c1a"))
-    wire.extend([replace(slot, preamble="[now]") for slot in made])
+    made = items(Message(Role.USER, "words"), call, Message(Role.TOOL, "seen", tool_call_id="c1a"))
+    wire.extend([replace(item, preamble="[now]") for item in made])
     assert wire.messages[1]["content"] == "[now]\n\nwords"
     assert wire.messages[3]["content"] == "seen\n\n[now]"
 
@@ -184,10 +186,10 @@ def test_opaque_material_goes_back_only_to_its_own_provider_and_model(
 
 def test_a_fork_begins_with_its_parents_lines_and_grows_apart() -> None:
     wire = Wire(epoch())
-    wire.extend(slots(Message(Role.USER, "u")))
+    wire.extend(items(Message(Role.USER, "u")))
     other = wire.fork()
     assert (other.sha256, other.messages) == (wire.sha256, wire.messages)
-    other.extend(slots(Message(Role.ASSISTANT, "a")))
+    other.extend(items(Message(Role.ASSISTANT, "a")))
     assert wire.messages == other.messages[:-1]
     assert wire.sha256 != other.sha256
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context import ContextManager, SimpleTokenCounter, TiktokenCounter
 from nexus_cli.core import Message, Role, ToolCall
-from nexus_cli.core.entry import Drop, Form, Slot
+from nexus_cli.core.entry import Drop, ItemForm, WindowItem
 
 STRATEGIES = ["oldest_first", "middle_out"]
 both = pytest.mark.parametrize("strategy", STRATEGIES)
@@ -407,18 +407,18 @@ def test_one_cut_goes_down_to_the_low_water_mark_and_leaves_a_line_in_each_hole(
     context = in_session(budget)
     for number, size in enumerate(sizes):
         (context.add_user_message if number % 5 == 0 else context.add_assistant_message)("x" * size)
-    before = context.lane.slots
+    before = context.lane.items
     drops = truncate(context)
-    after = context.lane.slots
-    whole = sum(slot.tokens for slot in before)
-    markers = [slot for slot in after if slot.form is Form.MARKER]
+    after = context.lane.items
+    whole = sum(item.tokens for item in before)
+    markers = [item for item in after if item.form is ItemForm.MARKER]
     assert len(markers) == len(drops)
-    assert all(drop.id in slot.message.content for drop, slot in zip(drops, markers, strict=True))
-    assert next(slot for slot in after if slot not in markers).message.role is Role.USER
-    assert sum(slot.tokens for slot in after if slot not in markers) <= max(budget // 2, 904 * 2)
+    assert all(drop.id in item.message.content for drop, item in zip(drops, markers, strict=True))
+    assert next(item for item in after if item not in markers).message.role is Role.USER
+    assert sum(item.tokens for item in after if item not in markers) <= max(budget // 2, 904 * 2)
     assert sum(drop.tokens for drop in drops) + sum(s.tokens for s in after if s not in markers) == whole
     gone = {e for drop in drops if drop.entries for e in range(drop.entries[0], drop.entries[1] + 1)}
-    assert gone == {slot.entry for slot in before} - {slot.entry for slot in after if slot not in markers}
+    assert gone == {item.entry for item in before} - {item.entry for item in after if item not in markers}
 
 
 def test_a_request_in_a_session_keeps_a_quarter_of_the_budget_whatever_else_is_there() -> None:
@@ -426,7 +426,7 @@ def test_a_request_in_a_session_keeps_a_quarter_of_the_budget_whatever_else_is_t
     context.set_system_prompt("s" * 3500)
     context.add_user_message("u" * 3000)
     drops = truncate(context)
-    assert 900 <= context.lane.slots[0].tokens <= 1000
+    assert 900 <= context.lane.items[0].tokens <= 1000
     assert [drop.text for drop in drops] == ["u" * 3000]
 
 
@@ -436,7 +436,7 @@ def test_a_request_that_is_a_little_too_long_loses_a_little(over: int) -> None:
     context.set_system_prompt("s" * 3500)
     context.add_user_message("u" * (1000 - 4 + over))
     truncate(context)
-    assert 900 <= context.lane.slots[0].tokens <= 1000
+    assert 900 <= context.lane.items[0].tokens <= 1000
 
 
 def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> None:
@@ -445,7 +445,7 @@ def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> 
     context.add_assistant_message("", [ToolCall("c1", "write", {"text": "t" * 4000})])
     context.add_tool_result("c1", "write", "".join(map(str, range(2000))))
     call, result = truncate(context)
-    window = context.lane.slots
+    window = context.lane.items
     shown = window[2].message.content
     found = re.search(r'recall\("(d\d+)", "(\d+):(\d+)"\)', shown)
     assert found is not None
@@ -464,8 +464,10 @@ def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> 
 def test_a_summary_that_had_to_be_cut_is_still_a_summary() -> None:
     context = in_session(3000)
     summary = Message(Role.USER, "[CONTEXT SUMMARY] " + "s" * 5000)
-    context.lane.rewrite([Slot(0, Form.SUMMARY, summary, tokens=context.measure(summary, ""))], "compaction", ())
+    context.lane.rewrite(
+        [WindowItem(0, ItemForm.SUMMARY, summary, tokens=context.measure(summary, ""))], "compaction", ()
+    )
     truncate(context)
-    slot = context.lane.slots[0]
-    assert (slot.form, slot.tokens <= 3000) == (Form.SUMMARY, True)
-    assert MARK not in slot.message.content or slot.message.content.startswith("[CONTEXT SUMMARY]")
+    item = context.lane.items[0]
+    assert (item.form, item.tokens <= 3000) == (ItemForm.SUMMARY, True)
+    assert MARK not in item.message.content or item.message.content.startswith("[CONTEXT SUMMARY]")
