@@ -138,11 +138,6 @@ class InputBox:
         return self._pastes.expand(self.buffer.text)
 
     @property
-    def offering(self) -> bool:
-        """True if the menu is open, whether an entry is selected or not: Esc closes it."""
-        return self.buffer.complete_state is not None and bool(self.buffer.complete_state.completions)
-
-    @property
     def completing(self) -> bool:
         """True if the menu is open and an entry selected: Enter accepts it (`accept_completion`)."""
         return self.buffer.complete_state is not None and self.buffer.complete_state.complete_index is not None

@@ -71,8 +71,8 @@ class Pastes:
         self._next = _FIRST
 
     def fold_if_long(self, text: str, beside: str, *, cut: bool = False) -> str:
-        """Return what to put into a box that holds `beside` for a pasted `text`: the text itself, or the character
-        for it."""
+        """Return what to put into a box that holds `beside` for a pasted `text`: the text itself, or the character for
+        it."""
         lines = text.count("\n") + (not text.endswith("\n"))
         small = lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS
         if small and not cut and (text.isascii() or not any(mark in self._pastes for mark in MARKS.findall(text))):

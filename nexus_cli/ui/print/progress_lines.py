@@ -34,7 +34,7 @@ from nexus_cli.core.event import (
     TurnEnd,
     TurnStart,
 )
-from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, shell_drops_command
+from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
 from nexus_cli.ui.reports.compaction import compacted
 from nexus_cli.ui.reports.denials import describe_denials
 from nexus_cli.ui.reports.memory import describe_told_facts
@@ -197,9 +197,5 @@ class ProgressLines:
         self._stream.write(styled + "\n")
 
     def _left_out(self, drop: Drop) -> str:
-        beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
         way = shell_drops_command(self._session, drop.id)
-        return (
-            f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); "
-            f"{way if way == LOST else f'{way} prints it'}"
-        )
+        return describe_drop(drop, way if way == LOST else f"{way} prints it")

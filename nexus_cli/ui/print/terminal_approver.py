@@ -31,6 +31,12 @@ def parse_answer(line: str) -> Answer | None:
     return None
 
 
+def approval_prompt(question: Question) -> str:
+    """Return the line that asks for the answer."""
+    always = " ".join(sanitize(question.always or "this session").split())
+    return f"Allow {sanitize(question.call.name)}? [y]es once, [a]lways ({always}), [n]o, or n and a reason: "
+
+
 def explain_unclear_answer(line: str) -> str:
     """Return what a person is told of an answer that means nothing."""
     words = " ".join(sanitize(line).split())[:80]
@@ -40,7 +46,7 @@ def explain_unclear_answer(line: str) -> str:
 def question_details(question: Question) -> list[str]:
     """Return the lines that a question shows of its diff or command, set in: the beginning and the end of a long one.
 
-    None where `what` says it all.
+    Empty where `what` has it all.
     """
     if "\n" not in question.detail.strip() and question.detail.strip() in question.what:
         return []
@@ -70,10 +76,8 @@ class TerminalApprover:
             self._show(question)
             # What stands in the terminal's queue was typed before the question could be read.
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
-            always = " ".join(sanitize(question.always or "this session").split())
-            keys = f"[y]es once, [a]lways ({always}), [n]o, or n and a reason: "
             for _ in range(5):
-                self._stream.write(f"Allow {sanitize(question.call.name)}? {keys}")
+                self._stream.write(approval_prompt(question))
                 line = await read_terminal_line(self._descriptor)
                 if not line:
                     self._stream.write("\n")

@@ -33,13 +33,18 @@ class DropOwner(Protocol):
 
 
 def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
-    """Return the command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them
-    all; `LOST`
-    where there is none. Without a session the newest of the folder is meant."""
+    """Return the command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them all;
+    `LOST` where there is none. Without a session the newest of the folder is meant."""
     if session is not None and not session.saved:
         return LOST
     named = f" --session {session.id[:SHORT_ID]}" if session is not None else ""
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
+
+
+def describe_drop(drop: Drop, how: str) -> str:
+    """Return the line about one drop: what was left out, why, and `how` to see it."""
+    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
+    return f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); {how}"
 
 
 class DropBatcher:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
 from nexus_cli.ui.render.cells import cut, one_line, wrap
 from nexus_cli.ui.render.status_line import dollars, short
@@ -21,12 +20,6 @@ MISSED_LEAST = 4096
 """Tokens below which a miss is not worth a line."""
 CACHED_LEAST = 1024
 """Tokens below which providers keep nothing in a cache."""
-
-
-def describe_drop(drop: Drop) -> str:
-    """Return what was left out, why, and how to see it."""
-    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
-    return f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); /drops {drop.id}"
 
 
 def describe_new_facts(plan: Mapping[str, Any], width: int) -> str:
@@ -42,9 +35,8 @@ def describe_compaction(event: CompactionDone) -> str:
 
 
 def describe_cache_miss(event: CacheResult) -> str:
-    """Return the line for a cache miss; "" where it did what was expected, or where we changed the
-    request:
-    what did that has told so."""
+    """Return the line for a cache miss; "" where it did what was expected, or where we changed the request: what did
+    that has told so."""
     if event.why:
         told = f"cache missed: {event.missed:,} tokens sent anew, {event.why}"
         return told if event.missed >= MISSED_LEAST and not event.ours else ""

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import assert_never
 
 from nexus_cli.core import event as e
-from nexus_cli.core.entry import Cause
+from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.ui.render import event_notes, live_area
 from nexus_cli.ui.render.cells import wrap
-from nexus_cli.ui.render.drop_batcher import DropBatcher
+from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
@@ -55,7 +55,7 @@ class RichRenderer:
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
-        self._drop_batch = DropBatcher(event_notes.describe_drop, lambda: "/drops")
+        self._drop_batch = DropBatcher(_describe_drop, lambda: "/drops")
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
@@ -283,7 +283,7 @@ class RichRenderer:
         match event:
             case e.Dropped():
                 if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one line
-                    self._scrollback.add_note(event_notes.describe_drop(event.drop), "warn")
+                    self._scrollback.add_note(_describe_drop(event.drop), "warn")
             case e.Recalled():
                 self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
             case e.CompactionStart():
@@ -298,3 +298,7 @@ class RichRenderer:
                 self._scrollback.add_note(event_notes.describe_cache_miss(event) if self._caches else "", "dim")
             case _:
                 assert_never(event)
+
+
+def _describe_drop(drop: Drop) -> str:
+    return describe_drop(drop, f"/drops {drop.id}")

@@ -87,8 +87,7 @@ class InputQueue:
 
     async def build_message(self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None]) -> QueuedMessage:
         """Return the words with the files that they mention and what was attached; `tell` gets what became of the
-        mentions,
-        and in which role of the theme it is shown.
+        mentions, and in which role of the theme it is shown.
 
         What was pasted in one piece mentions none: an `@name` in a log is nobody's wish.
         """

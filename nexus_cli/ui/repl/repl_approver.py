@@ -13,6 +13,7 @@ from nexus_cli.ui.print.terminal_approver import (
     HEAD_LINES,
     NO_ANSWER,
     TAIL_LINES,
+    approval_prompt,
     explain_unclear_answer,
     parse_answer,
     question_details,
@@ -48,9 +49,7 @@ class ReplApprover:
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer; with Esc, Ctrl+C and the end of input they give none, and the call does not
         run."""
-        always = " ".join(sanitize(question.always or "this session").split())
-        keys = f"[y]es once, [a]lways ({always}), [n]o, or n and a reason: "
-        prompt = f"Allow {sanitize(question.call.name)}? {keys}"
+        prompt = approval_prompt(question)
         text = self._shown(question)
         for _ in range(TRIES):
             line = await self._view.question(text, prompt)

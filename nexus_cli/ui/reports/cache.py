@@ -80,9 +80,8 @@ def _summed(total: Value) -> str:
 
 
 def _fitting(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
-    """Return the table of some requests, without the columns for which `width` has no room; all of them where there
-    is none
-    for a table."""
+    """Return the table of some requests, without the columns for which `width` has no room; all of them where there is
+    none for a table."""
     made = every = [HEADING, *map(_row, rows)]
     for name in ("", *LEAVES):
         place = made[0].index(name) if name else len(HEADING)

@@ -11,9 +11,8 @@ BACK = "back in the window"
 
 
 def drops_text(value: Value, width: int, session: str | None = None) -> str:
-    """Return every drop of a session. It is read there, or in a shell: of the newest `session` of the folder with
-    "", else of
-    the one with this id, which what is advised must name."""
+    """Return every drop of a session. It is read there, or in a shell: of the newest `session` of the folder with "",
+    else of the one with this id, which what is advised must name."""
     drops = value.get("drops", [])
     if not drops:
         return "\n".join(filled("Nothing was left out.", width))

@@ -163,9 +163,8 @@ def shortened(lines: Sequence[str], most: int, width: int, *, tail: bool = False
 def table(
     rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (), whole: bool = False
 ) -> list[str]:
-    """Return `rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`, and
-    is cut to
-    it, or goes on in lines of its own where it is to stand there `whole`.
+    """Return `rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`, and is
+    cut to it, or goes on in lines of its own where it is to stand there `whole`.
 
     Where too little is left for it each row becomes a paragraph instead: its label (the first cell, or the last where
     the first is a number), then the others by name, without those that say nothing.

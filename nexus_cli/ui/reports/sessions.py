@@ -106,9 +106,8 @@ FEW = 5
 
 
 def replay_text(value: Value, width: int = ONE_LINE) -> str:
-    """Return one sentence, and for each thing that `--wire` found one more; on the command line each on a line of
-    its own, for
-    `grep`."""
+    """Return one sentence, and for each thing that `--wire` found one more; on the command line each on a line of its
+    own, for `grep`."""
     session, count = value["session"], int(value["requests"])
     if not value["ok"]:
         text = f"Session {session} differs from what was sent: {value['first_difference']}"

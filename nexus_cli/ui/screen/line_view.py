@@ -21,6 +21,7 @@ from nexus_cli.ui.print.terminal_approver import excerpt
 from nexus_cli.ui.render.cells import wrap
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.question import expire
+from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
 T = TypeVar("T")
@@ -70,10 +71,7 @@ class LineView:
     @property
     def height(self) -> int:
         """Rows of the terminal."""
-        try:
-            return os.get_terminal_size(self._stdout).lines or 24
-        except OSError:
-            return 24
+        return size_of(self._stdout).rows
 
     def put(self, text: str) -> None:
         if not text:

@@ -223,7 +223,8 @@ def test_a_slash_opens_the_menu_below_the_text(folder: Path) -> None:
             "  /x      .",
             "status",
         ]
-        assert stage.box.offering and not stage.box.completing
+        state = stage.box.buffer.complete_state
+        assert state and state.completions and not stage.box.completing
         await stage.keys("\t", "/help")
         assert stage.box.completing and stage.rows()[1].startswith("> /help")
         await stage.keys(DOWN, "/model")
@@ -308,7 +309,7 @@ def test_escape_closes_the_menu_and_gives_the_typed_text_back(folder: Path) -> N
         await stage.menu()
         await stage.keys("\t", "/help")
         await stage.keys(ESCAPE, "/")
-        assert not stage.box.offering
+        assert not stage.box.buffer.complete_state
 
     play(run, folder)
 
