@@ -1,4 +1,4 @@
-"""What the commands of this folder share: reading the rest of a line, the session's ledger, options to go on with."""
+"""What the commands share: parsed arguments, the session's ledger, options to reopen the session with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.next_request.draft import prepare_next_request
@@ -18,41 +18,29 @@ LONGEST_NAME = 100
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
 
 
-def refuse_arguments(name: str, rest: str) -> None:
-    """`NexusError("usage", ...)` where a command that takes no arguments was given some."""
-    if rest:
-        raise usage_error(name, rest, "it takes no arguments")
-
-
-def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:
-    """The error for arguments that make no sense."""
-    shown = rest if len(rest) <= 60 else rest[:59] + "…"
-    return NexusError("usage", f"/{name} {shown}".rstrip(), why, hint or f"/help {name} tells more")
-
-
 def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
-    """`rest` as one of `known` words, letter case aside."""
+    """Return `rest` as one of the `known` words, ignoring case."""
     if rest.casefold() not in known:
         raise usage_error(name, rest, f"it must be one of {', '.join(known)}")
     return rest.casefold()
 
 
 def parse_session_name(name: str, rest: str) -> str:
-    """`rest` as the name of a session."""
+    """Return `rest` as the name of a session."""
     if len(rest) > LONGEST_NAME:
         raise usage_error(name, rest, f"a name has at most {LONGEST_NAME} characters")
     return rest
 
 
 def require_ledger(context: CommandContext) -> Ledger:
-    """The ledger of the session; `NexusError("ledger", ...)` where there is none."""
+    """Return the ledger of the session; raise `NexusError("ledger", ...)` if there is none."""
     if context.session.ledger is None:
         raise _no_ledger()
     return context.session.ledger
 
 
 def warn_if_stale(context: CommandContext) -> None:
-    """Say that a report which reads the ledger alone ends where that failed, and how full the window is by now."""
+    """Print a warning if the ledger has failed: a report from it ends there, while the window has grown since."""
     ledger, status = context.session.ledger, context.session.status()
     if ledger is None or ledger.path is None or status.saved:
         return
@@ -65,7 +53,7 @@ def warn_if_stale(context: CommandContext) -> None:
 
 
 def require_record(context: CommandContext) -> LaneLog:
-    """What the session has recorded; `NexusError("ledger", ...)` where there is nothing."""
+    """Return the log of the session; raise `NexusError("ledger", ...)` if there is none."""
     if context.session.record is None:
         raise _no_ledger()
     return context.session.record
@@ -76,9 +64,9 @@ def _no_ledger() -> NexusError:
 
 
 def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str, str, int, int]:
-    """`ID [A:B]` as the id of a drop, its whole text, and the characters that are meant.
+    """Parse `ID [A:B]`; return the id of a drop, its whole text, start and end of the characters.
 
-    `NexusError("usage", ...)` where the session has no such drop, `A:B` is no range or nothing stands there.
+    Raises `NexusError("usage", ...)` if there is no such drop, no such range, or nothing in it.
     """
     drop_id, _, span = rest.partition(" ")
     text = require_record(context).original(drop_id)
@@ -96,7 +84,7 @@ def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str
 
 
 def complete_drop_ids(context: CommandContext) -> Sequence[str]:
-    """The ids of the session's drops, the newest first."""
+    """Return the ids of the session's drops, newest first."""
     try:
         return [drop.id for drop in reversed(require_record(context).drops())]
     except NexusError:
@@ -104,20 +92,22 @@ def complete_drop_ids(context: CommandContext) -> Sequence[str]:
 
 
 def resume_options(context: CommandContext, **changes: Any) -> Options:
-    """The options to go on with the present session, changed as said."""
+    """Return the options that reopen the present session, with these changes."""
     same: dict[str, Any] = {"resume": context.session.id, "newest": False, "model": context.session.model}
     return replace(context.options, **(same | changes))
 
 
 def has_sent_request(context: CommandContext) -> bool:
-    """Whether a request of the session was sent yet."""
+    """True if a request of the session was sent."""
     ledger = require_ledger(context)
     return ledger.log(context.session.id).step() > 0
 
 
 async def describe_cache_miss(context: CommandContext) -> str:
-    """What the next request does not find in a cache, as it is by now, as a sentence; "" where it goes on from all that
-    was sent last, before the first request, and where the ledger cannot tell."""
+    """Return a sentence that says how much of the next request misses the cache.
+
+    "" if nothing does, before the first request, and if the ledger fails.
+    """
     try:
         request = await asyncio.to_thread(context.session.look, prepare_next_request)
     except NexusError:
@@ -126,5 +116,5 @@ async def describe_cache_miss(context: CommandContext) -> str:
     if not new:
         return ""
     if new == tokens:
-        return f"The next request is sent anew: about {tokens:,} tokens that no cache has."
-    return f"Of the next request about {new:,} of {tokens:,} tokens are sent anew."
+        return f"The next request misses the cache (about {tokens:,} tokens)."
+    return f"About {new:,} of {tokens:,} tokens of the next request miss the cache."

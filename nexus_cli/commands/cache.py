@@ -1,14 +1,15 @@
-"""`/cache`: what each request had from the provider's cache, and why one missed it."""
+"""`/cache` and `/cost`: cache use of each request; tokens and dollars."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from nexus_cli.commands.arguments import require_ledger, usage_error, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.arguments import require_ledger, warn_if_stale
+from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.cache import uses, why
+from nexus_cli.session.reports.cost import cost
 
 LONGEST = 15
 """Digits of a step."""
@@ -16,11 +17,11 @@ OFFERED = 20
 """Requests that completion offers."""
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def show_cache(context: CommandContext, rest: str) -> None:
     """Show the cache use of each request.
 
-    `why` explains the newest miss, `why STEP` what came of one request: what differed first from the one before it, the
-    time, or the provider; and whether it was our doing.
+    `why` explains the newest miss, `why STEP` one request: what differed first from the one before it, the time, or
+    the provider, and whether nexus caused it.
     """
     ledger = require_ledger(context)
     if not rest:
@@ -37,8 +38,8 @@ async def run(context: CommandContext, rest: str) -> None:
     context.show("miss", await asyncio.to_thread(why, ledger, context.session.id, context.settings, step))
 
 
-def _words(context: CommandContext) -> Sequence[str]:
-    """`why`, and with the newest requests."""
+def _complete_cache(context: CommandContext) -> Sequence[str]:
+    """Return `why`, and `why N` for the newest requests."""
     try:
         ledger = require_ledger(context)
         last = ledger.log(context.session.id).step()
@@ -47,4 +48,16 @@ def _words(context: CommandContext) -> Sequence[str]:
     return ["why", *(f"why {step}" for step in range(last, max(0, last - OFFERED), -1))]
 
 
-COMMAND = Command("cache", "context", run, "[why [STEP]]", complete=_words)
+async def show_cost(context: CommandContext, rest: str) -> None:
+    """Show the tokens and dollars of this session.
+
+    By model, by kind of request, and for each of the last turns.
+    """
+    warn_if_stale(context)
+    context.show("cost", await asyncio.to_thread(cost, require_ledger(context), context.session.id))
+
+
+COMMANDS = (
+    Command("cache", "context", show_cache, "[why [STEP]]", complete=_complete_cache),
+    Command("cost", "context", show_cost),
+)

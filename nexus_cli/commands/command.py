@@ -1,7 +1,7 @@
-"""What a slash command is, and the context that it works at. Knows nothing of how things look.
+"""A slash command, and the context that it runs in. Knows nothing of how things look.
 
-A command is a record that a file of this folder exports as `COMMAND`; its help is the docstring of its function. What
-it shows are reports (values) by the name of their text form, which `nexus_cli.ui.reports` has.
+A command is a record in the `COMMANDS` of a file of this folder; its help is the docstring of its function. It shows
+reports: values, by the name of their text form in `nexus_cli.ui.reports`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.settings import Settings
+from nexus_cli.session.acts import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
@@ -24,20 +26,20 @@ class Choice:
     """One line to choose from."""
 
     key: str
-    """What choosing it gives back."""
+    """The value that choosing it returns."""
     label: str
 
 
 class CommandContext(Protocol):
-    """Where a command was typed: the session, and the ways to the person."""
+    """The session in which a command was typed, and the ways to reach the person."""
 
     @property
     def session(self) -> Session:
-        """The session that goes on here; another one after `reopen`."""
+        """The open session; another one after `reopen`."""
 
     @property
     def options(self) -> Options:
-        """What the session was opened with; `resume` names it."""
+        """The options with which the session was opened; `resume` has its id."""
 
     @property
     def settings(self) -> Settings:
@@ -49,46 +51,46 @@ class CommandContext(Protocol):
 
     @property
     def last_answer(self) -> str:
-        """The assistant's newest text, as the model wrote it; "" before the first."""
+        """The assistant's newest text as the model wrote it; "" before the first."""
 
     def say(self, text: str) -> None:
-        """Tell the person something, in one or a few lines."""
+        """Print one or a few lines."""
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
-        """Show a report by the name of its text form."""
+        """Print a report by the name of its text form."""
 
     def feed(self, event: Event) -> None:
-        """Show something that the engine tells."""
+        """Print an event of the engine."""
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        """The key of what the person picks, None when they pick nothing."""
+        """Return the key of the choice that the person picks; None if they pick none."""
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
-        """Go on with another session, or with this one under another model or permission; and say which.
+        """Open another session, or this one with another model or permission, and print which.
 
-        `NexusError` when that cannot be; then the present one goes on.
+        Raises `NexusError` if that is impossible; the present session stays open then.
         """
 
     def start(self, text: str = "") -> None:
-        """Begin a turn with `text`, without one go on with what is open; after the command has ended."""
+        """Start a turn with `text` after the command; without text resume the open turn."""
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Let `work` run like a turn: shown as `what`, stopped by Ctrl+C through `Session.cancel`."""
+        """Run `work` like a turn: shown as `what`, stopped by Ctrl+C through `Session.cancel`."""
 
     def fill(self, text: str) -> None:
-        """Put `text` into the input box, instead of what stands there."""
+        """Replace the text in the input box."""
 
     def attach(self, block: str, what: str) -> None:
-        """Send `block` along with the next message; the person sees `what` until then."""
+        """Add `block` to the next message; the person sees `what` until then."""
 
     async def edit(self, text: str) -> str:
-        """`text` as the person leaves it in their editor; `NexusError` when the editor fails."""
+        """Return `text` as the person edited it. Raises `NexusError` if the editor fails."""
 
     async def copy(self, text: str) -> str:
-        """Put `text` on the clipboard; how that was done, for the person."""
+        """Put `text` on the clipboard; return a line that says how."""
 
     def leave(self) -> None:
-        """End the REPL when the command has ended."""
+        """End the REPL after the command."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +101,21 @@ class Command:
     group: str
     """One of `GROUPS`."""
     run: Callable[[CommandContext, str], Awaitable[None]]
-    """Gets the rest of the line, stripped. Raises `NexusError` for what the person can mend."""
+    """Gets the rest of the line, stripped. Raises `NexusError` for what the person can fix."""
     usage: str = ""
-    """The arguments, as `/help` shows them: `[INSTRUCTIONS]`."""
+    """The arguments as `/help` shows them: `[INSTRUCTIONS]`. A command without any takes none."""
     idle: bool = False
-    """During a turn it waits until that has ended."""
+    """During a turn the command waits for its end."""
     complete: Callable[[CommandContext], Sequence[str]] | None = None
-    """What the argument may be, for completion; quick."""
+    """Returns possible arguments for completion; quick."""
     aliases: tuple[str, ...] = ()
-    """Other names that are understood and not listed; see `nexus_cli.commands.find`."""
+    """Other names, which are not listed; see `nexus_cli.commands.find`."""
+
+    async def invoke(self, context: CommandContext, rest: str) -> None:
+        """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
+        if rest and not self.usage:
+            raise usage_error(self.name, rest, "it takes no arguments")
+        await self.run(context, rest)
 
     @property
     def summary(self) -> str:
@@ -119,3 +127,19 @@ class Command:
         """The docstring of `run`, without its indentation."""
         lines = (self.run.__doc__ or "").strip().splitlines()
         return "\n".join(line.strip() for line in lines)
+
+
+def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:
+    """Return the error for arguments that make no sense."""
+    shown = rest if len(rest) <= 60 else rest[:59] + "…"
+    return NexusError("usage", f"/{name} {shown}".rstrip(), why, hint or f"/help {name} tells more")
+
+
+async def run_act(context: CommandContext, what: str, act: Act) -> None:
+    """Run an act of the session like a turn, shown as `what`, and print its events."""
+
+    async def work() -> None:
+        async for event in context.session.act(act):
+            context.feed(event)
+
+    await context.busy(what, work())

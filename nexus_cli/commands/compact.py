@@ -1,25 +1,27 @@
-"""`/compact`: older history becomes a summary."""
+"""`/compact` and `/uncompact`: replace older history by a summary, and undo that."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.commands.arguments import usage_error
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
 from nexus_cli.session.acts.compaction import preview
+from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.next_request.current import next_request
+from nexus_cli.session.next_request.request import NextRequest
 
 PREVIEW = "--preview"
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 """What an editor or a terminal makes of a typed dash, among them."""
 
 
-async def run(context: CommandContext, rest: str) -> None:
-    """Sum up older history for smaller requests.
+async def compact(context: CommandContext, rest: str) -> None:
+    """Summarize older messages to free context.
 
-    INSTRUCTIONS tell the summary what to keep. Nothing is lost: what is summed up is a drop, and a summary that
-    fails, loses what was agreed, or would not be smaller leaves everything as it was. /uncompact takes it back.
-    --preview (or -p) shows what would stay and go, and what it costs, and sends nothing.
+    INSTRUCTIONS say what the summary must keep. Your words, the files and the commands are kept by themselves, and
+    what is replaced is a drop: nothing is lost. A summary that fails or is not smaller changes nothing. /uncompact
+    undoes it. --preview (or -p) shows what would go and stay, and what it costs, and sends nothing.
     """
     option, _, instructions = rest.partition(" ")
     instructions = instructions.strip()
@@ -39,23 +41,39 @@ async def run(context: CommandContext, rest: str) -> None:
 
 
 def _means_preview(option: str, *, alone: bool) -> bool:
-    """Whether `option` is the one that there is, with any dashes; without any it has to stand `alone`."""
+    """True if `option` is `preview` with any dashes; without dashes it must be the only word."""
     word, dashed = option.lstrip(DASHES).casefold(), option.startswith(tuple(DASHES))
     return (word == "preview" and (dashed or alone)) or (word == "p" and dashed)
 
 
 async def _preview(context: CommandContext, instructions: str) -> None:
     found: list[Mapping[str, Any]] = []
-
-    async def work() -> None:
-        async for event in context.session.act(preview(instructions, found.append)):
-            context.feed(event)
-
-    await context.busy("looking", work())
+    await run_act(context, "looking", preview(instructions, found.append))
     for value in found:
         context.show("compaction", value)
 
 
-COMMAND = Command(
-    "compact", "context", run, "[--preview] [INSTRUCTIONS]", idle=True, complete=lambda context: (PREVIEW,)
+async def uncompact(context: CommandContext, rest: str) -> None:
+    """Undo the last compaction.
+
+    The messages that it replaced are in the window again, with everything since. Repeat it to undo the one before.
+    Refused, with figures, if they no longer fit.
+    """
+    await run_act(context, "undoing a compaction", uncompaction())
+    context.say(_cost(context.session.look(lambda parts: next_request(parts.engine))))
+
+
+def _cost(request: NextRequest) -> str:
+    """Return what the next request finds in the cache, which may still have the former window."""
+    new = request.tokens - request.cached
+    if new == request.tokens:
+        return f"The next request misses the cache (about {new:,} tokens)."
+    return f"The next request hits the cache, except for about {new:,} tokens."
+
+
+COMMANDS = (
+    Command(
+        "compact", "context", compact, "[--preview] [INSTRUCTIONS]", idle=True, complete=lambda context: (PREVIEW,)
+    ),
+    Command("uncompact", "context", uncompact, idle=True),
 )

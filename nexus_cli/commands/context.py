@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
-from nexus_cli.commands.arguments import require_ledger, usage_error, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.arguments import require_ledger, warn_if_stale
+from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.session.reports.context import difference_in, of_request
 
 LONGEST = 15
@@ -14,7 +13,7 @@ LONGEST = 15
 OPTIONS = ("--step", "--diff")
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def show_context(context: CommandContext, rest: str) -> None:
     """Show the window: what the next request holds.
 
     A bar per layer, what the cache covers, the largest items, each section with its form and why, what was left out,
@@ -40,8 +39,4 @@ async def run(context: CommandContext, rest: str) -> None:
     context.show("between", await asyncio.to_thread(difference_in, ledger, session, context.settings, step))
 
 
-def _words(context: CommandContext) -> Sequence[str]:
-    return OPTIONS
-
-
-COMMAND = Command("context", "context", run, "[--step N | --diff [N]]", complete=_words)
+COMMANDS = (Command("context", "context", show_context, "[--step N | --diff [N]]", complete=lambda context: OPTIONS),)

@@ -1,20 +1,21 @@
-"""`/drops`: what was left out of requests."""
+"""`/drops` and `/recall`: list what was left out of requests, and give it to the model again."""
 
 from __future__ import annotations
 
 from nexus_cli.commands.arguments import complete_drop_ids, parse_drop_range, require_record
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.core.event import Recalled
 from nexus_cli.session import drop_list as reports
 
 SHOWN, MOST = 4000, 100_000
 """Characters that are shown unless a range asks for others, and of a range at most."""
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def show_drops(context: CommandContext, rest: str) -> None:
     """List what was left out of requests, or print one.
 
-    A:B are characters; without a range the beginning is shown. /recall gives it to the model again. What stands in the
-    window again, as an undone compaction had left it out, does not count.
+    A:B are characters; without a range the beginning is shown. /recall gives it to the model again. Drops of an
+    undone compaction do not count: they are in the window again.
     """
     drops = require_record(context).drops()
     if not rest:
@@ -30,4 +31,27 @@ async def run(context: CommandContext, rest: str) -> None:
     context.show("drop", {"version": 1, "id": drop_id, **known, **piece})
 
 
-COMMAND = Command("drops", "context", run, "[ID [A:B]]", complete=complete_drop_ids)
+async def recall(context: CommandContext, rest: str) -> None:
+    """Give the model again what was left out.
+
+    It is added to your next message. A:B are characters; without a range it is the whole, as far as one message
+    takes it. /drops lists the ids.
+    """
+    if not rest:
+        raise usage_error("recall", rest, "which drop: an id", "/drops lists them")
+    drop_id, text, start, end = parse_drop_range("recall", rest, context)
+    if start == end:
+        raise usage_error("recall", rest, f"nothing is there: {drop_id} has {len(text):,} characters")
+    session = context.session
+    shared = await session.share(text[start:end], f"part of {drop_id}, recalled by the person")
+    block = f'<recalled id="{drop_id}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
+    tokens = session.context.counter.count(block)
+    require_record(context).count_recall(drop_id)
+    context.attach(block, f"{drop_id}, {tokens:,} tokens")
+    context.feed(Recalled(drop_id, tokens))
+
+
+COMMANDS = (
+    Command("drops", "context", show_drops, "[ID [A:B]]", complete=complete_drop_ids),
+    Command("recall", "context", recall, "ID [A:B]", complete=complete_drop_ids),
+)

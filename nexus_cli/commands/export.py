@@ -1,17 +1,19 @@
-"""`/export`: the session as a file."""
+"""`/export`, `/copy` and `/diff`: take the session, the last answer or the changes out of nexus."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 
-from nexus_cli.commands.arguments import require_ledger, require_record, usage_error
-from nexus_cli.commands.command import Command, CommandContext
+from markdown_it import MarkdownIt
+
+from nexus_cli.commands.arguments import require_ledger, require_record
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.session.reports.diff import diff
 from nexus_cli.session.reports.export import FORMATS, default_name, exported, save
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def export_session(context: CommandContext, rest: str) -> None:
     """Write the whole session to a file.
 
     md is Markdown to read, jsonl is JSON Lines for programs. FILE is taken from the working folder; without it, or
@@ -34,12 +36,42 @@ async def run(context: CommandContext, rest: str) -> None:
 
 
 def _bare(name: str) -> bool:
-    """Whether this may be meant as a format: one word that is neither a path nor a name with an ending."""
+    """True if this may be meant as a format: one word that is neither a path nor a name with a suffix."""
     return bool(name) and not any(char in "./\\~" or char.isspace() for char in name)
 
 
-def _formats(context: CommandContext) -> Sequence[str]:
-    return FORMATS
+async def copy_answer(context: CommandContext, rest: str) -> None:
+    """Copy the last answer, or its Nth block of code.
+
+    It goes to the clipboard; blocks are counted from 1.
+    """
+    answer = context.last_answer
+    if not answer:
+        raise usage_error("copy", rest, "there is no answer yet")
+    if not rest:
+        context.say(await context.copy(answer))
+        return
+    if not (rest.isascii() and rest.isdigit() and 0 < len(rest) < 6):
+        raise usage_error("copy", rest, "it takes the number of a block of code")
+    blocks = [token.content for token in MarkdownIt("commonmark").parse(answer) if token.type == "fence"]
+    if not 1 <= int(rest) <= len(blocks):
+        why = f"the last answer has {len(blocks)} of them" if blocks else "the last answer has no block of code"
+        raise usage_error("copy", rest, why)
+    context.say(await context.copy(blocks[int(rest) - 1].removesuffix("\n")))
 
 
-COMMAND = Command("export", "session", run, "[md|jsonl] [FILE]", complete=_formats)
+async def show_diff(context: CommandContext, rest: str) -> None:
+    """Show what changed since the last commit.
+
+    Of the working folder, with the names of files that git does not track. Without git it names the files that this
+    session changed.
+    """
+    session = context.session
+    context.show("diff", await diff(session.folder, session.ledger, session.id))
+
+
+COMMANDS = (
+    Command("export", "session", export_session, "[md|jsonl] [FILE]", complete=lambda context: FORMATS),
+    Command("copy", "work", copy_answer, "[N]"),
+    Command("diff", "work", show_diff),
+)

@@ -6,10 +6,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from nexus_cli.commands.arguments import usage_error
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.goal import closing, setting
 from nexus_cli.session.reports.goals import listing
 
@@ -26,16 +24,16 @@ ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def set_goal(context: CommandContext, rest: str) -> None:
     """Set a goal, or list the goals.
 
-    A goal is broken down into steps by the model, in a lane of its own, and told to it as long as it is open. /goal
-    done ID and /goal drop ID, with one id or several, take goals or steps off the list; /goal alone shows it.
+    The model breaks a goal down into steps, in a lane of its own, and sees it as long as it is open. /goal done ID
+    and /goal drop ID, with one or more ids, remove goals or steps; /goal alone lists them.
     """
     first, *names = list(filter(None, SEPARATORS.split(rest.casefold()))) or [rest or LISTS[0]]
     if names or first not in LISTS:
         if verb := _verb(rest, first, names):
-            await _act(context, "goals", closing(names, verb))
+            await run_act(context, "goals", closing(names, verb))
         else:
             await _set(context, rest)
     context.show("goals", context.session.look(listing))
@@ -66,28 +64,20 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
 
 
 async def _set(context: CommandContext, text: str) -> None:
-    """Set the goal; one that is stopped meanwhile is kept without steps."""
+    """Set the goal. If it is stopped meanwhile, the goal is kept without steps."""
     before = len(context.session.look(listing)["goals"])
     try:
-        await _act(context, "breaking the goal down", setting(text))
+        await run_act(context, "breaking the goal down", setting(text))
     except NexusError as error:
         if error.kind != "aborted" or len(context.session.look(listing)["goals"]) == before:
             raise
         context.say("Breaking the goal down was stopped: it is kept without steps.")
 
 
-async def _act(context: CommandContext, what: str, act: Act) -> None:
-    async def work() -> None:
-        async for event in context.session.act(act):
-            context.feed(event)
-
-    await context.busy(what, work())
-
-
-def _complete(context: CommandContext) -> Sequence[str]:
+def _complete_goal(context: CommandContext) -> Sequence[str]:
     goals = context.session.look(listing)["goals"]
     known = [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
     return [f"{verb} {name}" for verb in VERBS for name in known] or VERBS
 
 
-COMMAND = Command("goal", "work", run, "[TEXT | done ID... | drop ID...]", idle=True, complete=_complete)
+COMMANDS = (Command("goal", "work", set_goal, "[TEXT | done ID... | drop ID...]", idle=True, complete=_complete_goal),)

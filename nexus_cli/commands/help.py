@@ -1,12 +1,16 @@
-"""`/help`: what can be typed here."""
+"""`/help`, `/reload` and `/exit`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands import find
+from nexus_cli.commands.arguments import describe_cache_miss, has_sent_request, resume_options
 from nexus_cli.commands.command import GROUPS, Command, CommandContext
+from nexus_cli.core.paths import defaults, places, project
+from nexus_cli.core.project_settings import load_settings_in
 
 KEYS = (
     ("Enter", "sends; steers a turn that runs"),
@@ -23,10 +27,10 @@ KEYS = (
 )
 
 
-async def run(context: CommandContext, rest: str) -> None:
-    """List the commands, or tell all about one.
+async def show_help(context: CommandContext, rest: str) -> None:
+    """List the commands, or explain one.
 
-    An unknown name is answered with the nearest one.
+    For an unknown name it suggests the nearest one.
     """
     if rest:
         context.show("help", {"version": 1, "command": _value(find(rest.removeprefix("/"), context.commands))})
@@ -49,8 +53,39 @@ def _value(command: Command) -> dict[str, Any]:
     }
 
 
-def _names(context: CommandContext) -> Sequence[str]:
+def _complete_help(context: CommandContext) -> Sequence[str]:
     return list(context.commands)
 
 
-COMMAND = Command("help", "nexus", run, "[COMMAND]", complete=_names)
+async def reload(context: CommandContext, rest: str) -> None:
+    """Read settings and instructions again.
+
+    Those are config.toml and NEXUS.md (or AGENTS.md); they apply from the next request on. Model and effort of the
+    session stay.
+    """
+    settings = load_settings_in(project(context.session.folder), places(), defaults(), os.environ).settings
+    if settings != context.settings:
+        for line in filter(lambda line: line not in context.settings.notices, settings.notices):
+            context.say(line)
+        await context.reopen(resume_options(context), settings)
+        context.say("Settings reloaded; theme and keys apply from the next start on.")
+    if has_sent_request(context):
+        context.session.reload()
+        context.say(f"Instructions reloaded. {await describe_cache_miss(context)}".rstrip())
+    else:
+        context.say("Instructions are read with the first message.")
+
+
+async def leave(context: CommandContext, rest: str) -> None:
+    """Leave nexus; the session is kept.
+
+    A running turn is stopped first.
+    """
+    context.leave()
+
+
+COMMANDS = (
+    Command("help", "nexus", show_help, "[COMMAND]", complete=_complete_help),
+    Command("reload", "nexus", reload, idle=True),
+    Command("exit", "nexus", leave, aliases=("quit",)),
+)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nexus_cli.commands.arguments import require_ledger, usage_error
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.arguments import require_ledger
+from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
@@ -30,7 +30,7 @@ OFFERED = 50
 """Facts whose ids completion offers."""
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def edit_memory(context: CommandContext, rest: str) -> None:
     """Show, add, accept or forget what is remembered.
 
     Alone it lists the facts of this project, of you and of the agent; proposals of the model come first and count once
@@ -72,7 +72,7 @@ async def run(context: CommandContext, rest: str) -> None:
 
 
 def _names(text: str) -> list[str]:
-    """The ids of `text`."""
+    """Return the ids in `text`."""
     return IDS.split(text.strip(", "))
 
 
@@ -108,8 +108,8 @@ def _one_edit(word: str, slot: str) -> bool:
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and len(a) > 1 and a[2:] == b[2:])
 
 
-def _words(context: CommandContext) -> Sequence[str]:
-    """The acts, then each with what may stand behind it."""
+def _complete_memory(context: CommandContext) -> Sequence[str]:
+    """Return the verbs, then each with its possible arguments."""
     try:
         found = require_ledger(context).facts.list_facts(str(project(context.session.folder)), limit=OFFERED)
     except NexusError:
@@ -119,4 +119,6 @@ def _words(context: CommandContext) -> Sequence[str]:
     return [*ACTS, *(f"add {slot}" for slot in SLOTS), *accept, *(f"forget {fact.id}" for fact in found)]
 
 
-COMMAND = Command("memory", "context", run, "[add|accept|forget|search|list ...]", complete=_words)
+COMMANDS = (
+    Command("memory", "context", edit_memory, "[add|accept|forget|search|list ...]", complete=_complete_memory),
+)

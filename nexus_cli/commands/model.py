@@ -1,4 +1,4 @@
-"""`/model`: another model, or the ones that there are."""
+"""`/model` and `/effort`: continue with another model, or another reasoning effort."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.commands.arguments import describe_cache_miss, resume_options, usage_error
-from nexus_cli.commands.command import Choice, Command, CommandContext
+from nexus_cli.commands.arguments import describe_cache_miss, parse_choice, resume_options
+from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
+from nexus_cli.provider.arguments import effort_notice
 from nexus_cli.provider.endpoint import endpoint
 from nexus_cli.provider.windows import check_model
 from nexus_cli.session.reports import models as reports
 from nexus_cli.session.usable import resolved
 
 
-async def run(context: CommandContext, rest: str) -> None:
-    """Go on with another model, or choose one.
+async def set_model(context: CommandContext, rest: str) -> None:
+    """Continue with another model, or choose one.
 
     NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
-    stays. A provider's cache holds for each model only what this one was sent: how much of the next request is sent
-    anew is said.
+    stays. A provider caches per model, so it prints how much of the next request misses the cache.
     """
     name = resolved(sound(rest), context.settings) if rest else await _chosen(context)
     if not name:
@@ -31,7 +31,7 @@ async def run(context: CommandContext, rest: str) -> None:
         check_model(name)
         endpoint(name, os.environ)
     except NexusError as error:
-        raise usage_error("model", name, f"it cannot be asked: {error.why[:200]}", error.hint) from None
+        raise usage_error("model", name, f"it cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:
         context.say(f"{name} is the model already.")
         return
@@ -50,7 +50,7 @@ async def _chosen(context: CommandContext) -> str | None:
 
 
 def _label(row: Mapping[str, Any], present: str) -> str:
-    """One line: name, window, prices, cache, why it is usable."""
+    """Return one line: name, window, prices, cache, why it is usable."""
     window = f"{row['window']:,}" if row["known"] or row["window_told"] else f"{row['window']:,}?"
     price = " / ".join("?" if row[key] is None else f"${row[key]:g}" for key in ("input_price", "output_price"))
     cache = "cache" if row["cache"] else "no cache"
@@ -58,8 +58,39 @@ def _label(row: Mapping[str, Any], present: str) -> str:
     return f"{row['name']}  {window}  {price}  {cache}  ({', '.join(row['because'])}{mark})"
 
 
-def _names(context: CommandContext) -> Sequence[str]:
+def _complete_model(context: CommandContext) -> Sequence[str]:
     return reports.quick_names(context.settings, os.environ)
 
 
-COMMAND = Command("model", "model", run, "[NAME]", idle=True, complete=_names)
+LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""The words that litellm knows; which of them a model takes is for its provider to say."""
+
+
+async def set_effort(context: CommandContext, rest: str) -> None:
+    """Set how much the model thinks.
+
+    The levels are none, minimal, low, medium, high, xhigh and max; not every model takes each of them.
+    """
+    present = context.session.status().effort
+    if not rest:
+        if effort_notice(context.session.model, LEVELS[0]):
+            context.say(f"{context.session.model} is not known to take an effort; /model goes on with another model.")
+            return
+        title = f"The effort is {present or 'the default of the model'}."
+        rest = await context.choose(title, [Choice(level, level) for level in LEVELS]) or ""
+        if not rest:
+            return
+    level = parse_choice("effort", rest, LEVELS)
+    if level == present:
+        context.say(f"The effort is {level} already.")
+        return
+    if notice := effort_notice(context.session.model, level):
+        raise NexusError("usage", f"/effort {level}", notice, "/model goes on with another model")
+    await context.reopen(resume_options(context, effort=level))
+    context.say(f"effort {level}. {await describe_cache_miss(context)}".rstrip())
+
+
+COMMANDS = (
+    Command("model", "model", set_model, "[NAME]", idle=True, complete=_complete_model),
+    Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: LEVELS),
+)

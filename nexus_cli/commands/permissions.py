@@ -1,34 +1,52 @@
-"""`/permissions`: what runs without asking."""
+"""`/permissions`, `/tools` and `/why`: what the model can do, what runs without asking, who set which limit."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from nexus_cli.commands.arguments import parse_choice, resume_options
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.session.reports.tools import RUNS, permissions
+from nexus_cli.session.reports.tools import RUNS, permissions, tools
+from nexus_cli.session.reports.why import NAMES, why
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def set_permissions(context: CommandContext, rest: str) -> None:
     """Show or set what runs without asking.
 
-    Shows also what you allowed for the session. read: reading inside the project. edit: also editing inside it.
+    Also lists what you allowed for the session. read: reading inside the project. edit: also editing inside it.
     all: also commands and everything else.
     """
     if not rest:
         context.show("permissions", await asyncio.to_thread(permissions, context.session))
         return
     level = parse_choice("permissions", rest, LEVELS)
-    await context.reopen(resume_options(context, allow=level, allow_from=f"/{COMMAND.name}"))
+    await context.reopen(resume_options(context, allow=level, allow_from="/permissions"))
     now = context.session.status().allow
     held = "" if now == level else f" {level} is more than the recipe or the settings allow."
     context.say(f"permissions {now}: {RUNS[now]}.{held}")
 
 
-def _levels(context: CommandContext) -> Sequence[str]:
-    return LEVELS
+async def list_tools(context: CommandContext, rest: str) -> None:
+    """List the tools of the model.
+
+    What each does, what its schema costs in every request, and whether it asks first.
+    """
+    context.show("tools", await asyncio.to_thread(tools, context.session))
 
 
-COMMAND = Command("permissions", "model", run, "[read|edit|all]", idle=True, complete=_levels)
+async def explain_limits(context: CommandContext, rest: str) -> None:
+    """Explain where a limit comes from.
+
+    It comes from the settings, a trusted project, the recipe, the command line, or from signals if the recipe
+    allows them; each can only tighten. Without a NAME every limit in force is shown.
+    """
+    name = parse_choice("why", rest, NAMES) if rest else ""
+    context.show("why", context.session.look(lambda parts: why(parts, name)))
+
+
+COMMANDS = (
+    Command("permissions", "model", set_permissions, "[read|edit|all]", idle=True, complete=lambda context: LEVELS),
+    Command("tools", "work", list_tools),
+    Command("why", "context", explain_limits, "[NAME]", complete=lambda context: NAMES),
+)

@@ -1,12 +1,13 @@
-"""`/pin`: what stays in the window word for word."""
+"""`/pin` and `/unpin`: keep words through every compaction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.session.acts.pin import pin
+from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.session.acts.pin import pin, unpin
+from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.reports import compaction as reports
 from nexus_cli.session.user_messages import newest_messages
 
@@ -14,31 +15,45 @@ MESSAGES = 10
 """Messages of the person that are listed with their numbers."""
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def pin_text(context: CommandContext, rest: str) -> None:
     """Keep words or a message through every compaction.
 
-    A number is that of a message, anything else are words of yours. Pins stand word for word below the summary,
+    A number is that of a message, anything else is the text itself. Pins are kept word for word below the summary,
     together in at most 5 % of the budget. Without an argument the pins are listed, and your newest messages with
-    their numbers; /unpin takes a pin back.
+    their numbers; /unpin removes a pin.
     """
     if not rest:
         context.show("pins", {**context.session.look(reports.pinned), "messages": _said(context)})
         return
-
-    async def work() -> None:
-        async for event in context.session.act(pin(rest)):
-            context.feed(event)
-
-    await context.busy("pinning", work())
+    await run_act(context, "pinning", pin(rest))
 
 
 def _said(context: CommandContext) -> list[dict[str, Any]]:
     return newest_messages(context.session.context.lane.timeline, MESSAGES)
 
 
-def _numbers(context: CommandContext) -> Sequence[str]:
-    """The numbers of the person's newest messages, the newest first."""
+def _complete_pin(context: CommandContext) -> Sequence[str]:
+    """Return the numbers of the person's newest messages, newest first."""
     return [str(one["entry"]) for one in reversed(_said(context))]
 
 
-COMMAND = Command("pin", "context", run, "[TEXT | MESSAGE]", idle=True, complete=_numbers)
+async def unpin_text(context: CommandContext, rest: str) -> None:
+    """Remove a pin.
+
+    Name it by its id, by the number of its message, or by a part of its text that no other pin has. The text stays
+    in the window until the next compaction; what was sent is never rewritten. /pin lists the pins.
+    """
+    if not rest:
+        raise usage_error("unpin", rest, "which one: an id, a message number, or text", "/pin lists them")
+    await run_act(context, "unpinning", unpin(rest))
+
+
+def _complete_unpin(context: CommandContext) -> Sequence[str]:
+    """Return the ids of the pins."""
+    return [one.id for one in pins(context.session.context.lane.timeline)]
+
+
+COMMANDS = (
+    Command("pin", "context", pin_text, "[TEXT | MESSAGE]", idle=True, complete=_complete_pin),
+    Command("unpin", "context", unpin_text, "ID | MESSAGE | TEXT", idle=True, complete=_complete_unpin),
+)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.arguments import refuse_arguments
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import Command, CommandContext, run_act
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.paths import project
 from nexus_cli.session.acts.reflect import reflection
 from nexus_cli.session.reports.memory import waiting
 
 
-async def run(context: CommandContext, rest: str) -> None:
-    """Let the model look back and keep its lessons.
+async def reflect(context: CommandContext, rest: str) -> None:
+    """Have the model review its work and save lessons.
 
     What it learned goes to memory, slot agent; what you did not say yourself waits there until you accept it (see
-    /memory). The conversation is left as it is: nothing is added to it and its next request finds its cache.
+    /memory). Nothing is added to the conversation, and its next request still hits the cache.
     """
-    refuse_arguments("reflect", rest)
     told: list[str] = []
     before = _waiting(context)
-
-    async def work() -> None:
-        async for event in context.session.act(reflection(told.append)):
-            context.feed(event)
-
-    await context.busy("reflecting", work())
+    await run_act(context, "reflecting", reflection(told.append))
     after = _waiting(context)
     new = [fact_id for fact_id in after if fact_id not in before]
     value = {"version": 1, "text": told[0] if told else "", "waiting": new, "older": len(after) - len(new)}
@@ -32,7 +25,7 @@ async def run(context: CommandContext, rest: str) -> None:
 
 
 def _waiting(context: CommandContext) -> list[str]:
-    """The ids of the facts that wait for the person; none where the ledger does not answer."""
+    """Return the ids of the facts that wait for the person; none if the ledger fails."""
     ledger = context.session.ledger
     try:
         return [] if ledger is None else waiting(ledger, str(project(context.session.folder)))
@@ -40,4 +33,4 @@ def _waiting(context: CommandContext) -> list[str]:
         return []
 
 
-COMMAND = Command("reflect", "work", run, idle=True)
+COMMANDS = (Command("reflect", "work", reflect, idle=True),)

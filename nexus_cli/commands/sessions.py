@@ -1,18 +1,26 @@
-"""`/sessions`: what there is to go back to."""
+"""`/sessions`, `/resume`, `/clear`, `/fork` and `/rename`: list, change, copy and name sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.commands.arguments import require_ledger, usage_error
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.arguments import (
+    parse_session_name,
+    require_ledger,
+    resume_options,
+)
+from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import SessionInfo
+from nexus_cli.session.opening import refuse_to_leave
 from nexus_cli.session.reports import sessions as reports
 
 
-async def run(context: CommandContext, rest: str) -> None:
+async def list_sessions(context: CommandContext, rest: str) -> None:
     """List the sessions of this folder, or of all.
 
-    The newest first. /resume ID goes on with one of them; `nexus sessions search` looks for words in them.
+    Newest first. /resume ID resumes one of them; `nexus sessions search` searches them.
     """
     if rest not in ("", "--all"):
         raise usage_error("sessions", rest, "it takes nothing but --all")
@@ -20,8 +28,99 @@ async def run(context: CommandContext, rest: str) -> None:
     context.show("sessions", reports.listing(require_ledger(context), folder))
 
 
-def _options(context: CommandContext) -> Sequence[str]:
-    return ("--all",)
+MOST = 20
+"""Sessions that are offered."""
 
 
-COMMAND = Command("sessions", "session", run, "[--all]", complete=_options)
+async def resume_session(context: CommandContext, rest: str) -> None:
+    """Resume another session.
+
+    ID is an id, a unique prefix of one, or a name; without it choose among those of this folder. The last exchange
+    is shown, and what is still open.
+    """
+    ledger = require_ledger(context)
+    chosen = rest
+    if not rest:
+        others = _others(context)
+        if not others:
+            context.say("There is no other session in this folder; /sessions --all lists those of all folders.")
+            return
+        chosen = await context.choose("Which session?", [Choice(info.id, _label(info)) for info in others]) or ""
+        if not chosen:
+            return
+    found = ledger.find_session(chosen)
+    if found.id == context.session.id:
+        context.say("This session is open already.")
+        return
+    await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
+
+
+def _others(context: CommandContext) -> list[SessionInfo]:
+    found = require_ledger(context).sessions(str(context.session.folder), MOST + 1)
+    return [info for info in found if info.entries and info.id != context.session.id][:MOST]
+
+
+def _label(info: SessionInfo) -> str:
+    what = " ".join((info.name or info.first_text.split("\n\n<", 1)[0] or "(no words)").split())
+    turns = f"{info.turns} turn{'' if info.turns == 1 else 's'}"
+    return f"{info.updated[:16].replace('T', ' ')} UTC  {turns}  {what[:80]}"
+
+
+def _complete_resume(context: CommandContext) -> Sequence[str]:
+    try:
+        return [info.name if info.name and " " not in info.name else info.id for info in _others(context)]
+    except NexusError:
+        return ()
+
+
+async def clear_session(context: CommandContext, rest: str) -> None:
+    """Begin a new session; this one is kept.
+
+    Model and effort stay; permissions are those of the start. /resume goes back.
+    """
+    before = context.session
+    said = require_ledger(context).session(before.id).entries > 0
+    await context.reopen(resume_options(context, resume="", effort=before.status().effort))
+    if said:
+        context.say(f"Previous session: /resume {before.id}")
+
+
+async def fork_session(context: CommandContext, rest: str) -> None:
+    """Continue in a copy of this session.
+
+    The session itself stays as it is. What was sent is shared, so the provider's cache still hits. NAME is the name
+    of the copy.
+    """
+    ledger, before = require_ledger(context), context.session.id
+    if not ledger.session(before).entries:
+        raise usage_error("fork", rest, "nothing was said in this session yet", "Say something first")
+    refuse_to_leave(context.session)
+    made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=stamp(local_now()))
+    try:
+        await context.reopen(resume_options(context, resume=made.id))
+    except BaseException:
+        if context.session.id == before:  # nobody asked for a copy that is not gone on with
+            ledger.delete_session(made.id)
+        raise
+    context.say(f"This is a copy. Previous session: /resume {before}")
+
+
+async def rename_session(context: CommandContext, rest: str) -> None:
+    """Name this session.
+
+    /resume and --resume find it by that name.
+    """
+    if not rest:
+        raise usage_error("rename", rest, "it gives no name")
+    ledger = require_ledger(context)
+    ledger.rename_session(context.session.id, parse_session_name("rename", rest))
+    context.say(f'Renamed to "{ledger.session(context.session.id).name}".')
+
+
+COMMANDS = (
+    Command("sessions", "session", list_sessions, "[--all]", complete=lambda context: ("--all",)),
+    Command("resume", "session", resume_session, "[ID]", idle=True, complete=_complete_resume),
+    Command("clear", "session", clear_session, idle=True),
+    Command("fork", "session", fork_session, "[NAME]", idle=True),
+    Command("rename", "session", rename_session, "NAME"),
+)

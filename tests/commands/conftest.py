@@ -117,7 +117,7 @@ class FakeContext:
         name, _, rest = line.partition(" ")
 
         async def work() -> None:
-            await find(name, self.commands).run(self, rest.strip())
+            await find(name, self.commands).invoke(self, rest.strip())
 
         asyncio.run(work())
         return self

@@ -11,7 +11,7 @@ from session.prefix_cache import Remembering
 
 from nexus_cli.core.errors import NexusError
 
-OF = re.compile(r"about ([\d,]+) of ([\d,]+) tokens are sent anew")
+OF = re.compile(r"About ([\d,]+) of ([\d,]+) tokens of the next request miss the cache")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def read(context: FakeContext, words: str) -> float:
 def test_a_reload_of_what_is_as_it_was_costs_nothing_and_says_nothing(caching: FakeContext) -> None:
     caching.run("reload").turn("hello")
     caching.run("reload")
-    assert caching.said[-1] == "Instructions are read anew."
+    assert caching.said[-1] == "Instructions reloaded."
     assert read(caching, "more") > 0.8
 
 
@@ -41,7 +41,7 @@ def test_a_reload_of_other_instructions_says_how_much_is_sent_anew(caching: Fake
     (tmp_path / "NEXUS.md").write_text("Always answer in rhyme. " * 50)
     drops = caching.session.status().drops
     caching.run("reload")
-    told = re.search(r"sent anew: about ([\d,]+) tokens that no cache has", caching.said[-1])
+    told = re.search(r"misses the cache \(about ([\d,]+) tokens\)", caching.said[-1])
     assert told and int(told[1].replace(",", "")) > used + 100, "with what is new in them"
     assert caching.session.status().drops == drops
     assert read(caching, "more") < 0.6, "of tools alone, which a provider may send ahead"
@@ -51,7 +51,7 @@ def test_back_to_the_model_before_costs_nothing_where_none_was_asked_meanwhile(c
     caching.turn("hello")
     first = caching.session.model
     caching.run("model fast")
-    assert f"about {caching.session.status().used:,} tokens that no cache has" in caching.said[-1]
+    assert f"about {caching.session.status().used:,} tokens)" in caching.said[-1]
     caching.run(f"model {first}")
     assert caching.said[-1] == f"model {first}."
     assert read(caching, "more") > 0.8
@@ -74,7 +74,7 @@ def test_another_effort_says_what_no_cache_has(caching: FakeContext) -> None:
     caching.run("model openai/gpt-5")
     caching.turn("hello")
     caching.run("effort high")
-    assert "tokens that no cache has" in caching.said[-1]
+    assert "misses the cache" in caching.said[-1]
     caching.run("effort high")
     assert caching.said[-1] == "The effort is high already."
 

@@ -290,7 +290,7 @@ class Repl:
 
     async def _run(self, command: Command, rest: str) -> None:
         assert self.desk is not None, "commands come when the REPL is put together"
-        await command.run(self.desk, rest)
+        await command.invoke(self.desk, rest)
 
     async def _steer(self, typed: TypedMessage) -> None:
         """Give words to the running turn; images, and words that come too late for it, begin one of their own."""

@@ -1,0 +1,32 @@
+"""`/continue` and `/editor`: resume an unfinished turn, write the next message in an editor."""
+
+from __future__ import annotations
+
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.session.reports import last_exchange
+
+
+async def continue_turn(context: CommandContext, rest: str) -> None:
+    """Resume an unfinished turn.
+
+    It has calls without a result, a message without an answer, or an answer that broke off. A call that had started
+    when nexus ended is never run a second time by itself.
+    """
+    if not context.session.is_open() and last_exchange.value(context.session)["finished"]:
+        raise usage_error("continue", rest, "nothing is open", "Type what to do next")
+    context.start()
+
+
+async def open_editor(context: CommandContext, rest: str) -> None:
+    """Write the next message in your editor.
+
+    That is $VISUAL or $EDITOR; the message begins with TEXT. What you save goes to the input box; nothing is sent
+    before Enter.
+    """
+    context.fill(await context.edit(rest))
+
+
+COMMANDS = (
+    Command("continue", "work", continue_turn, idle=True),
+    Command("editor", "work", open_editor, "[TEXT]"),
+)
