@@ -61,7 +61,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def problems(checkout: Path, scratch: Path) -> list[str]:
     """Everything that is wrong with the installed package, one line each; [] when it is sound."""
     import nexus_cli
-    from nexus_cli.core.paths import defaults
+    from nexus_cli.config.paths import defaults
 
     package = Path(nexus_cli.__file__).parent
     if package.is_relative_to(checkout / "nexus_cli"):

@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import nexus_cli
-from nexus_cli.core.paths import defaults
+from nexus_cli.config.paths import defaults
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "nexus")

@@ -32,15 +32,15 @@ from nexus_cli.cli.options import (
 from nexus_cli.cli.process import forget_folder
 from nexus_cli.cli.prompt import Question
 from nexus_cli.cli.tell import tell
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nexus_cli.core.settings import Settings
+    from nexus_cli.config.settings import Settings
     from nexus_cli.core.trigger import Trigger
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

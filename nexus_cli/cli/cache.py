@@ -10,8 +10,8 @@ import typer
 from nexus_cli.cli.options import MOST, Json, SessionKey
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.which_session import open_ledger, session_id
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import load_settings
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.settings import load_settings
 from nexus_cli.session.reports import cache as reports
 from nexus_cli.ui.reports import cache_text, miss_text
 

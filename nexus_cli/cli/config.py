@@ -13,11 +13,11 @@ from typer.core import TyperCommand
 from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.show import show, show_json, show_value
 from nexus_cli.cli.tell import tell
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.setting_rules import RULES, TABLES, Scalar
+from nexus_cli.config.settings import Loaded, quoted, rule_for, shown_text, split_key, unknown_key
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.setting_rules import RULES, TABLES, Scalar
-from nexus_cli.core.settings import Loaded, quoted, rule_for, shown_text, split_key, unknown_key
 from nexus_cli.ui.stream import Quietly, Stream
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
@@ -36,7 +36,7 @@ def _loaded() -> Loaded:
     for notice in loaded.settings.notices:
         tell(f"nexus: {notice}")
     for key in loaded.misplaced:
-        from nexus_cli.core.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
+        from nexus_cli.config.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
 
         tell(f"nexus: {misplaced_notice(key, loaded.origins[key])}")
     return loaded

@@ -14,10 +14,10 @@ from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
 from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.run_turn import wind_up
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check, consolidation
 from nexus_cli.session.memory import looked_up
 from nexus_cli.session.options import Options

@@ -11,9 +11,9 @@ from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.options import MOST, Json, Model, RecipeName, SessionKey, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.which_session import open_ledger
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import context as reports
 

@@ -22,11 +22,11 @@ from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.core.child_environment import child_environment, own_entries, own_environment
+from nexus_cli.config.child_environment import child_environment, own_entries, own_environment
+from nexus_cli.config.misplaced_keys import misplaced_notice
+from nexus_cli.config.paths import Places, begun, defaults, places
+from nexus_cli.config.settings import Settings, build, load_settings, read_values
 from nexus_cli.core.errors import NexusError, way_out
-from nexus_cli.core.misplaced_keys import misplaced_notice
-from nexus_cli.core.paths import Places, begun, defaults, places
-from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.usable import find_local, keys_present
 from nexus_cli.ui.reports import doctor_text
 

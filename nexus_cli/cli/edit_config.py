@@ -14,12 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.decode import decode
-from nexus_cli.core.errors import NexusError, way_out
-from nexus_cli.core.misplaced_keys import looks_like_key, misplaced_key
-from nexus_cli.core.paths import Places, private_dir
-from nexus_cli.core.setting_rules import FORMER_TABLES, Scalar
-from nexus_cli.core.settings import (
+from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key
+from nexus_cli.config.paths import Places, private_dir
+from nexus_cli.config.setting_rules import FORMER_TABLES, Scalar
+from nexus_cli.config.settings import (
     build,
     check,
     consistent,
@@ -31,6 +29,8 @@ from nexus_cli.core.settings import (
     unknown_key,
     without_keys,
 )
+from nexus_cli.core.decode import decode
+from nexus_cli.core.errors import NexusError, way_out
 
 WAIT = 10.0
 """Seconds that a change waits for another one."""

@@ -12,12 +12,12 @@ from typing import Any
 
 from nexus_cli.cli.choose_model import choose
 from nexus_cli.cli.edit_config import write_setting
+from nexus_cli.config.paths import Places, defaults, places
+from nexus_cli.config.settings import Loaded, Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.core.paths import Places, defaults, places
-from nexus_cli.core.settings import Loaded, Settings
 from nexus_cli.provider.endpoint import endpoint
-from nexus_cli.provider.windows import check_model
+from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.reports.models import listing
 from nexus_cli.session.usable import Server, find_local, keys_present, named_model, resolved
 from nexus_cli.ui.door import through

@@ -11,10 +11,10 @@ from nexus_cli.cli.options import Json, Model, said, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.tell import nearest
 from nexus_cli.cli.which_session import open_ledger
+from nexus_cli.config.paths import places, project
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
-from nexus_cli.core.paths import places, project
 from nexus_cli.ledger import Ledger
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports

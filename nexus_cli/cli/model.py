@@ -11,9 +11,9 @@ from nexus_cli.cli.edit_config import write_setting
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.tell import tell
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.settings import Settings, load_settings, shown_text
 from nexus_cli.core.message import sound
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import Settings, load_settings, shown_text
 from nexus_cli.session.reports import models as reports
 from nexus_cli.ui.reports import model_text, models_text
 

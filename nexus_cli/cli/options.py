@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.core import setting_rules
+from nexus_cli.config import setting_rules
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 

@@ -10,9 +10,9 @@ import typer
 from nexus_cli.cli.options import MOST, Json, SessionKey
 from nexus_cli.cli.show import show, show_json
 from nexus_cli.cli.which_session import open_ledger, session_id
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import Settings, load_settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
 from nexus_cli.ui.reports import replay_text

@@ -28,10 +28,10 @@ from nexus_cli.cli.options import SharedOptions
 from nexus_cli.cli.run_turn import resume_line, wind_up
 from nexus_cli.cli.tell import tell
 from nexus_cli.commands import discover
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last

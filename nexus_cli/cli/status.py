@@ -9,10 +9,10 @@ import typer
 
 from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.brief import brief
 from nexus_cli.core.memory import Merging
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.reports import status as reports
 from nexus_cli.session.usable import unnamed_model
 from nexus_cli.tools.registry import discover

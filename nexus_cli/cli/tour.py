@@ -24,9 +24,9 @@ from nexus_cli.cli.guide.place import Place, place, remove
 from nexus_cli.cli.guide.show import Left, Show
 from nexus_cli.cli.interrupt import NUMBERS
 from nexus_cli.cli.tell import tell
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.settings import Settings, build, load_settings, read_values
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.reports.models import listing
 from nexus_cli.tools.process import end_all
 from nexus_cli.ui.stream import Gone, Stream

@@ -12,10 +12,10 @@ import typer
 from nexus_cli.cli.options import Json, said, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.tell import tell
-from nexus_cli.core import trust as record
+from nexus_cli.config import trust as record
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.settings import load_settings
 from nexus_cli.session.reports.trust import preview
 from nexus_cli.ui.door import through
 from nexus_cli.ui.reports import trust_text

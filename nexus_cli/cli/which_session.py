@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.tell import tell
+from nexus_cli.config.paths import begun, places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import begun, places
 from nexus_cli.ledger import Ledger
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nexus_cli.commands.command import Choice, Command, Desk
 from nexus_cli.commands.line import going_on, one_of, sent_anew
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.provider.call_arguments import effort_notice
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """The words that litellm knows; which of them a model takes is for its provider to say."""

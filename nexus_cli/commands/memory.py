@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import ledger_of, wrong
+from nexus_cli.config.paths import project
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import project
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports
 

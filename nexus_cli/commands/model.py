@@ -12,7 +12,7 @@ from nexus_cli.commands.line import going_on, sent_anew, wrong
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 from nexus_cli.provider.endpoint import endpoint
-from nexus_cli.provider.windows import check_model
+from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.reports import models as reports
 from nexus_cli.session.usable import resolved
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import nothing
+from nexus_cli.config.paths import project
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import project
 from nexus_cli.session.acts.reflect import reflection
 from nexus_cli.session.reports.memory import waiting
 

@@ -6,8 +6,8 @@ import os
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import begun, going_on, nothing, sent_anew
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.project_settings import load_settings_in
 
 
 async def run(desk: Desk, rest: str) -> None:

@@ -13,7 +13,7 @@ from nexus_cli.context.tokens import TokenCounter, compact
 from nexus_cli.core.clock import Clock, local_now, spoken
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.redaction import redact
+from nexus_cli.core.redact_secrets import redact
 
 SUMMARY_PREFIX = "[CONTEXT SUMMARY"
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from nexus_cli.config.paths import places, project
 from nexus_cli.context.decode import read_text
 from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trimmed
 from nexus_cli.context.sysinfo import get_system_info, one_line, working_folder
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.core.paths import places, project
 
 Name = Literal["global", "ancestor", "local"]
 TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from nexus_cli.core.clip import clip, plain_marker
+from nexus_cli.core.elide import clip, plain_marker
 
 WORTH_CUTTING = 64
 """Tokens of a message below which a part of it says nothing."""

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from nexus_cli.config.paths import places, project
+from nexus_cli.config.trust import FOLDER, configuration, state
 from nexus_cli.context.decode import Decoded, decode_head, odd_file, read_text
 from nexus_cli.context.planner import STAND_IN
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.section import DROP, unread
 from nexus_cli.context.sysinfo import one_line
-from nexus_cli.core.clip import clip, drop_marker
+from nexus_cli.core.elide import clip, drop_marker
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
-from nexus_cli.core.paths import places, project
-from nexus_cli.core.trust import FOLDER, configuration, state
 
 IDENTITY = ("SOUL.md", "IDENTITY.md", "AGENT.md")
 PREFERENCES = "PREFERENCES.md"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from nexus_cli.config.paths import defaults, places
 from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.sysinfo import get_system_info, one_line, working_folder
-from nexus_cli.core.paths import defaults, places
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from nexus_cli.config.paths import defaults
 from nexus_cli.context.decode import read_text
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults
 
 BLANK = re.compile(r"\{([a-z_]+)\}")
 

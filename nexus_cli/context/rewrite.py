@@ -11,7 +11,7 @@ from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.truncation import Cut, Hole, cut
 from nexus_cli.context.ways import line, ways_of
-from nexus_cli.core.clip import Marker, drop_marker, plain_marker
+from nexus_cli.core.elide import Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical

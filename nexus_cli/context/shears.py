@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.context.groups import Measure, is_placeholder
 from nexus_cli.context.tokens import compact
-from nexus_cli.core.clip import Marker, clip
+from nexus_cli.core.elide import Marker, clip
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role, ToolCall
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nexus_cli.config.paths import places, project
+from nexus_cli.config.trust import FOLDER, configuration, state, trusted
 from nexus_cli.context.decode import Decoded, decode_head, read_text
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places, project
-from nexus_cli.core.trust import FOLDER, configuration, state, trusted
 
 FILE = "SKILL.md"
 LIMIT = 1024 * 1024

@@ -25,7 +25,7 @@ class MemorySlot(StrEnum):
     USER = "user"
     """The person: holds in every project."""
     PROJECT = "project"
-    """This project, see `nexus_cli.core.paths.project`."""
+    """This project, see `nexus_cli.config.paths.project`."""
     AGENT = "agent"
     """What the agent learned about its own work: lessons, conventions (seed D's journal)."""
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from nexus_cli.core.part import Part as Part
-from nexus_cli.core.part import sound as sound
+from nexus_cli.core.attachment import Part as Part
+from nexus_cli.core.attachment import sound as sound
 
 
 class Role(StrEnum):

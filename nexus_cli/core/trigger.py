@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.core.part import Part
+from nexus_cli.core.attachment import Part
 
 
 @dataclass(frozen=True, slots=True)

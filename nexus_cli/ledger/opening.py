@@ -10,9 +10,9 @@ import sqlite3
 import stat
 from pathlib import Path
 
+from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, way_out
-from nexus_cli.core.paths import private_dir
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import PATIENCE, failure, patiently, primary_code
 from nexus_cli.ledger.holds import Hold

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.given import given_address, given_key
-from nexus_cli.provider.hints import KEY_VARIABLES, hint_for, key_variable
+from nexus_cli.provider.env_credentials import given_address, given_key
+from nexus_cli.provider.error_hints import KEY_VARIABLES, hint_for, key_variable
 from nexus_cli.provider.local import PORTS
-from nexus_cli.provider.names import LOCAL, split
-from nexus_cli.provider.windows import provider_of
+from nexus_cli.provider.model_names import LOCAL, split
+from nexus_cli.provider.model_table import provider_of
 
 NO_KEY = "no-key-needed"
 """Stands for a key where a server of one's own wants none but the SDK under litellm wants something."""

@@ -16,10 +16,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.hints import hint_for
+from nexus_cli.provider.error_hints import hint_for
+from nexus_cli.provider.error_text import TRACE, body_of, clean, error_in
+from nexus_cli.provider.model_table import provider_of
 from nexus_cli.provider.overflow import is_overflow, numbers
-from nexus_cli.provider.windows import provider_of
-from nexus_cli.provider.wording import TRACE, body_of, clean, error_in
 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})

@@ -17,17 +17,17 @@ from typing import Any
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
-from nexus_cli.provider.arguments import WALKED, arguments
-from nexus_cli.provider.chunks import Reading
+from nexus_cli.provider.call_arguments import WALKED, arguments
+from nexus_cli.provider.chunk_parser import Reading
 from nexus_cli.provider.endpoint import Endpoint, endpoint
+from nexus_cli.provider.error_hints import hint_for
 from nexus_cli.provider.failures import failure
-from nexus_cli.provider.hints import hint_for
-from nexus_cli.provider.library import library
-from nexus_cli.provider.line import END, Line, note_response
-from nexus_cli.provider.names import split
-from nexus_cli.provider.offline import offline, quiet
+from nexus_cli.provider.http_library import library
+from nexus_cli.provider.litellm_env import offline, quiet
+from nexus_cli.provider.model_names import split
+from nexus_cli.provider.model_table import model_info
+from nexus_cli.provider.open_stream import END, Line, note_response
 from nexus_cli.provider.stall import Stalled
-from nexus_cli.provider.windows import model_info
 
 REASONERS = re.compile(r"o\d")
 """OpenAI models whose adapter rewrites messages."""

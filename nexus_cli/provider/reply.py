@@ -24,8 +24,8 @@ from nexus_cli.core.request import (
 )
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
-from nexus_cli.provider.calls import Calls
 from nexus_cli.provider.thinking import Thoughts
+from nexus_cli.provider.tool_call_fold import Calls
 
 KEEPS_CALL_IDS = frozenset({"gemini", "vertex_ai"})
 """Providers whose own call ids go back: litellm carries Gemini's thought signature inside them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core.wire import WireRules
-from nexus_cli.provider.names import LOCAL, split
+from nexus_cli.provider.model_names import LOCAL, split
 
 GO_ON = "Go on."
 NOTED = "Understood."

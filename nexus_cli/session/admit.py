@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nexus_cli.context.kinds import Profile, profile
 from nexus_cli.core import event
-from nexus_cli.core.clip import Clipped, Count, clip, drop_marker
+from nexus_cli.core.elide import Clipped, Count, clip, drop_marker
 from nexus_cli.core.entry import Cause, Drop, Entry, Form, Kind, Slot
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.services import Log

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.config.settings import Compact
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.fidelity.analysed import Analysed
 from nexus_cli.context.groups import is_request
@@ -24,9 +25,8 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.seen import SeenFile
 from nexus_cli.core.services import Calibrations, Log
-from nexus_cli.core.settings import Compact
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.windows import set_window
+from nexus_cli.provider.model_table import set_window
 from nexus_cli.session.control import Control
 from nexus_cli.session.sent import Sent
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import traceback
 
+from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places, private_dir
 
 LOG_BYTES = 1_000_000
 """Beyond this size the log is set aside once, as `nexus.log.1`."""

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
+from nexus_cli.config.paths import project
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.planned import Planned
@@ -17,12 +19,10 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.memory import Facts
-from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Recall, Seen, TokenCounter
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger
-from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.contributors import Sources, View, discover
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.persona import persona_texts
@@ -18,7 +19,6 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Log
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.left_out import SectionDrops
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.status import snapshot

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+from nexus_cli.config.paths import places, project
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
-from nexus_cli.core.paths import places, project
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo

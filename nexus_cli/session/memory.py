@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project
 from nexus_cli.context.neutral import neutral
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
-from nexus_cli.core.paths import project
 from nexus_cli.core.words import Topic, own_words, spoken, stem, words
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.episodes import relevant_episodes

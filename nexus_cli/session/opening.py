@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.paths import places, project
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.lending import lent
 from nexus_cli.provider.endpoint import address_of
-from nexus_cli.provider.names import split
-from nexus_cli.provider.windows import model_info, window_setting
+from nexus_cli.provider.model_names import split
+from nexus_cli.provider.model_table import model_info, window_setting
 from nexus_cli.session.options import Options
 
 if TYPE_CHECKING:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project
+from nexus_cli.config.settings import Compact, Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.planned import Planned
@@ -16,10 +18,8 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import Event
 from nexus_cli.core.limits import Bound, Limits
-from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
-from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.lane import slot_of
 from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.session.cache import MOST_EPOCHS, known_life
 from nexus_cli.session.engine import Engine

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from nexus_cli.context.pin import Pin as Pin
 from nexus_cli.context.plan import cost
 from nexus_cli.context.timeline import Timeline
-from nexus_cli.core.clip import clip
+from nexus_cli.core.elide import clip
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Role

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.trust import FOLDER, State, configuration, state
 from nexus_cli.context.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.trust import FOLDER, State, configuration, state
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.options import Options
 

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.aside import Aside, within
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import slot_of
 from nexus_cli.context.render import Wire
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow, nth
-from nexus_cli.provider.library import library
+from nexus_cli.provider.http_library import library
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.windows import model_info
-from nexus_cli.provider.wire_again import Catcher, body_again
+from nexus_cli.provider.model_table import model_info
+from nexus_cli.provider.rebuild_body import Catcher, body_again
 
 NOBODY = "a key for nobody"
 SECONDS = 30.0

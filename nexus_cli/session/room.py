@@ -14,7 +14,7 @@ from nexus_cli.context.rewrite import MARKER_ROOM
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.provider.windows import set_window
+from nexus_cli.provider.model_table import set_window
 from nexus_cli.session.cache import rewritten
 from nexus_cli.session.compact import compact, drafted
 from nexus_cli.session.engine import Engine

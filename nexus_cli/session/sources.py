@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project, repository
 from nexus_cli.context.groups import is_request
 from nexus_cli.context.outline import Outline, outline, walk
 from nexus_cli.context.timeline import Timeline
@@ -22,13 +23,12 @@ from nexus_cli.context.unseen import merged
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.footprint import Footprint
-from nexus_cli.core.paths import project, repository
 from nexus_cli.core.seen import SeenFile
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.files import Refused, read
 from nexus_cli.tools.listing import files
-from nexus_cli.tools.threads import Stop, Stopped
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is compared by its content; a larger one by its time."""

@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.lane import Frame
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.recipe import Recipe
@@ -20,7 +21,6 @@ from nexus_cli.core.entry import Drop, Epoch, Memo, Slot
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Recall, Seen, TokenCounter
-from nexus_cli.core.settings import Settings
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED
-from nexus_cli.core.settings import Settings
 from nexus_cli.provider.local import local_servers
 
 
@@ -43,7 +43,7 @@ def find_local() -> Sequence[Server]:
 def resolved(name: str, settings: Settings) -> str:
     """`name` with an alias of the settings taken for what it stands for; `NexusError("config", ...)` where that looks
     like a key."""
-    from nexus_cli.core.misplaced_keys import misplaced_key  # noqa: PLC0415  (see `_meant`)
+    from nexus_cli.config.misplaced_keys import misplaced_key  # noqa: PLC0415  (see `_meant`)
 
     model = _meant(name, settings)
     if model == REDACTED:
@@ -53,7 +53,7 @@ def resolved(name: str, settings: Settings) -> str:
 
 def _meant(name: str, settings: Settings) -> str:
     """The same with `[redacted]` for what looks like a key."""
-    from nexus_cli.core.misplaced_keys import without_key  # noqa: PLC0415  (slow, and a start may name no model)
+    from nexus_cli.config.misplaced_keys import without_key  # noqa: PLC0415  (slow, and a start may name no model)
 
     return without_key(settings.alias.get(name.strip(), name.strip()))
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.config.paths import places, project
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.manager import ContextConfig, ContextManager
@@ -26,16 +28,14 @@ from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Bound, compose
 from nexus_cli.core.memory import Facts
-from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Recall, Seen
 from nexus_cli.core.services import TokenCounter as Counting
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import Retrying
-from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.acts.extract import extract
 from nexus_cli.session.anchors import take_anchor

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.tools import process
-from nexus_cli.tools.atomic import is_draft
+from nexus_cli.tools.atomic_write import is_draft
+from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.tools.files import Refused, read
-from nexus_cli.tools.threads import Stop
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from nexus_cli.core.child_environment import child_environment
-from nexus_cli.tools import tree
-from nexus_cli.tools.guard import Guard
+from nexus_cli.config.child_environment import child_environment
+from nexus_cli.tools import process_tree
+from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.orphan_guard import Guard
 from nexus_cli.tools.output import Kept
-from nexus_cli.tools.threads import Stop
 
 _LOOK = 0.05
 """Seconds between two looks at a child that says nothing."""
@@ -58,7 +58,7 @@ class Finished:
 def end_all() -> None:
     """SIGKILL to the tree of every child that runs now: for a program that must end at once."""
     for pid, mark in tuple(_live):
-        tree.send(pid, tree.of(pid, mark), signal.SIGKILL)
+        process_tree.send(pid, process_tree.of(pid, mark), signal.SIGKILL)
 
 
 def run(
@@ -104,7 +104,7 @@ def run(
                 return _attend(child, mark, pipe, kept, stop, seconds)
         finally:
             if child.poll() is None:
-                tree.send(child.pid, tree.of(child.pid, mark), signal.SIGKILL)
+                process_tree.send(child.pid, process_tree.of(child.pid, mark), signal.SIGKILL)
                 child.wait()
             _live.discard((child.pid, mark))
 
@@ -168,9 +168,9 @@ def _attend(
         _end(child, mark, pipe, stop)
     else:
         grace = time.monotonic() + _GRACE
-        while (pipe.open or tree.left(child.pid, mark)) and time.monotonic() < grace and not stop.pressed:
+        while (pipe.open or process_tree.left(child.pid, mark)) and time.monotonic() < grace and not stop.pressed:
             pipe.pump(_LOOK)
-        left = len(tree.left(child.pid, mark))
+        left = len(process_tree.left(child.pid, mark))
         if left:
             _end(child, mark, pipe, stop)
     drained = time.monotonic() + _DRAIN
@@ -182,13 +182,13 @@ def _attend(
 
 def _end(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
     """SIGTERM to the tree, SIGKILL to what of it is left after two seconds; returns when the child is gone."""
-    found = tree.of(child.pid, mark)
-    tree.send(child.pid, found, signal.SIGTERM)
+    found = process_tree.of(child.pid, mark)
+    process_tree.send(child.pid, found, signal.SIGTERM)
     limit = time.monotonic() + _TERM
     while time.monotonic() < limit and not stop.hurry:
         child.poll()
-        if not tree.alive(found) and not tree.left(child.pid, mark):
+        if not process_tree.alive(found) and not process_tree.left(child.pid, mark):
             break
         pipe.pump(_LOOK)
-    tree.send(child.pid, tree.alive(found) | tree.of(child.pid, mark), signal.SIGKILL)
+    process_tree.send(child.pid, process_tree.alive(found) | process_tree.of(child.pid, mark), signal.SIGKILL)
     child.wait()

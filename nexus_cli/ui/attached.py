@@ -13,10 +13,10 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nexus_cli.core.attachment import Part
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import existing, nearest, spelled
 from nexus_cli.core.image import image
-from nexus_cli.core.part import Part
 from nexus_cli.ui.piped import KEPT, Input, Reader
 
 NAMES = 200

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from nexus_cli.core.paths import repository
+from nexus_cli.config.paths import repository
 
 _LEAST = 7
 """Letters of a commit that stand for it."""

@@ -15,7 +15,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from nexus_cli.core.child_environment import child_environment
+from nexus_cli.config.child_environment import child_environment
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
 

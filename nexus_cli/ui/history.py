@@ -20,9 +20,9 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
+from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import Clock, local_now, stamp
 from nexus_cli.core.message import sound
-from nexus_cli.core.paths import private_dir
 
 TAIL = 2 * 1024 * 1024
 """Bytes at the end of the file that are read."""

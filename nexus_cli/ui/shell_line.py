@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from nexus_cli.core.paths import project
+from nexus_cli.config.paths import project
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, TOOL

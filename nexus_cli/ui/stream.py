@@ -9,8 +9,8 @@ import os
 import select
 from collections.abc import Mapping
 
+from nexus_cli.core.attachment import sound
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.part import sound
 
 
 class Gone(Exception):

@@ -21,12 +21,12 @@ from benchmarks.coding import Model, code, prose, write_project
 from benchmarks.measure import milliseconds
 from benchmarks.row import Benchmark, Row
 
+from nexus_cli.config.paths import places, project
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.paths import places, project
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memory import state
 from nexus_cli.session.options import Options

@@ -14,11 +14,11 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.settings import load_settings
 from nexus_cli.core.event import Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
-from nexus_cli.core.settings import load_settings
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.session.options import Options

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.cli.choose_model import choose
+from nexus_cli.config.paths import Places, defaults
+from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import Places, defaults
-from nexus_cli.core.settings import Settings, load_settings
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

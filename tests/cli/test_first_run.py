@@ -16,9 +16,9 @@ import pytest
 
 from nexus_cli.cli import first_run as module
 from nexus_cli.cli.first_run import first_run, is_first
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import load_settings
 from nexus_cli.provider.local import LocalServer
 
 ONE = {"ANTHROPIC_API_KEY": "sk-1", "PATH": os.environ["PATH"], "TERM": "xterm"}

@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from nexus_cli.cli import edit_config
 from nexus_cli.cli.edit_config import edit_settings, scalar, template, write_setting
 from nexus_cli.cli.options import MOST
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import Places, defaults
-from nexus_cli.core.setting_rules import MODEL_RULES, RULES
-from nexus_cli.core.settings import (
+from nexus_cli.config.paths import Places, defaults
+from nexus_cli.config.setting_rules import MODEL_RULES, RULES
+from nexus_cli.config.settings import (
     Settings,
     build,
     load_settings,
@@ -33,8 +32,9 @@ from nexus_cli.core.settings import (
     read_values,
     split_key,
 )
+from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.holds import Hold
-from nexus_cli.provider.windows import model_info
+from nexus_cli.provider.model_table import model_info
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, say
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.trust import trust
 from nexus_cli.context.brief import brief
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
-from nexus_cli.core.trust import trust
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.status import snapshot, status

@@ -10,11 +10,11 @@ import pytest
 from commands.conftest import FakeDesk, answering
 from session.played import MODEL, Played, the_ledger
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Recalled
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.paths import places
 from nexus_cli.ledger import Ledger
 from nexus_cli.session import usable
 from nexus_cli.session.reports import last

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import defaults, places
 from nexus_cli.context.contributed import Reading
 from nexus_cli.context.contributors import Contributor, Sources, View, discover, names
 from nexus_cli.context.contributors.tool_guide import guide
@@ -32,7 +33,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.goal import Goal
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot
-from nexus_cli.core.paths import defaults, places
 from nexus_cli.core.seen import SeenFile
 from nexus_cli.tools.registry import discover as discover_tools
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import defaults
 from nexus_cli.context.loader import ContextLoader, instruction_layers, merge, tightened
 from nexus_cli.context.sysinfo import get_system_info
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.core.paths import defaults
 
 
 @pytest.fixture

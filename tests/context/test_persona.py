@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.trust import Configuration, state, trust
 from nexus_cli.context import persona
 from nexus_cli.context.persona import IDENTITY, LIMIT, PREFERENCES, forms, persona_texts, shrinking
 from nexus_cli.context.planner import STAND_IN
 from nexus_cli.context.section import DROP
 from nexus_cli.context.tokens import SimpleTokenCounter
-from nexus_cli.core.paths import places
-from nexus_cli.core.trust import Configuration, state, trust
 
 COUNT = SimpleTokenCounter().count
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.paths import defaults
 from nexus_cli.context.prompt_loader import FilePromptSource, PromptLoader, get_system_info, trimmed
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults
 
 
 @pytest.fixture(autouse=True)

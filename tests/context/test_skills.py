@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.trust import trust
 from nexus_cli.context.skills import LONGEST_LINE, LONGEST_NAME, _parted, guide, skills, untrusted
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places
-from nexus_cli.core.trust import trust
 from nexus_cli.session.reports.skills import listing, use
 
 

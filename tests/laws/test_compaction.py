@@ -15,11 +15,11 @@ from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content, is_prefix
 
+from nexus_cli.config.settings import Compact, ProviderSettings
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.settings import Compact, ProviderSettings
 from nexus_cli.session.session import Session
 
 WINDOW = 12_000

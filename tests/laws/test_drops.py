@@ -16,7 +16,7 @@ from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content
 
-from nexus_cli.core.clip import clip, drop_marker
+from nexus_cli.core.elide import clip, drop_marker
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Recalled
 from nexus_cli.core.transcript import transcript

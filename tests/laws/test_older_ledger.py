@@ -13,9 +13,9 @@ from typing import Any
 from laws.model import Habits, Model
 from laws.world import outcome, say, the_ledger, world
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, Memo
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import schema
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check

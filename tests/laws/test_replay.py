@@ -17,10 +17,10 @@ from laws.play import Person
 from laws.world import World, outcome, say, the_ledger, world
 
 import nexus_cli
+from nexus_cli.config.paths import defaults
 from nexus_cli.core.clock import stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.core.paths import defaults
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
 
@@ -31,7 +31,7 @@ here = pathlib.Path.cwd()
 import nexus_cli
 assert nexus_cli.__file__.startswith(sys.argv[1]), nexus_cli.__file__
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.core.paths import defaults
+from nexus_cli.config.paths import defaults
 assert not defaults().exists()
 here.rmdir()
 from nexus_cli.ledger import Ledger

@@ -21,7 +21,7 @@ from nexus_cli.context.rewrite import REQUEST_FLOOR
 from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import strategies
 from nexus_cli.context.truncation import cut
-from nexus_cli.core.clip import plain_marker
+from nexus_cli.core.elide import plain_marker
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.event import Resulted
 from nexus_cli.core.message import Message, Role, ToolCall

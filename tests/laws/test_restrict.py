@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws.world import World, outcome, say, world
 
+from nexus_cli.config import trust
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.context.recipe import load_recipe
-from nexus_cli.core import trust
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import CATEGORIES, LEVELS, MODES, Limits, compose
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.settings import Settings, load_settings
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.wiring import open_session

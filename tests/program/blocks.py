@@ -19,7 +19,7 @@ while True:
 BUG = '''
 import ctypes, os, time
 from nexus_cli.cli import loop_watchdog
-from nexus_cli.provider.line import Line
+from nexus_cli.provider.open_stream import Line
 loop_watchdog.TICK = 0.1
 c = ctypes.CDLL(None)
 opened = Line.open

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nexus_cli.provider.litellm_backend import litellm
-from nexus_cli.provider.names import prefixes
+from nexus_cli.provider.model_names import prefixes
+from nexus_cli.provider.model_table import model_info, provider_of
 from nexus_cli.provider.usage import to_usage
-from nexus_cli.provider.windows import model_info, provider_of
 
 
 def listed() -> set[str]:

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.core.errors import EXIT_STATUS, ProviderError
-from nexus_cli.core.redaction import redact
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.provider.endpoint import endpoint, is_loopback
+from nexus_cli.provider.error_text import LINE, clean
 from nexus_cli.provider.failures import failure, retry_after
 from nexus_cli.provider.local import local_servers
 from nexus_cli.provider.overflow import is_overflow, numbers
-from nexus_cli.provider.wording import LINE, clean
 
 OVERFLOWS: list[tuple[str, int | None, int | None]] = [
     (

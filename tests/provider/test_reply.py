@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nexus_cli.core.message import Role
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, OpaqueDelta, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.calls import NAMELESS, parse
 from nexus_cli.provider.reply import Fold, Reply
+from nexus_cli.provider.tool_call_fold import NAMELESS, parse
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),

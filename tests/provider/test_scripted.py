@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import defaults
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.paths import defaults
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Fold, Reply

@@ -14,12 +14,12 @@ from typing import Any
 
 from session.played import MODEL, Answer, Played
 
+from nexus_cli.config.settings import Compact, Settings
 from nexus_cli.context.groups import flatten
 from nexus_cli.context.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.session.acts import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

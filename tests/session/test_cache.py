@@ -24,6 +24,7 @@ from session.prefix_cache import (
     working,
 )
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.fingerprints import fingerprint, first_difference, rendered
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import Frame, slot_of
@@ -32,7 +33,6 @@ from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
-from nexus_cli.core.settings import Settings
 from nexus_cli.provider.cache_life import OPENAI
 from nexus_cli.session.miss import slack
 from nexus_cli.session.reports.cache import uses, why

@@ -11,11 +11,11 @@ import pytest
 from session.played import Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, turn
 
+from nexus_cli.config.settings import Compact
 from nexus_cli.context.fidelity.extract import of_message
 from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Compact
 from nexus_cli.session import tries
 from nexus_cli.session.replay import check
 from nexus_cli.ui.reports.compaction import compacted

@@ -12,10 +12,10 @@ import pytest
 from session.played import Answer, Played, the_ledger
 from session.summed import FORK, SUMMARY, TRANSCRIPT, Summariser, ended, living, noted, summary_of, turn, window_hash
 
+from nexus_cli.config.settings import Compact
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Delta, Request, TextDelta
-from nexus_cli.core.settings import Compact
 from nexus_cli.session.goals import set_goal
 from nexus_cli.session.replay import check
 from nexus_cli.session.summarise import fenced

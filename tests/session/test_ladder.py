@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context import contributed, contributors
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.settings import Settings
 from nexus_cli.session import gathering
 from nexus_cli.session.frames import PLAN
 from nexus_cli.session.logger import SessionLogger

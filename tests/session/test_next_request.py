@@ -16,12 +16,12 @@ import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.event import CompactionDone, CompactionStart, ContextPlan, Event, Notice, Resulted, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import preview

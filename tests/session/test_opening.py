@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from session.played import Played
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Compact, Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

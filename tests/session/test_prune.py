@@ -11,10 +11,10 @@ from typing import Any
 from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
+from nexus_cli.config.settings import Compact, Settings
 from nexus_cli.context.planned import Planned
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
-from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.session.pins import pin
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.cache import uses

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 from session.played import Played, opened, say, the_ledger
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.plan import Plan
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
-from nexus_cli.provider.library import library
+from nexus_cli.provider.http_library import library
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.session import reattach, replay_wire
 

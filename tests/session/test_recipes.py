@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, say
 
-from nexus_cli.core import trust
+from nexus_cli.config import trust
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import own_recipe, recipe_for
 from nexus_cli.session.reports.context import report

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.reports.context import difference, report

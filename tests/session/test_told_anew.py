@@ -13,10 +13,10 @@ import pytest
 from session.played import Played, the_ledger
 from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
 
+from nexus_cli.config.paths import project
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memory import MemorySlot
-from nexus_cli.core.paths import project
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.session import turn as loop
 from nexus_cli.session.engine import Engine

@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.tools import process, tree
+from nexus_cli.tools import process, process_tree
 from nexus_cli.tools.builtin import bash
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.output import Kept
-from nexus_cli.tools.threads import Stop, Stopped
 
 by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
 """Elsewhere a process that left the session and lost its parents is not found."""
 
 
 def _gone(pid: int) -> bool:
-    return not tree.alive({p for p in tree.of(pid) if p.pid == pid})
+    return not process_tree.alive({p for p in process_tree.of(pid) if p.pid == pid})
 
 
 def _await_pid(path: Path) -> int:
@@ -207,7 +207,7 @@ def test_a_run_within_a_run_carries_the_marks_of_both(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delay", [0.0, 0.003, 0.01, 0.03, 0.1, 0.3])
 def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, delay: float) -> None:
-    before = {p.pid for p in tree.of(os.getpid())}
+    before = {p.pid for p in process_tree.of(os.getpid())}
     command = f"echo $$ > {tmp_path}/pid; sleep 100 & (sleep 100; echo) | cat"
 
     async def interrupted() -> None:
@@ -218,7 +218,7 @@ def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, d
             await task
 
     asyncio.run(interrupted())
-    assert {p.pid for p in tree.of(os.getpid())} <= before
+    assert {p.pid for p in process_tree.of(os.getpid())} <= before
     with contextlib.suppress(FileNotFoundError, ValueError):
         assert _gone(int((tmp_path / "pid").read_text()))
 
@@ -302,11 +302,11 @@ def test_zombies_do_not_count_as_running() -> None:
     child = subprocess.Popen(["true"], start_new_session=True)
     try:
         for _ in range(500):
-            if not tree.of(child.pid):
+            if not process_tree.of(child.pid):
                 break
             time.sleep(0.01)
-        assert tree.group(child.pid) == set()
-        assert tree.of(child.pid) == set()
+        assert process_tree.group(child.pid) == set()
+        assert process_tree.of(child.pid) == set()
     finally:
         child.wait()
 
@@ -314,9 +314,9 @@ def test_zombies_do_not_count_as_running() -> None:
 def test_the_table_of_ps_tells_the_same_as_proc() -> None:
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
-        by_ps = tree._from_ps()
+        by_ps = process_tree._from_ps()
         assert by_ps[child.pid][1:] == (os.getpid(), child.pid)
-        assert tree.of(child.pid) == {p for p in tree.of(child.pid) if p.pid == child.pid} != set()
+        assert process_tree.of(child.pid) == {p for p in process_tree.of(child.pid) if p.pid == child.pid} != set()
     finally:
         child.kill()
         child.wait()

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.exact_edit import apply_edits, short_diff
 from nexus_cli.tools.files import Refused
-from nexus_cli.tools.substitution import apply_edits, short_diff
 from nexus_cli.tools.text import decode
-from nexus_cli.tools.threads import Stop, Stopped
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:

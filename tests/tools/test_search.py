@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from nexus_cli.tools.builtin import grep
+from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.tools.files import Refused
 from nexus_cli.tools.listing import files, program
 from nexus_cli.tools.patterns import PathPattern
-from nexus_cli.tools.threads import Stop
 
 REAL_RG = shutil.which("rg")
 RG = {

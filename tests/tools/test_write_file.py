@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.tools.atomic import replace_file
+from nexus_cli.tools.atomic_write import replace_file
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.files import Refused, digest
-from nexus_cli.tools.threads import Stop, Stopped
 
 
 def test_a_new_file_is_created_with_its_folders(desk: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools.threads import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.ui import file_index
 from nexus_cli.ui.file_index import SHOWN, FileIndex, Names, in_folder
 

@@ -24,7 +24,7 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from nexus_cli.commands.command import Command, Desk
-from nexus_cli.tools.threads import Stop
+from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.ui import file_index, input_keys
 from nexus_cli.ui.face import Typed
 from nexus_cli.ui.input_box import LONG, InputBox

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.config.paths import defaults
+from nexus_cli.config.setting_rules import Scalar
+from nexus_cli.config.settings import Settings, build, read_values
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults
-from nexus_cli.core.setting_rules import Scalar
-from nexus_cli.core.settings import Settings, build, read_values
 from nexus_cli.provider.scripted import MODEL, Scripted, load
 
 WINDOW = 16_000

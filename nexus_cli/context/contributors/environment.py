@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project, repository
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line, operating_system
-from nexus_cli.core.paths import project, repository
 
 SLOT = 20
 """Behind the instructions, as in seed A."""

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.section import DROP, Layer, Phase, Section, unread
-from nexus_cli.core.clip import clip, drop_marker
+from nexus_cli.core.elide import clip, drop_marker
 from nexus_cli.core.message import sound
-from nexus_cli.core.paths import project
 
 SLOTS = {"global": 8, "ancestor": 9, "local": 10}
 PRIORITY = 92

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from nexus_cli.config.paths import places
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.section import DROP, Layer, Phase, Section, unread
 from nexus_cli.context.sysinfo import one_line
-from nexus_cli.core.clip import clip, drop_marker
+from nexus_cli.core.elide import clip, drop_marker
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import sound
-from nexus_cli.core.paths import places
 
 NAME = "MEMORY.md"
 LIMIT = 64 * 1024

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nexus_cli.config.paths import project
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
 from nexus_cli.context.section import DROP, Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
-from nexus_cli.core.paths import project
 
 CHANGED, HIDDEN = 6, 10
 """Files of each kind with a section of their own, the newest first."""

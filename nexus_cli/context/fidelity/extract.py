@@ -15,7 +15,7 @@ from nexus_cli.context.fidelity.identifiers import decided, identifiers, led_to
 from nexus_cli.context.fidelity.keys import commitment
 from nexus_cli.context.fidelity.prose import LONGEST, Sentence, parts
 from nexus_cli.context.fidelity.speech import Found, of_assistant, of_person
-from nexus_cli.core.clip import unmarked
+from nexus_cli.core.elide import unmarked
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.words import apart
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nexus_cli.config.paths import project
 from nexus_cli.context.neutral import neutral
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
-from nexus_cli.core.paths import project
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.bounded import in_lane
 from nexus_cli.session.dispatch import Dispatcher

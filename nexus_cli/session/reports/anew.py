@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.meter import Meter
 from nexus_cli.core.entry import Epoch, Slot
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.cache import known_life
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.logger import SessionLogger

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.economy import miss_cost
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, nth
 from nexus_cli.provider.cache_life import CacheLife
 from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.apportion import apportion
 from nexus_cli.context.assembled import scaled
 from nexus_cli.context.planner import JOINT, section_budget
@@ -16,8 +18,6 @@ from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.render import prefix_sha256
 from nexus_cli.core.entry import Form
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, nth
 from nexus_cli.session.logger import SessionLogger

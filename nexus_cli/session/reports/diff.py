@@ -12,8 +12,8 @@ from typing import Any
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools import process
+from nexus_cli.tools.cancellable_thread import Stop, finish
 from nexus_cli.tools.listing import program
-from nexus_cli.tools.threads import Stop, finish
 
 SECONDS = 10.0
 MOST = 512 * 1024

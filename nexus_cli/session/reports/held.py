@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import SETS, Bound, Limits, compose
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.in_force import LIMITS
 from nexus_cli.session.logger import SessionLogger

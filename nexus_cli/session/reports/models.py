@@ -11,9 +11,9 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from nexus_cli.core.settings import Settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.ledger import Ledger
-from nexus_cli.provider.windows import check_model, provider_of, takes_effort
+from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
 from nexus_cli.session.opening import known_model, looked_at
 from nexus_cli.session.usable import Server, find_local, keys_present, resolved, unnamed_model
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import slot_of
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.provider.cache_life import CacheLife
 from nexus_cli.session.cache import known_life

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.assembled import AssembledContext
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.groups import Group, arrange, flatten
@@ -21,9 +22,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits, compose
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
-from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.session.anchors import anchor_on, take_anchor
 from nexus_cli.session.in_force import LIMITS, limits_of
 from nexus_cli.session.logger import SessionLogger

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import begun, places, project
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.trust import FOLDER, state
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.context.recipe import recipe_names
 from nexus_cli.context.skills import skills, untrusted
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import begun, places, project
-from nexus_cli.core.settings import Settings
-from nexus_cli.core.trust import FOLDER, state
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.recipes import folders, project_recipes
 from nexus_cli.session.usable import keys_present, unnamed_model

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.project_settings import FILE, Said, fitting, read_project, tightened
+from nexus_cli.config.settings import Loaded
+from nexus_cli.config.trust import FOLDER, Configuration, state
 from nexus_cli.context import recipe_file
 from nexus_cli.context.decode import decode
 from nexus_cli.context.recipe import NAME, recipe_names
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.project_settings import FILE, Said, fitting, read_project, tightened
-from nexus_cli.core.settings import Loaded
-from nexus_cli.core.trust import FOLDER, Configuration, state
 from nexus_cli.session.recipes import INSIDE, folders
 
 

@@ -17,10 +17,10 @@ from typing import Any
 from nexus_cli.core.image import NAMES, image
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.cancellable_thread import finish
 from nexus_cli.tools.process import Finished
 from nexus_cli.tools.process import run as run_process
 from nexus_cli.tools.text import NUL, decode_output
-from nexus_cli.tools.threads import finish
 
 DEFAULT_SECONDS = 120
 MOST_SECONDS = 3600

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.clip import Count, piece
+from nexus_cli.core.elide import Count, piece
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext

@@ -1,4 +1,4 @@
-"""`edit_file`: exact replacements in one file, all or none. What counts as a match is in `tools/substitution.py`."""
+"""`edit_file`: exact replacements in one file, all or none. What counts as a match is in `tools/exact_edit.py`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from nexus_cli.core.decode import Text
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.atomic import locked_folder, replace_file
+from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.cancellable_thread import Stop, finish
+from nexus_cli.tools.exact_edit import apply_edits, short_diff
 from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
 from nexus_cli.tools.preview import LARGEST, unified
 from nexus_cli.tools.preview import preview as preview_of
-from nexus_cli.tools.substitution import apply_edits, short_diff
 from nexus_cli.tools.text import decode
-from nexus_cli.tools.threads import Stop, finish
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import Any
 from nexus_cli.core.file_names import spelled
 from nexus_cli.core.message import ToolResult, sound
 from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.tools.cancellable_thread import Stop, finish
 from nexus_cli.tools.files import Refused, problem, real
 from nexus_cli.tools.listing import files
 from nexus_cli.tools.patterns import PathPattern
-from nexus_cli.tools.threads import Stop, finish
 
 LIMIT = 500
 

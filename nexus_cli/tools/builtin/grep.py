@@ -1,4 +1,4 @@
-"""`grep`: lines that match a regular expression. Which files is in `tools/listing.py`, the search in `tools/scan.py`.
+"""`grep`: lines that match a regular expression. The files are from `tools/listing.py`, the search is `grep_worker`.
 
 `rg`, where there is one, only narrows down the files, and never to fewer than have a match; so the result is the same
 with and without it (README.md beside tools says how).
@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import PACKAGE
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.paths import PACKAGE
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools import scan
+from nexus_cli.tools import grep_worker
+from nexus_cli.tools.cancellable_thread import Stop, finish
 from nexus_cli.tools.files import Refused, problem, real
 from nexus_cli.tools.listing import files, program, regular
 from nexus_cli.tools.patterns import PathPattern
 from nexus_cli.tools.process import run as run_process
-from nexus_cli.tools.threads import Stop, finish
 
 SECONDS = 60.0
 LIMIT = 100
@@ -73,14 +73,15 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
     }
     stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
     # -I and -S: nothing of the working folder or of installed packages can come in between.
-    argv = [sys.executable, "-I", "-S", scan.__file__]
+    argv = [sys.executable, "-I", "-S", grep_worker.__file__]
     done = run_process(argv, cwd=root, env=os.environ, stop=stop, seconds=SECONDS, stdin=stdin, merge=False)
     text = done.output.decode("utf-8", "replace")
     if done.timed_out:
         return ToolResult(error=f"stopped after {SECONDS:.0f} s: simplify the pattern or narrow `path`")
     if done.status == 0:
         return ToolResult(text, uncounted=done.uncounted)
-    return ToolResult(error=text if done.status == scan.BAD_PATTERN else f"the search failed (status {done.status})")
+    bad_pattern = done.status == grep_worker.BAD_PATTERN
+    return ToolResult(error=text if bad_pattern else f"the search failed (status {done.status})")
 
 
 def _libraries() -> list[str]:
@@ -115,7 +116,7 @@ def _narrowed(root: Path, names: Sequence[str], arguments: Mapping[str, Any], st
 def _too_large(path: Path) -> bool:
     """Whether our own search would count the file as one that it could not read."""
     try:
-        return os.lstat(path).st_size > scan.HARD_LIMIT
+        return os.lstat(path).st_size > grep_worker.HARD_LIMIT
     except OSError:
         return True
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.clip import Count, piece
+from nexus_cli.core.elide import Count, piece
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext

@@ -9,7 +9,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.threads import finish
+from nexus_cli.tools.cancellable_thread import finish
 
 SLOTS = [str(slot) for slot in MemorySlot]
 

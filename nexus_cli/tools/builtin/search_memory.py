@@ -10,7 +10,7 @@ from nexus_cli.core.memory import Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.builtin.remember import SLOTS
-from nexus_cli.tools.threads import finish
+from nexus_cli.tools.cancellable_thread import finish
 
 LIMIT = 20
 

@@ -13,14 +13,14 @@ from nexus_cli.core.decode import Text
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.atomic import locked_folder, replace_file
+from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.cancellable_thread import Stop, finish
 from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
 from nexus_cli.tools.line_ends import describe_line_ends, keep_line_ends, main_line_end, to_lf
 from nexus_cli.tools.omission import new_omission
 from nexus_cli.tools.preview import LARGEST, unified
 from nexus_cli.tools.preview import preview as preview_of
 from nexus_cli.tools.text import decode
-from nexus_cli.tools.threads import Stop, finish
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.fidelity import Commitment, CommitmentKind, commitments, of_message
-from nexus_cli.core.clip import Marker, drop_marker, plain_marker
+from nexus_cli.core.elide import Marker, drop_marker, plain_marker
 from nexus_cli.core.message import Message, Role, ToolCall
 
 Kind = CommitmentKind

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.trust import MOST_BYTES, MOST_FILES, configuration, revoke, state, trust, trusted
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places
-from nexus_cli.core.trust import MOST_BYTES, MOST_FILES, configuration, revoke, state, trust, trusted
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_trust_is_kept_in_a_private_file_and_can_be_taken_back(project: Path) ->
 
 def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trust(project)
-    monkeypatch.setattr("nexus_cli.core.trust.WAIT", 0.02)
+    monkeypatch.setattr("nexus_cli.config.trust.WAIT", 0.02)
     with open(places().data / "trust.lock", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(NexusError, match="another process") as told:

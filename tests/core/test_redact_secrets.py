@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.errors import REDACTED
-from nexus_cli.core.redaction import redact
+from nexus_cli.core.redact_secrets import redact
 
 LOUD = {
     "OPENAI_API_KEY": "hunter2-my-key",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from nexus_cli.provider.names import LOCAL
-from nexus_cli.provider.windows import HOW_TO_NAME, provider_of
+from nexus_cli.provider.model_names import LOCAL
+from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.tools import tree
-from nexus_cli.tools.guard import Guard
+from nexus_cli.tools import process_tree
+from nexus_cli.tools.orphan_guard import Guard
 
 by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
 MARK = "0123456789abcdef-guarded"
@@ -78,14 +78,14 @@ def test_when_we_are_gone_before_the_group_was_named_the_mark_is_enough() -> Non
 def test_when_this_process_is_killed_outright_what_it_ran_ends(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path; from nexus_cli.tools import process; "
-        "from nexus_cli.tools.threads import Stop; "
+        "from nexus_cli.tools.cancellable_thread import Stop; "
         f"process.run(['/bin/sh', '-c', 'echo $$ > {tmp_path}/pid; kill -9 $PPID; exec sleep 60'], "
         "cwd=Path('/'), env=os.environ, stop=Stop(), seconds=60)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
     pid = int((tmp_path / "pid").read_text())
     for _ in range(1000):
-        if not tree.of(pid):
+        if not process_tree.of(pid):
             break
         time.sleep(0.01)
     else:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from nexus_cli.core.paths import project
+from nexus_cli.config.paths import project
 
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables that lead an interpreter, or a program that looks for one, to a virtual environment."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.hints import BASE_VARIABLES, KEY_VARIABLES, hint_for, key_variable
-from nexus_cli.provider.names import LOCAL
+from nexus_cli.provider.error_hints import BASE_VARIABLES, KEY_VARIABLES, hint_for, key_variable
+from nexus_cli.provider.model_names import LOCAL
 
 BEARERS = frozenset({"ANTHROPIC_AUTH_TOKEN"})
 """Sent in another header than a key: litellm takes them from the environment only, as they are."""

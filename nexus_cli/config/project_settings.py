@@ -13,11 +13,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import Places
+from nexus_cli.config.setting_rules import FORMER_TABLES, RULES, TABLES, Scalar
+from nexus_cli.config.settings import Loaded, build, check, consistent, load_settings, unknown_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import Places
-from nexus_cli.core.setting_rules import FORMER_TABLES, RULES, TABLES, Scalar
-from nexus_cli.core.settings import Loaded, build, check, consistent, load_settings, unknown_key
 
 FOLDER, FILE = ".nexus", "config.toml"
 NESTED = ("compact", "limits", "truncation")
@@ -52,7 +52,7 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
     loaded = load_settings(places, defaults_dir, environ)
     if not os.path.lexists(folder / FOLDER):
         return loaded
-    from nexus_cli.core import trust  # noqa: PLC0415  (few projects have such a folder)
+    from nexus_cli.config import trust  # noqa: PLC0415  (few projects have such a folder)
 
     found = trust.configuration(folder)
     match trust.state(folder, found):
@@ -69,7 +69,7 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
 
 def read_project(data: bytes, where: str) -> Said:
     """What the file `where` with these bytes says; `NexusError("config", ...)` for what is no settings file."""
-    import tomllib  # noqa: PLC0415  (see `nexus_cli.core.settings`)
+    import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
 
     if len(data) > MOST_BYTES:
         raise NexusError("config", where, f"it is larger than {MOST_BYTES // 1024} KiB", "Make it shorter")

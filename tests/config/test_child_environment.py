@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.core.child_environment import child_environment, own_entries
+from nexus_cli.config.child_environment import child_environment, own_entries
 
 
 @pytest.fixture

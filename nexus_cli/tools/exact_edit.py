@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.tools.files import Refused
 from nexus_cli.tools.line_ends import keep_line_ends, near_line_end, to_lf
 from nexus_cli.tools.lookalikes import name_lookalikes
 from nexus_cli.tools.omission import new_omission
-from nexus_cli.tools.threads import Stop
 
 _MOST_LINES = 20_000
 _MOST_NAMED = 8

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.tools import atomic
+from nexus_cli.tools import atomic_write
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.files import Refused, digest, read
-from nexus_cli.tools.threads import Stop, Stopped
 
 RACE = Path(__file__).with_name("race.py")
 
@@ -42,7 +42,7 @@ def test_a_lock_ends_with_its_process_and_waiting_for_it_ends_too(desk: Any, mon
     holder = start(desk.project, "a", "h", 0, "hold")
     try:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        monkeypatch.setattr(atomic, "_WAIT", 0.05)
+        monkeypatch.setattr(atomic_write, "_WAIT", 0.05)
         for name, arguments in (("edit_file", {"edits": [{"old": "x", "new": "y"}]}), ("write_file", {"content": "y"})):
             path = "new" if name == "write_file" else "a"
             error = desk.run(name, path=path, **arguments).error
@@ -50,7 +50,7 @@ def test_a_lock_ends_with_its_process_and_waiting_for_it_ends_too(desk: Any, mon
         assert os.listdir(desk.project) == ["a"]
         stop = Stop()
         stop.press()
-        with pytest.raises(Stopped), atomic.locked_folder(desk.project, stop):
+        with pytest.raises(Stopped), atomic_write.locked_folder(desk.project, stop):
             pass
     finally:
         holder.kill()
@@ -59,17 +59,17 @@ def test_a_lock_ends_with_its_process_and_waiting_for_it_ends_too(desk: Any, mon
 
 
 def test_threads_of_one_process_exclude_each_other_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic, "_WAIT", 0.02)
+    monkeypatch.setattr(atomic_write, "_WAIT", 0.02)
     refused = []
 
     def take() -> None:
         try:
-            with atomic.locked_folder(tmp_path, Stop()):
+            with atomic_write.locked_folder(tmp_path, Stop()):
                 pass
         except Refused:
             refused.append(True)
 
-    with atomic.locked_folder(tmp_path, Stop()):
+    with atomic_write.locked_folder(tmp_path, Stop()):
         thread = threading.Thread(target=take)
         thread.start()
         thread.join()
@@ -91,9 +91,9 @@ def test_what_another_program_writes_while_the_file_is_compared_stays(
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         return content
 
-    monkeypatch.setattr("nexus_cli.tools.atomic.read", read_then_changed)
+    monkeypatch.setattr("nexus_cli.tools.atomic_write.read", read_then_changed)
     with pytest.raises(Refused, match="read it again"):
-        atomic.replace_file(path, b"mine", Stop(), expected=digest(b"old"))
+        atomic_write.replace_file(path, b"mine", Stop(), expected=digest(b"old"))
     assert path.read_text() == "NEW"
     assert os.listdir(tmp_path) == ["a"]
 

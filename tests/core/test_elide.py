@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.clip import Clipped, Marker, drop_marker, piece, plain_marker, unmarked
-from nexus_cli.core.clip import clip as cut
+from nexus_cli.core.elide import Clipped, Marker, drop_marker, piece, plain_marker, unmarked
+from nexus_cli.core.elide import clip as cut
 
 
 def by_words(text: str) -> int:

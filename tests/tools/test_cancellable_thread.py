@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nexus_cli.tools.threads import Stop, Stopped, finish
+from nexus_cli.tools.cancellable_thread import Stop, Stopped, finish
 
 
 def test_the_result_comes_back_and_is_noted() -> None:

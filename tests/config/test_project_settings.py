@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.core import trust
+from nexus_cli.config import trust
+from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.project_settings import load_settings_in, read_project, tightened
+from nexus_cli.config.settings import Loaded, Settings, build, load_settings
 from nexus_cli.core.limits import LEVELS, MODES, Limits, compose
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.project_settings import load_settings_in, read_project, tightened
-from nexus_cli.core.settings import Loaded, Settings, build, load_settings
 
 
 def personal(text: str = "") -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo, PriceTier
-from nexus_cli.provider.windows import DEFAULT_WINDOW, check_model, model_info, provider_of, takes_effort
+from nexus_cli.provider.model_table import DEFAULT_WINDOW, check_model, model_info, provider_of, takes_effort
 
 PROVIDERS = [
     ("openai/gpt-4o", "openai"),
@@ -197,7 +197,7 @@ def test_any_name_gives_an_answer(name: str) -> None:
 
 def test_reading_the_table_imports_no_litellm() -> None:
     code = (
-        "import sys; from nexus_cli.provider.windows import model_info; assert model_info('gpt-4o').known;"
+        "import sys; from nexus_cli.provider.model_table import model_info; assert model_info('gpt-4o').known;"
         "from nexus_cli.provider import litellm_backend, retry, local, cache_marks;"
         "print([m for m in ('litellm', 'httpx', 'openai', 'pydantic', 'tiktoken') if m in sys.modules])"
     )

@@ -2,7 +2,7 @@
 
 Trust is given to what was there at the time: a hash over everything in `.nexus` that could take effect is stored with
 the project's real path, so that a project whose files changed afterwards is untrusted again. What a trusted project's
-settings may say is the business of `nexus_cli.core.project_settings`.
+settings may say is the business of `nexus_cli.config.project_settings`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.clock import local_now, stamp
 from nexus_cli.core.errors import NexusError, way_out
-from nexus_cli.core.paths import places, private_dir
 
 FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.tools.files import Refused, read
-from nexus_cli.tools.threads import Stop
 
 _DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
 _STALE = 60.0

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from nexus_cli.config.paths import Places
+from nexus_cli.config.setting_rules import FORMER_TABLES, MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
 from nexus_cli.core.errors import REDACTED, NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import Places
-from nexus_cli.core.setting_rules import FORMER_TABLES, MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
 
 STEPS = Limits(max_steps=200)
 UNLIMITED = Limits()
@@ -81,7 +81,7 @@ class Settings:
     default_models: Mapping[str, str] = field(default_factory=dict)
     """Name of a key's environment variable to the model that is used with it."""
     project: Limits = UNLIMITED
-    """What a trusted project asks to be limited to, see `nexus_cli.core.project_settings`."""
+    """What a trusted project asks to be limited to, see `nexus_cli.config.project_settings`."""
     notices: tuple[str, ...] = ()
     """What the person should know of a project's files that have no effect."""
 
@@ -150,7 +150,7 @@ def unknown_key(key: str, where: str = "") -> NexusError:
 
 def shown_text(text: str) -> str:
     """Return `text` as a message may show it: `[redacted]` for a part of it that looks like a key."""
-    from nexus_cli.core.misplaced_keys import without_key  # noqa: PLC0415  (only on the way to an error message)
+    from nexus_cli.config.misplaced_keys import without_key  # noqa: PLC0415  (only on the way to an error message)
 
     return ".".join(without_key(part) for part in without_key(text).split("."))
 
@@ -301,7 +301,7 @@ def without_keys(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], tuple
     had one."""
     if not values:
         return {}, ()
-    from nexus_cli.core.misplaced_keys import without_key  # noqa: PLC0415  (few starts have settings, and it is slow)
+    from nexus_cli.config.misplaced_keys import without_key  # noqa: PLC0415  (few starts have settings, and it is slow)
 
     kept: dict[str, Scalar] = {}
     misplaced = []

@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.cache_marks import cache_key, mark
 from nexus_cli.provider.endpoint import Endpoint
-from nexus_cli.provider.windows import takes_effort
+from nexus_cli.provider.model_table import takes_effort
 
 WALKED = frozenset({"openai", "lm_studio", "llamafile"})
 """Providers whose adapter hands the messages to the openai SDK as they are, which then walks them all."""

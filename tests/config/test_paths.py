@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.core.paths import project, repository
+from nexus_cli.config.paths import project, repository
 
 
 @pytest.fixture

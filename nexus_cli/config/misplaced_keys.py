@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.core.redaction import NAMED_SECRET, SHORTEST, redact
+from nexus_cli.core.redact_secrets import NAMED_SECRET, SHORTEST, redact
 
 _SHORT = re.compile(r"(?:^|/)(?:sk|pk|rk)-[\w-]{3,}")
 _OPAQUE = re.compile(

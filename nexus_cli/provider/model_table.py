@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.provider.names import LOCAL, litellm_folder, split, stem
+from nexus_cli.provider.model_names import LOCAL, litellm_folder, split, stem
 from nexus_cli.provider.prices import FIELDS, prices, tiers
 
 DEFAULT_WINDOW = 128_000

@@ -14,28 +14,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools import scan
+from nexus_cli.tools import grep_worker
 
 
 def test_a_link_that_appears_after_the_listing_is_not_followed(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("a/b/c", "x\n")
     monkeypatch.chdir(desk.project)
-    assert list(scan.lines_of(b"a/b/c")) == ["x"]
+    assert list(grep_worker.lines_of(b"a/b/c")) == ["x"]
     (desk.project / "l").symlink_to("a")
     (desk.project / "a/l").symlink_to("b")
     (desk.project / "a/b/l").symlink_to("c")
     for path in (b"l/b/c", b"a/l/c", b"a/b/l"):
         with pytest.raises(OSError):
-            list(scan.lines_of(path))
+            list(grep_worker.lines_of(path))
 
 
 
 def test_a_file_is_searched_line_by_line_and_never_held_whole(desk: Any) -> None:
     path = desk.write("a", "ab\n" * 100_000 + "needle\n")
-    job = scan.Job("needle", False, 2, 5, "")
+    job = grep_worker.Job("needle", False, 2, 5, "")
     tracemalloc.start()
     try:
-        output = "".join(scan.search(job, [os.fsencode(path)]))
+        output = "".join(grep_worker.search(job, [os.fsencode(path)]))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -45,7 +45,7 @@ def test_a_file_is_searched_line_by_line_and_never_held_whole(desk: Any) -> None
 
 
 def test_lines_after_the_last_match_within_the_limit_are_shown_and_no_more_are_read(desk: Any) -> None:
-    hits = scan.Hits(2, 1)
+    hits = grep_worker.Hits(2, 1)
     lines = iter(["x1", "x2", "b", "c", "d"])
     assert list(hits.rows(lines, re.compile("x"))) == ["1:x1", "2-x2", "3-b"]
     assert (hits.matches, hits.more, list(lines)) == (1, True, ["d"])
@@ -62,22 +62,22 @@ def test_what_grep_finds_is_what_the_expression_matches_line_by_line(
 ) -> None:
     desk = new_desk()
     desk.write("a", "".join(line + "\n" for line in lines))
-    job = scan.Job(pattern, False, 0, 1000, "")
-    shown = "".join(scan.search(job, [os.fsencode(desk.project / "a")])).split("\n")[1:]
+    job = grep_worker.Job(pattern, False, 0, 1000, "")
+    shown = "".join(grep_worker.search(job, [os.fsencode(desk.project / "a")])).split("\n")[1:]
     bare = [line[:-1] if line.endswith("\r") else line for line in lines]
     assert [row for row in shown if row] == [f"{i}:{x}" for i, x in enumerate(bare, 1) if re.search(pattern, x)]
 
 
 
 def test_the_search_is_a_program_of_the_standard_library_alone() -> None:
-    code = f"import runpy, sys; runpy.run_path({scan.__file__!r}, run_name='x')"
+    code = f"import runpy, sys; runpy.run_path({grep_worker.__file__!r}, run_name='x')"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 
 
 def test_files_that_could_not_be_searched_before_the_limit_are_a_lower_bound(desk: Any) -> None:
     with open(desk.write("a", ""), "wb") as file:
-        file.truncate(scan.HARD_LIMIT + 1)
+        file.truncate(grep_worker.HARD_LIMIT + 1)
     desk.write("b", "x\nx\n")
     assert "[at least 1 files could not be searched" in desk.run("grep", pattern="x", limit=1).output
 
@@ -85,6 +85,6 @@ def test_files_that_could_not_be_searched_before_the_limit_are_a_lower_bound(des
 def test_unreadable_and_huge_files_are_counted(desk: Any) -> None:
     desk.write("a", "x\n")
     with open(desk.project / "huge", "wb") as file:
-        file.truncate(scan.HARD_LIMIT + 1)
+        file.truncate(grep_worker.HARD_LIMIT + 1)
     output = desk.run("grep", pattern="x").output
     assert output == "a\n1:x\n[1 files could not be searched: unreadable, or over 64 MiB]"

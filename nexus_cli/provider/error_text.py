@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.redaction import redact
+from nexus_cli.core.redact_secrets import redact
 
 LINE = 240
 WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception))(?::| -)\s*")
