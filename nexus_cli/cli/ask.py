@@ -32,7 +32,7 @@ from nexus_cli.cli.options import (
 from nexus_cli.cli.process import forget_folder
 from nexus_cli.cli.prompt import Question
 from nexus_cli.cli.tell import tell
-from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
@@ -156,7 +156,7 @@ def _prepare(options: AskOptions) -> Run:
     resumes = bool(options.shared.resume or options.shared.newest)
     question = Question(options.words, options.files, resumes=resumes)
     question.check()
-    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
+    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     chosen = choose(options.shared.model, os.environ, settings, resumes=resumes)
     prompt = question.read()
     if not options.shared.quiet:

@@ -14,7 +14,7 @@ from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
 from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.run_turn import wind_up
-from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
@@ -38,8 +38,8 @@ def consolidate(model: str = "") -> dict[str, Any]:
     folder = working_folder()
     process.forget_folder(str(folder))
     with looked_up(folder) as known:
-        check(known.ledger.facts.listing(str(project(folder)), SLOTS))
-    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
+        check(known.ledger.facts.listing(str(project_root(folder)), SLOTS))
+    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     chosen = choose(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)

@@ -12,7 +12,7 @@ from types import FrameType
 
 from nexus_cli.cli import process
 from nexus_cli.cli.tell import tell
-from nexus_cli.tools.process import end_all
+from nexus_cli.tools.process import kill_all
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -57,7 +57,7 @@ class Interrupt:
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         if self.signal or self._loop is None or self._cancel is None:
-            end_all()
+            kill_all()
             if self._last_words:
                 tell(self._last_words)
             process.leave(128 + (self.signal or number))

@@ -24,9 +24,9 @@ from typing import NoReturn
 from nexus_cli.cli.interrupt import NUMBERS
 from nexus_cli.cli.tell import tell
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.stall import Stalled, overdue_wait, waits_here
+from nexus_cli.provider.stall import Stalled, is_waiting_here, overdue_wait
 from nexus_cli.session.session import Session
-from nexus_cli.tools.process import end_all
+from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.stream import writing
 
 TICK = 0.5
@@ -43,7 +43,7 @@ WAKE = signal.SIGURG
 
 def end_blocked(error: NexusError, resume: str = "") -> NoReturn:
     """End the process at once, with its children: the error and the command that resumes on stderr."""
-    end_all()
+    kill_all()
     if select.select([], [2], [], 0)[1]:
         for line in filter(None, (error.line, resume)):
             tell(line)
@@ -166,7 +166,7 @@ class LoopWatchdog:
                 self._finish(problem)
         elif self._alive:
             return
-        if not waits_here():
+        if not is_waiting_here():
             return
         if self._signal or self._session().passed_limit() is not None:
             self._session().break_in("cancel" if self._signal else "timeout")

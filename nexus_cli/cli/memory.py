@@ -11,8 +11,8 @@ from nexus_cli.cli.options import Json, Model, said, working_folder
 from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.tell import nearest
 from nexus_cli.cli.which_session import open_ledger
-from nexus_cli.config.paths import places, project
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
@@ -124,8 +124,8 @@ def _slots(name: str) -> tuple[MemorySlot, ...]:
 
 
 def _root() -> str:
-    return str(project(working_folder()))
+    return str(project_root(working_folder()))
 
 
 def _now() -> str:
-    return stamp(local_now())
+    return format_utc(local_now())

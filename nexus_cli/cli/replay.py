@@ -10,7 +10,7 @@ import typer
 from nexus_cli.cli.options import MOST, Json, SessionKey
 from nexus_cli.cli.show import show, show_json
 from nexus_cli.cli.which_session import open_ledger, session_id
-from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
@@ -50,7 +50,7 @@ def _wire(ledger: Ledger, session: str, step: int | None) -> dict[str, Any]:
     from nexus_cli.session.replay_wire import check_wire  # noqa: PLC0415  (it loads the model library)
 
     try:
-        settings = load_settings(places(), defaults(), os.environ).settings
+        settings = load_settings(places(), defaults_dir(), os.environ).settings
     except NexusError:
         settings = Settings()  # what was sent does not depend on today's settings, but for a window that they name
     return asyncio.run(check_wire(ledger, session, settings, step))

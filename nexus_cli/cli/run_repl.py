@@ -28,7 +28,7 @@ from nexus_cli.cli.options import SharedOptions
 from nexus_cli.cli.run_turn import resume_line, wind_up
 from nexus_cli.cli.tell import tell
 from nexus_cli.commands import discover
-from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -37,7 +37,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.tools.process import end_all
+from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.desk import ReplDesk
 from nexus_cli.ui.face import Face
 from nexus_cli.ui.face_approver import FaceApprover
@@ -84,11 +84,11 @@ def run_repl(shared: SharedOptions) -> int:
 
 def _settings(shared: SharedOptions) -> Settings:
     found = places()
-    here = project(shared.folder)
-    loaded = load_settings_in(here, found, defaults(), os.environ)
+    here = project_root(shared.folder)
+    loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     if is_first(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
         first_run(loaded, os.environ, Quietly(Stream(1)), sys.stdin.readline)
-        loaded = load_settings_in(here, found, defaults(), os.environ)
+        loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     return loaded.settings
 
 
@@ -168,7 +168,7 @@ class _Start:
     def _box(self) -> InputBox:
         return InputBox(
             folder=self._options.cwd,
-            project=project(self._options.cwd),
+            project=project_root(self._options.cwd),
             commands=discover,
             desk=lambda: self._repl.desk if self._repl else None,
             history=places().data / "history",
@@ -254,7 +254,7 @@ class _Start:
             self._loop.call_soon_threadsafe(self._interrupted)
             return
         if self._signal:
-            end_all()
+            kill_all()
             process.leave(128 + self._signal)
         self._signal = number
         self._loop.call_soon_threadsafe(self._repl.left)

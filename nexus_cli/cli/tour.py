@@ -24,11 +24,11 @@ from nexus_cli.cli.guide.place import Place, place, remove
 from nexus_cli.cli.guide.show import Left, Show
 from nexus_cli.cli.interrupt import NUMBERS
 from nexus_cli.cli.tell import tell
-from nexus_cli.config.paths import defaults, places
-from nexus_cli.config.settings import Settings, build, load_settings, read_values
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.models import listing
-from nexus_cli.tools.process import end_all
+from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.stream import Gone, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -51,7 +51,7 @@ def tour(
 
     In a terminal step by step, otherwise straight through. Your own sessions and settings are not touched.
     """
-    texts = tomllib.loads((defaults() / "guide" / "chapters.toml").read_text(encoding="utf-8"))
+    texts = tomllib.loads((defaults_dir() / "guide" / "chapters.toml").read_text(encoding="utf-8"))
     stream = Stream(1)
     process.settle()
     if part:
@@ -119,7 +119,7 @@ class _Tour:
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         assert self._loop is not None and self._task is not None, "signals are taken when both are there"
         if self._signal:
-            end_all()
+            kill_all()
             if self._folder is not None and not self._keep:
                 remove(self._folder)
             process.leave(128 + self._signal)
@@ -146,6 +146,6 @@ class _Tour:
 def _personal() -> Settings:
     """The person's settings; the packaged ones where theirs cannot be read, which is not the tour's business."""
     try:
-        return load_settings(places(), defaults(), os.environ).settings
+        return load_settings(places(), defaults_dir(), os.environ).settings
     except NexusError:
-        return build(read_values(defaults() / "config.toml"))
+        return build_settings(read_values(defaults_dir() / "config.toml"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.tell import tell
-from nexus_cli.config.paths import begun, places
+from nexus_cli.config.paths import exists, places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 
@@ -13,7 +13,7 @@ def open_ledger(*, writes: bool = False) -> Ledger:
     """The person's ledger, which has to be writable where the command `writes`; an empty one in memory where none was
     written yet, so that looking creates nothing. Raises `NexusError("ledger", ...)` where it cannot be opened."""
     path = places().ledger
-    if not begun(path):
+    if not exists(path):
         return Ledger.open(None)
     ledger = Ledger.open(path) if writes else Ledger.look(path)
     for notice in ledger.notices:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import going_on, ledger_of, name_in, wrong
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.session.opening import refuse_to_leave
 
 
@@ -18,7 +18,7 @@ async def run(desk: Desk, rest: str) -> None:
     if not ledger.session(before).entries:
         raise wrong("fork", rest, "nothing was said in this session yet", "Say something first")
     refuse_to_leave(desk.session)
-    made = ledger.fork_session(before, name=name_in("fork", rest), at=stamp(local_now()))
+    made = ledger.fork_session(before, name=name_in("fork", rest), at=format_utc(local_now()))
     try:
         await desk.reopen(going_on(desk, resume=made.id))
     except BaseException:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import ledger_of, wrong
-from nexus_cli.config.paths import project
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.paths import project_root
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.session import memory
@@ -38,12 +38,12 @@ async def run(desk: Desk, rest: str) -> None:
     forget ID... removes facts and their texts from memory (sessions that were told them, or in which they were said,
     keep them until you delete them: they are named), search WORDS shows the kept ones that fit.
     """
-    ledger, root, here = ledger_of(desk), str(project(desk.session.folder)), desk.session.id
+    ledger, root, here = ledger_of(desk), str(project_root(desk.session.folder)), desk.session.id
     first, _, text = rest.partition(" ")
     act = first.casefold()
     if act in CHANGES and ledger.path is None:
         raise NexusError("usage", f"/memory {act}", "this session saves nothing", "nexus memory does it outside of one")
-    text, at = text.strip(), stamp(local_now())
+    text, at = text.strip(), format_utc(local_now())
     if act in ("", "list") and not text:
         desk.show("memory", reports.listing(ledger, root, here=here))
         return
@@ -111,7 +111,7 @@ def _one_edit(word: str, slot: str) -> bool:
 def _words(desk: Desk) -> Sequence[str]:
     """The acts, then each with what may stand behind it."""
     try:
-        found = ledger_of(desk).facts.listing(str(project(desk.session.folder)), limit=OFFERED)
+        found = ledger_of(desk).facts.listing(str(project_root(desk.session.folder)), limit=OFFERED)
     except NexusError:
         found = []
     waits = [fact.id for fact in found if fact.state is FactState.PROPOSED]

@@ -10,8 +10,8 @@ from typing import Any
 from nexus_cli.commands.command import Choice, Command, Desk
 from nexus_cli.commands.line import going_on, sent_anew, wrong
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
-from nexus_cli.provider.endpoint import endpoint
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.reports import models as reports
 from nexus_cli.session.usable import resolved
@@ -24,12 +24,12 @@ async def run(desk: Desk, rest: str) -> None:
     stays. A provider's cache holds for each model only what this one was sent: how much of the next request is sent
     anew is said.
     """
-    name = resolved(sound(rest), desk.settings) if rest else await _chosen(desk)
+    name = resolved(replace_surrogates(rest), desk.settings) if rest else await _chosen(desk)
     if not name:
         return
     try:
         check_model(name)
-        endpoint(name, os.environ)
+        resolve_endpoint(name, os.environ)
     except NexusError as error:
         raise wrong("model", name, f"it cannot be asked: {error.why[:200]}", error.hint) from None
     if name == desk.session.model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import nothing
-from nexus_cli.config.paths import project
+from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.reflect import reflection
 from nexus_cli.session.reports.memory import waiting
@@ -35,7 +35,7 @@ def _waiting(desk: Desk) -> list[str]:
     """The ids of the facts that wait for the person; none where the ledger does not answer."""
     ledger = desk.session.ledger
     try:
-        return [] if ledger is None else waiting(ledger, str(project(desk.session.folder)))
+        return [] if ledger is None else waiting(ledger, str(project_root(desk.session.folder)))
     except NexusError:
         return []
 

@@ -6,7 +6,7 @@ import os
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import begun, going_on, nothing, sent_anew
-from nexus_cli.config.paths import defaults, places, project
+from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 
 
@@ -17,7 +17,7 @@ async def run(desk: Desk, rest: str) -> None:
     session stay.
     """
     nothing("reload", rest)
-    settings = load_settings_in(project(desk.session.folder), places(), defaults(), os.environ).settings
+    settings = load_settings_in(project_root(desk.session.folder), places(), defaults_dir(), os.environ).settings
     if settings != desk.settings:
         for line in filter(lambda line: line not in desk.settings.notices, settings.notices):
             desk.say(line)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from nexus_cli.config.paths import project
+from nexus_cli.config.paths import project_root
 
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables that lead an interpreter, or a program that looks for one, to a virtual environment."""
@@ -29,7 +29,7 @@ def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
     which the work is done), and when it is activated and lies anywhere in that repository.
     """
     here = Path(os.path.realpath(folder))
-    root = project(here)
+    root = project_root(here)
     if not Path(own).is_relative_to(root):
         return False
     activated = environ.get("VIRTUAL_ENV", "")
@@ -37,7 +37,7 @@ def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
     return by_intent or here.is_relative_to(Path(own).parent)
 
 
-def own_entries(environ: Mapping[str, str], folder: Path | None = None) -> list[str]:
+def own_path_entries(environ: Mapping[str, str], folder: Path | None = None) -> list[str]:
     """Return the entries of `PATH` that are the program folder of nexus's own environment, as they are spelled.
 
     None are where it is the project's too. Relative entries count from `folder` (default: ours).
@@ -64,7 +64,7 @@ def child_environment(environ: Mapping[str, str], folder: Path | None = None) ->
     own, folder = own_environment(), folder or _working_folder()
     if not own or is_of_project(own, folder, environ):
         return env
-    ours = own_entries(environ, folder)
+    ours = own_path_entries(environ, folder)
     if ours:
         # An empty PATH would mean the working folder.
         left = [entry for entry in env["PATH"].split(os.pathsep) if entry not in ours]

@@ -33,7 +33,7 @@ def looks_like_key(text: str, environ: Mapping[str, str] | None = None) -> bool:
     return bool(_SHORT.search(text) or _OPAQUE.fullmatch(text)) or redact(text, environ={}) != text
 
 
-def without_key(text: str) -> str:
+def hide_key(text: str) -> str:
     """Return `text`, or `[redacted]` in its place if it looks like a key."""
     return REDACTED if looks_like_key(text) else text
 
@@ -44,7 +44,7 @@ def misplaced_notice(key: str, origin: str) -> str:
     return f"{key} in {origin} looks like a key and is not used: {unset} takes it out; keys go into the environment"
 
 
-def misplaced_key(what: str, where: str = "") -> NexusError:
+def misplaced_key_error(what: str, where: str = "") -> NexusError:
     """Return the error for a key that was given as `what`, a setting or an option; `where` ends the hint."""
     variable = what.rpartition(".")[2]
     variable = variable if _VARIABLE.fullmatch(variable) and not looks_like_key(variable) else "OPENAI_API_KEY"

@@ -41,13 +41,13 @@ def places() -> Places:
     return Places(dirs.user_config_path, dirs.user_data_path, dirs.user_cache_path, dirs.user_log_path)
 
 
-def defaults() -> Path:
+def defaults_dir() -> Path:
     """The folder of packaged defaults: inside an installed wheel, or at the top level of a checkout."""
     installed = PACKAGE / "_defaults"
     return installed if installed.is_dir() else PACKAGE.parent / "defaults"
 
 
-def begun(path: Path) -> bool:
+def exists(path: Path) -> bool:
     """Whether there is a file at `path`. What cannot even be looked for counts as one: opening it says why."""
     try:
         os.stat(path)
@@ -66,7 +66,7 @@ def private_dir(path: Path) -> Path:
     return path
 
 
-def repository(folder: Path) -> Path | None:
+def repository_root(folder: Path) -> Path | None:
     """The root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing."""
     for candidate in (folder, *folder.parents):
         # Not Path.exists: a parent that may not be looked into is no repository of ours.
@@ -75,9 +75,9 @@ def repository(folder: Path) -> Path | None:
     return None
 
 
-def project(folder: Path) -> Path:
+def project_root(folder: Path) -> Path:
     """The repository's root, else `folder`; never the home folder or `/` unless it is `folder`."""
-    root = repository(folder)
+    root = repository_root(folder)
     if root is None:
         return folder
     never = (root.anchor, os.path.realpath(os.path.expanduser("~")))

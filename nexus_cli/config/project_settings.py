@@ -15,7 +15,14 @@ from typing import Any
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.setting_rules import FORMER_TABLES, RULES, TABLES, Scalar
-from nexus_cli.config.settings import Loaded, build, check, consistent, load_settings, unknown_key
+from nexus_cli.config.settings import (
+    LoadedSettings,
+    build_settings,
+    check_consistency,
+    check_value,
+    load_settings,
+    unknown_key_error,
+)
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
@@ -27,13 +34,13 @@ WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 NOT_FOR_PROJECTS = frozenset({"compact.model"})
 """Of these tables, what names a model."""
 MOST_BYTES = 64 * 1024
-TOLD = 3
+MOST_PROBLEMS = 3
 """Problems that are told one by one."""
 HINT = "`nexus trust` shows it"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ProjectSettings:
     """What a project's file says."""
 
     values: Mapping[str, Scalar]
@@ -44,7 +51,7 @@ class Said:
     """What is wrong with others, which have none either; at most `TOLD`, then how many more there are."""
 
 
-def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> Loaded:
+def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
     """The settings for work in the project `folder`: what a trusted project says, over the person's own.
 
     Raises as `load_settings` does. A project's file never raises: what is wrong with it is a notice.
@@ -54,20 +61,20 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
         return loaded
     from nexus_cli.config import trust  # noqa: PLC0415  (few projects have such a folder)
 
-    found = trust.configuration(folder)
-    match trust.state(folder, found):
+    found = trust.read_configuration(folder)
+    match trust.trust_state(folder, found):
         case "nothing":
             return loaded
         case "trusted":
-            return _with(loaded, folder / FOLDER / FILE, found.files.get(FILE))
+            return _apply_file(loaded, folder / FOLDER / FILE, found.files.get(FILE))
         case "changed":
             why = found.problem or "it has changed since you trusted it"
         case _:
             why = found.problem
-    return _noting(loaded, _not_in_effect(found.files, why))
+    return _with_notice(loaded, _not_in_effect(found.files, why))
 
 
-def read_project(data: bytes, where: str) -> Said:
+def read_project(data: bytes, where: str) -> ProjectSettings:
     """What the file `where` with these bytes says; `NexusError("config", ...)` for what is no settings file."""
     import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
 
@@ -83,23 +90,23 @@ def read_project(data: bytes, where: str) -> Said:
     refused: list[str] = []
     problems: list[str] = []
     more = 0
-    for key, value in _keys(table):
+    for key, value in _dotted_keys(table):
         try:
             if key not in RULES and key not in TABLES and key not in FORMER_TABLES:
-                if len(problems) < TOLD:
-                    raise unknown_key(_shown(key), where)
+                if len(problems) < MOST_PROBLEMS:
+                    raise unknown_key_error(_printable_key(key), where)
                 more += 1
             elif key == "allow" or (key.partition(".")[0] in NESTED and key in RULES and key not in NOT_FOR_PROJECTS):
-                values[key] = check(key, value, where)
+                values[key] = check_value(key, value, where)
             else:
                 refused.append(key)
         except NexusError as error:
-            more += len(problems) >= TOLD
-            problems += [error.why] * (len(problems) < TOLD)
-    return Said(values, tuple(refused), (*problems, *([f"{more} more like these"] if more else ())))
+            more += len(problems) >= MOST_PROBLEMS
+            problems += [error.why] * (len(problems) < MOST_PROBLEMS)
+    return ProjectSettings(values, tuple(refused), (*problems, *([f"{more} more like these"] if more else ())))
 
 
-def fitting(loaded: Loaded, said: Said) -> Said:
+def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSettings:
     """`said` without what contradicts the person's settings or itself: as much of it stays as fits together, and the
     rest is among the problems."""
     window = [key for key in WINDOW if key in said.values]
@@ -108,7 +115,7 @@ def fitting(loaded: Loaded, said: Said) -> Said:
         for stay in combinations(window, count):
             values = {key: value for key, value in said.values.items() if key not in window or key in stay}
             try:
-                consistent(build({**loaded.values, **{key: values[key] for key in stay}}), Path(FILE))
+                check_consistency(build_settings({**loaded.values, **{key: values[key] for key in stay}}), Path(FILE))
             except NexusError as error:
                 problem = problem or error.why
                 continue
@@ -118,9 +125,9 @@ def fitting(loaded: Loaded, said: Said) -> Said:
     return replace(said, values={key: value for key, value in said.values.items() if key not in window})
 
 
-def tightened(loaded: Loaded, said: Said, origin: str) -> Loaded:
+def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) -> LoadedSettings:
     """`loaded` under what a project says; what would widen it, or contradict it, is left out."""
-    said, values, origins = fitting(loaded, said), dict(loaded.values), dict(loaded.origins)
+    said, values, origins = drop_conflicts(loaded, said), dict(loaded.values), dict(loaded.origins)
     for key, value in said.values.items():
         met = _meet(key, values.get(key), value)
         if met != values.get(key):
@@ -129,28 +136,28 @@ def tightened(loaded: Loaded, said: Said, origin: str) -> Loaded:
     limits: Any = names | ({"allow": said.values["allow"]} if "allow" in said.values else {})
     mine = loaded.settings
     # The person's own limits stay apart from the project's, so that each can be named as what bound a value.
-    settings = replace(build(values), allow=mine.allow, limits=mine.limits, project=Limits(**limits))
-    return Loaded(settings, origins, values)
+    settings = replace(build_settings(values), allow=mine.allow, limits=mine.limits, project=Limits(**limits))
+    return LoadedSettings(settings, origins, values)
 
 
-def _with(loaded: Loaded, path: Path, data: bytes | None) -> Loaded:
+def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> LoadedSettings:
     if data is None:
         return loaded
     try:
         said = read_project(data, str(path))
-        said = fitting(loaded, said)
-        made = tightened(loaded, said, str(path))
+        said = drop_conflicts(loaded, said)
+        made = apply_project(loaded, said, str(path))
     except NexusError as error:
-        return _noting(loaded, f"{error.message}; nothing of this file is in effect")
+        return _with_notice(loaded, f"{error.message}; nothing of this file is in effect")
     if not said.refused and not said.problems:
         return made
-    names = ", ".join(map(_shown, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
+    names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
     told = [f"{path} cannot set {names}: a project only tightens"] if names else [f"{path} is not all in effect"]
     rest = "the rest is in effect" if said.values else "nothing of this file is in effect"
-    return _noting(made, "; ".join((*told, *said.problems, rest)))
+    return _with_notice(made, "; ".join((*told, *said.problems, rest)))
 
 
-def _noting(loaded: Loaded, notice: str) -> Loaded:
+def _with_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
     return replace(loaded, settings=replace(loaded.settings, notices=(notice,)))
 
 
@@ -166,7 +173,7 @@ def _meet(key: str, mine: Scalar | None, theirs: Scalar) -> Scalar:
     return met
 
 
-def _keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _dotted_keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Dotted keys and values of the tables that a project may set; another table is one key."""
     flat: list[tuple[str, Any]] = []
     for name, value in table.items():
@@ -185,6 +192,6 @@ def _not_in_effect(files: Mapping[str, bytes], why: str) -> str:
     return f"this project has {names}, which {verb} not in effect{told}: nexus trust"
 
 
-def _shown(key: str) -> str:
+def _printable_key(key: str) -> str:
     line = "".join(char if char.isprintable() else "?" for char in key[:60])
     return line if len(key) <= 60 else line + "..."

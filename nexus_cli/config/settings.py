@@ -21,7 +21,7 @@ UNLIMITED = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Compact:
+class CompactSettings:
     """When and how far a session is compacted, in shares of its budget."""
 
     at: float = 0.85
@@ -38,7 +38,7 @@ class Compact:
 
 
 @dataclass(frozen=True, slots=True)
-class Truncation:
+class TruncationSettings:
     """How a window is cut when it does not fit."""
 
     strategy: str = "oldest_first"
@@ -56,7 +56,7 @@ class ProviderSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Ui:
+class UiSettings:
     """How the terminal looks and is typed in."""
 
     theme: str = "auto"
@@ -71,10 +71,10 @@ class Settings:
     effort: str = ""
     allow: str = "read"
     limits: Limits = STEPS
-    compact: Compact = Compact()
-    truncation: Truncation = Truncation()
+    compact: CompactSettings = CompactSettings()
+    truncation: TruncationSettings = TruncationSettings()
     provider: ProviderSettings = ProviderSettings()
-    ui: Ui = Ui()
+    ui: UiSettings = UiSettings()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """Model name to what is known of it; prices are US dollars per million tokens."""
@@ -87,7 +87,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings, and for every dotted key that has a value the place it comes from."""
 
     settings: Settings
@@ -99,7 +99,7 @@ class Loaded:
     """Settings of the personal file that hold a key in place of a name; it was replaced by `[redacted]`."""
 
 
-def quoted(part: str) -> str:
+def quote_part(part: str) -> str:
     """`part` of a dotted key, in quotes unless it is a plain word."""
     plain = part and part.isascii() and part.replace("_", "").replace("-", "").isalnum()
     return part if plain else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -135,39 +135,39 @@ def rule_for(parts: list[str]) -> Rule | None:
     return RULES.get(".".join(parts))
 
 
-def unknown_key(key: str, where: str = "") -> NexusError:
+def unknown_key_error(key: str, where: str = "") -> NexusError:
     """The error for a key that does not exist, with the nearest one that does."""
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
-    key = shown_text(key)
+    key = hide_keys_in(key)
     parts = split_key(key)
-    stem = f"models.{quoted(parts[1])}." if len(parts) == 3 and parts[0] == "models" else ""
+    stem = f"models.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] == "models" else ""
     known = [stem + name for name in MODEL_RULES] if stem else [*RULES, *TABLES]
     near = difflib.get_close_matches(key, known, 1, 0.5)
     hint = f"The nearest is {near[0]}" if near else "`nexus config show` lists the settings"
     return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
 
 
-def shown_text(text: str) -> str:
+def hide_keys_in(text: str) -> str:
     """Return `text` as a message may show it: `[redacted]` for a part of it that looks like a key."""
-    from nexus_cli.config.misplaced_keys import without_key  # noqa: PLC0415  (only on the way to an error message)
+    from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (only on the way to an error message)
 
-    return ".".join(without_key(part) for part in without_key(text).split("."))
+    return ".".join(hide_key(part) for part in hide_key(text).split("."))
 
 
-def check(key: str, value: Any, where: str = "") -> Scalar:
+def check_value(key: str, value: Any, where: str = "") -> Scalar:
     """`value` as the setting `key` takes it; `NexusError("config", ...)` for an unknown key or a wrong value."""
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
-        raise unknown_key(key, where)
+        raise unknown_key_error(key, where)
     fit = rule.read(value) if rule else None
     if fit is None:
-        shown = f'"{shown_text(value)}"' if isinstance(value, str) else shown_text(str(value))
+        shown = f'"{hide_keys_in(value)}"' if isinstance(value, str) else hide_keys_in(str(value))
         expected = rule.expected if rule else f"a table [{key}]"
         raise NexusError(
             "config",
             where or "the settings",
-            f"{shown_text(key)} is {shown[:80]}, expected {expected}",
+            f"{hide_keys_in(key)} is {shown[:80]}, expected {expected}",
             "Correct the value",
         )
     return fit
@@ -229,7 +229,7 @@ def read_values(path: Path) -> dict[str, Scalar]:
     except NotADirectoryError:
         return {}
     except UnicodeDecodeError as error:
-        _broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
+        _raise_broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
     except OSError as error:
         raise NexusError("config", str(path), f"cannot be read ({error.strerror})", "Check its permissions") from error
     return parse_values(text, path)
@@ -244,23 +244,25 @@ def parse_values(text: str, path: Path) -> dict[str, Scalar]:
     except tomllib.TOMLDecodeError as error:
         why, _, place = str(error).partition(" (at ")
         line = "".join(c for c in place.partition(",")[0] if c.isdigit())
-        _broken(path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}")
+        _raise_broken(
+            path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
+        )
     values: dict[str, Scalar] = {}
     flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
     flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one
     for parts, written, value in flat:
         line_number = _line_of(text, written)
         where = f"{path}, line {line_number}" if line_number else str(path)
-        key = ".".join(quoted(part) for part in parts)
-        values[key] = check(key, value, where)
+        key = ".".join(quote_part(part) for part in parts)
+        values[key] = check_value(key, value, where)
     return values
 
 
-def _broken(path: Path, line: int, why: str) -> NoReturn:
+def _raise_broken(path: Path, line: int, why: str) -> NoReturn:
     raise NexusError("config", f"{path}, line {line}", why, "Correct that line, or move the file away") from None
 
 
-def build(values: Mapping[str, Scalar]) -> Settings:
+def build_settings(values: Mapping[str, Scalar]) -> Settings:
     """The settings that checked dotted keys make; what is absent has the default of its class."""
     tree: dict[str, Any] = {}
     for key, value in values.items():
@@ -272,7 +274,13 @@ def build(values: Mapping[str, Scalar]) -> Settings:
             level = level.setdefault(name, {})
         level[last] = value
     made: dict[str, Any] = {}
-    classes = {"limits": Limits, "compact": Compact, "truncation": Truncation, "provider": ProviderSettings, "ui": Ui}
+    classes = {
+        "limits": Limits,
+        "compact": CompactSettings,
+        "truncation": TruncationSettings,
+        "provider": ProviderSettings,
+        "ui": UiSettings,
+    }
     for f in fields(Settings):
         if f.name in tree:
             maker = classes.get(f.name)
@@ -280,41 +288,41 @@ def build(values: Mapping[str, Scalar]) -> Settings:
     return Settings(**made)
 
 
-def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> Loaded:
+def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
     """Package defaults, the personal file over them, `NEXUS_MODEL` over both.
 
     Raises `NexusError("config", ...)` when a file is broken, see `read_values`.
     """
     values: dict[str, Scalar] = read_values(defaults_dir / "config.toml")
     origins = dict.fromkeys(values, "default")
-    personal, misplaced = without_keys(read_values(places.settings))
+    personal, misplaced = hide_misplaced_keys(read_values(places.settings))
     values |= personal
     origins |= dict.fromkeys(personal, str(places.settings))
     if environ.get("NEXUS_MODEL", "").strip():
-        values |= without_keys({"model": environ["NEXUS_MODEL"].strip()})[0]
+        values |= hide_misplaced_keys({"model": environ["NEXUS_MODEL"].strip()})[0]
         origins["model"] = "environment NEXUS_MODEL"
-    return Loaded(consistent(build(values), places.settings), origins, values, misplaced)
+    return LoadedSettings(check_consistency(build_settings(values), places.settings), origins, values, misplaced)
 
 
-def without_keys(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], tuple[str, ...]]:
+def hide_misplaced_keys(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], tuple[str, ...]]:
     """Return `values` with `[redacted]` in place of every name and value that looks like a key, and the settings that
     had one."""
     if not values:
         return {}, ()
-    from nexus_cli.config.misplaced_keys import without_key  # noqa: PLC0415  (few starts have settings, and it is slow)
+    from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (few starts have settings, and it is slow)
 
     kept: dict[str, Scalar] = {}
     misplaced = []
     for key, value in values.items():
         parts = split_key(key)
-        shown = ".".join(quoted(part) for part in [parts[0], *map(without_key, parts[1:])])
-        kept[shown] = without_key(value) if isinstance(value, str) else value
+        shown = ".".join(quote_part(part) for part in [parts[0], *map(hide_key, parts[1:])])
+        kept[shown] = hide_key(value) if isinstance(value, str) else value
         if shown != key or kept[shown] != value:
             misplaced.append(shown)
     return kept, tuple(misplaced)
 
 
-def consistent(settings: Settings, path: Path) -> Settings:
+def check_consistency(settings: Settings, path: Path) -> Settings:
     """`settings`, or `NexusError("config", ...)` where two of them contradict each other."""
     low = max(settings.compact.to, settings.compact.overflow_to)
     if settings.compact.at <= low:

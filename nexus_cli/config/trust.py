@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import places, private_dir
-from nexus_cli.core.clock import local_now, stamp
-from nexus_cli.core.errors import NexusError, way_out
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError, write_failure_hint
 
 FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
@@ -60,14 +60,14 @@ class Configuration:
         return digest.hexdigest()
 
 
-def configuration(project: Path) -> Configuration:
+def read_configuration(project: Path) -> Configuration:
     """The files of `project` that could take effect. Raises nothing; one look at the disk where there are none."""
     folder = project / FOLDER
     if not os.path.lexists(folder):
         return Configuration({})
     root, files, size = os.path.realpath(project), dict[str, bytes](), 0
     try:
-        for name, path in _found(folder, root):
+        for name, path in _find_files(folder, root):
             if len(files) >= MOST_FILES:
                 raise _Unfit(name, f"is one of more than {MOST_FILES} files")
             files[name] = _read(name, path, root)
@@ -81,20 +81,20 @@ def configuration(project: Path) -> Configuration:
     return Configuration(dict(sorted(files.items())))
 
 
-def state(project: Path, found: Configuration | None = None) -> State:
+def trust_state(project: Path, found: Configuration | None = None) -> State:
     """Where `project` stands; `found` is its configuration where the caller has read it."""
-    found = found or configuration(project)
+    found = found or read_configuration(project)
     if not found.files and not found.problem:
         return "nothing"
-    known = _recorded().get(os.path.realpath(project))
+    known = _read_record().get(os.path.realpath(project))
     if known is None:
         return "untrusted"
     return "trusted" if not found.problem and known.get("sha256") == found.sha256 else "changed"
 
 
-def trusted(project: Path) -> bool:
+def is_trusted(project: Path) -> bool:
     """Whether the configuration of `project`, as it is now, may take effect."""
-    return state(project) == "trusted"
+    return trust_state(project) == "trusted"
 
 
 def trust(project: Path, found: Configuration | None = None) -> None:
@@ -103,21 +103,21 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     `NexusError("config", ...)` when there is none, or it can never take effect; kind `internal` when this cannot be
     stored.
     """
-    found = found or configuration(project)
+    found = found or read_configuration(project)
     if found.problem:
         raise NexusError("config", f"{project} is not trusted", found.problem, "Mend or remove the file")
     if not found.files:
         raise NexusError("config", f"{project} is not trusted", f"it has no {FOLDER}", "There is nothing to trust")
-    with _changing() as projects:
-        projects[os.path.realpath(project)] = {"sha256": found.sha256, "at": stamp(local_now())}
+    with _change_record() as projects:
+        projects[os.path.realpath(project)] = {"sha256": found.sha256, "at": format_utc(local_now())}
 
 
-def revoke(project: Path) -> bool:
+def revoke_trust(project: Path) -> bool:
     """Take trust back; False when there was none. `NexusError("internal", ...)` when this cannot be stored."""
     key = os.path.realpath(project)
-    if key not in _recorded():
+    if key not in _read_record():
         return False
-    with _changing() as projects:
+    with _change_record() as projects:
         return projects.pop(key, None) is not None
 
 
@@ -129,9 +129,9 @@ class _Unfit(Exception):
         super().__init__(f"{FOLDER}{'/' if name else ''}{shown} {why}")
 
 
-def _found(folder: Path, root: str) -> Iterator[tuple[str, str]]:
+def _find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
     """Name and path of every file that counts; links are followed as long as they stay in the project."""
-    _inside("", str(folder), root)
+    _resolve_inside("", str(folder), root)
     if not os.path.isdir(folder):
         raise _Unfit("", "is not a folder")
     for name in SINGLE:
@@ -139,11 +139,11 @@ def _found(folder: Path, root: str) -> Iterator[tuple[str, str]]:
             yield name, str(folder / name)
     for name in FOLDERS:
         if os.path.lexists(folder / name):
-            yield from _below(name, str(folder / name), root, frozenset())
+            yield from _find_below(name, str(folder / name), root, frozenset())
 
 
-def _below(name: str, path: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
-    real = _inside(name, path, root)
+def _find_below(name: str, path: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
+    real = _resolve_inside(name, path, root)
     if not os.path.isdir(real):
         yield name, path
         return
@@ -154,10 +154,10 @@ def _below(name: str, path: str, root: str, above: frozenset[str]) -> Iterator[t
     except OSError as error:
         raise _Unfit(name, f"cannot be read ({error.strerror})") from error
     for entry in entries:
-        yield from _below(f"{name}/{entry}", os.path.join(path, entry), root, above | {real})
+        yield from _find_below(f"{name}/{entry}", os.path.join(path, entry), root, above | {real})
 
 
-def _inside(name: str, path: str, root: str) -> str:
+def _resolve_inside(name: str, path: str, root: str) -> str:
     real = os.path.realpath(path)
     if os.path.commonpath((real, root)) != root:
         raise _Unfit(name, "is a link that leads out of the project")
@@ -166,7 +166,7 @@ def _inside(name: str, path: str, root: str) -> str:
 
 def _read(name: str, path: str, root: str) -> bytes:
     """The content of one file. A pipe or device is never waited for."""
-    real = _inside(name, path, root)
+    real = _resolve_inside(name, path, root)
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -181,7 +181,7 @@ def _read(name: str, path: str, root: str) -> bytes:
     return data
 
 
-def _recorded() -> dict[str, Any]:
+def _read_record() -> dict[str, Any]:
     """The projects on record by real path; none where the record is missing or not ours: then nothing is trusted."""
     try:
         value = json.loads((places().data / "trust.json").read_bytes())
@@ -192,21 +192,21 @@ def _recorded() -> dict[str, Any]:
 
 
 @contextmanager
-def _changing() -> Iterator[dict[str, Any]]:
+def _change_record() -> Iterator[dict[str, Any]]:
     """The record, to be changed by one process at a time and replaced in one step."""
     path = places().data / "trust.json"
     try:
         lock = os.open(private_dir(path.parent) / "trust.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _wait_for(lock)
-            projects = _recorded()
+            projects = _read_record()
             yield projects
             _replace(path, json.dumps({"version": 1, "projects": projects}, indent=1) + "\n")
         finally:
             os.close(lock)
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
-        hint = way_out(error, otherwise)
+        hint = write_failure_hint(error, otherwise)
         raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint) from error
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nexus_cli.context.groups import arrange
 from nexus_cli.context.tokens import TokenCounter, compact
-from nexus_cli.core.clock import Clock, local_now, spoken
+from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.redact_secrets import redact
@@ -95,7 +95,7 @@ def _lines(message: Message) -> list[str]:
 
 def create_summary_message(summary_text: str, clock: Clock | None = None, notes: str = "") -> Message:
     """The summary as a user message: prefix with the time, introduction, `notes`, a rule, the text."""
-    head = f"{SUMMARY_PREFIX}, generated {spoken((clock or local_now)())}]\n{INTRODUCTION}\n"
+    head = f"{SUMMARY_PREFIX}, generated {format_local_time((clock or local_now)())}]\n{INTRODUCTION}\n"
     return Message(Role.USER, f"{head}\n{notes}\n\n---\n{summary_text}" if notes else f"{head}\n---\n{summary_text}")
 
 

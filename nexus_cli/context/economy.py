@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.usage import Usage, rounded
+from nexus_cli.core.usage import Usage, round_dollars
 
 READ_RATIO = 0.1
 """Price of a token read from the cache, in prices of input, where the model's own is unknown."""
@@ -89,7 +89,7 @@ def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
     written = min(missed, usage.cache_write)
     billed = written * _fresh(info) + (missed - written) * info.input_price
     dollars = max(0.0, billed - missed * info.cache_read_price) / MILLION
-    return rounded(dollars if usage.cost_usd is None else min(dollars, usage.cost_usd))
+    return round_dollars(dollars if usage.cost_usd is None else min(dollars, usage.cost_usd))
 
 
 def _fresh(info: ModelInfo) -> float:

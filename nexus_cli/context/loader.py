@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.paths import places, project
+from nexus_cli.config.paths import places, project_root
 from nexus_cli.context.decode import read_text
 from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trimmed
 from nexus_cli.context.sysinfo import get_system_info, one_line, working_folder
@@ -178,7 +178,7 @@ def _instructed(cwd: Path | None, *, skip: bool = False) -> list[ContextLayer]:
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
-    root, home, seen = project(local), _home(), {config.absolute().resolve()}
+    root, home, seen = project_root(local), _home(), {config.absolute().resolve()}
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     within = Path(os.path.realpath(root))
     layers += [_layer("ancestor", one, project_sources(one), skip, within) for one in outer if one not in seen]

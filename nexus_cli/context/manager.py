@@ -18,9 +18,9 @@ from nexus_cli.context.rewrite import Rewriter
 from nexus_cli.context.strategies import Strategy, strategies
 from nexus_cli.context.timeline import MemoryLog, Timeline
 from nexus_cli.context.tokens import TokenCounter, compact, get_token_counter
-from nexus_cli.core.clock import Clock, local_now, spoken
+from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Form, Kind, Slot
-from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, sound
+from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.services import Log
 
 
@@ -96,7 +96,7 @@ class ContextManager:
 
     def add_session_start_message(self) -> None:
         """Add seed A's `[Session started: ...]` as a user message."""
-        self.add_user_message(f"[Session started: {spoken((self._clock or local_now)())}]")
+        self.add_user_message(f"[Session started: {format_local_time((self._clock or local_now)())}]")
 
     def clear_messages(self) -> None:
         """Begin anew with nothing visible; system prompt and tools stay, the history keeps everything."""
@@ -250,7 +250,7 @@ class ContextManager:
         return other
 
     def _frame_with(self, prompt: str) -> Frame:
-        prompt = sound(prompt)
+        prompt = replace_surrogates(prompt)
         return replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt))
 
     def _add(self, kind: Kind, message: Message, actor: str) -> None:

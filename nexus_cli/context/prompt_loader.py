@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.sysinfo import get_system_info, one_line, working_folder
 
@@ -105,7 +105,7 @@ class PromptLoader:
 
 def personal_sources() -> list[FilePromptSource]:
     """The person's own file, then the one that comes with the package."""
-    return [FilePromptSource(places().config / "NEXUS.md"), FilePromptSource(defaults() / "NEXUS.md")]
+    return [FilePromptSource(places().config / "NEXUS.md"), FilePromptSource(defaults_dir() / "NEXUS.md")]
 
 
 def project_sources(folder: Path | None) -> list[FilePromptSource]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 
 RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 MAC_VERSION_FILE = Path("/System/Library/CoreServices/SystemVersion.plist")
@@ -56,7 +56,7 @@ def working_folder() -> Path | None:
 
 def one_line(text: str) -> str:
     """`text` as one line of bounded length that can be stored and sent: controls become spaces."""
-    line = BREAKS.sub(" ", sound(text)[: LONGEST + 1])
+    line = BREAKS.sub(" ", replace_surrogates(text)[: LONGEST + 1])
     return line if len(line) <= LONGEST else line[:LONGEST] + "..."
 
 

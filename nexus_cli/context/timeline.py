@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.clock import Clock, stamp
+from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message
@@ -155,4 +155,4 @@ class Timeline:
 
     def now(self) -> str:
         """The time, as it stands in the ledger."""
-        return stamp(self._clock())
+        return format_utc(self._clock())

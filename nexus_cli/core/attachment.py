@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-def sound(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """`text` with every lone surrogate replaced by U+FFFD, so that it can be stored and sent as UTF-8."""
     try:
         text.encode()

@@ -59,7 +59,7 @@ _HIGH = bytes(range(128, 256))
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class DecodedText:
     """Decoded text."""
 
     text: str
@@ -108,7 +108,7 @@ class Text:
         return "" if self.bom or self.encoding == "utf-8" else f"is not UTF-8; read as {self.encoding}"
 
 
-def decode(data: bytes, *, cut: bool = False) -> Text | None:
+def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
     """The text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
 
     A byte order mark decides, then UTF-8. With as many characters in UTF-8 as bytes that are not, it is UTF-8 with
@@ -119,20 +119,20 @@ def decode(data: bytes, *, cut: bool = False) -> Text | None:
         if data.startswith(bom):
             return _marked(data[len(bom) :], encoding, bom, cut)
     try:
-        return Text(_read(data, "utf-8", "strict", cut))
+        return DecodedText(_read(data, "utf-8", "strict", cut))
     except UnicodeDecodeError as error:
         start, torn = error.start, error.end == len(data) > error.start + 1
     if b"\0" in data[:HEAD]:
         return None
-    broken = Text(_read(data, "utf-8", "surrogateescape", cut), errors="surrogateescape")
+    broken = DecodedText(_read(data, "utf-8", "surrogateescape", cut), errors="surrogateescape")
     letters = len(broken.text) - len(broken.text.encode("ascii", "ignore"))
     if torn or broken.stray * 2 <= letters or any(control in data for control in _CONTROLS):
         return broken
     sample = data[data.rfind(b"\n", max(0, start - _SAMPLE), start) + 1 or max(0, start - _SAMPLE) : start + _SAMPLE]
-    for encoding in (_guess(sample), "cp1252"):
-        text = _exact(data, encoding)
+    for encoding in (_guess_encoding(sample), "cp1252"):
+        text = _decode_exactly(data, encoding)
         if text is not None:
-            return Text(text, encoding)
+            return DecodedText(text, encoding)
     return broken
 
 
@@ -140,15 +140,15 @@ def _read(data: bytes, encoding: str, errors: str, cut: bool) -> str:
     return codecs.getincrementaldecoder(encoding)(errors).decode(data, not cut)
 
 
-def _marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> Text:
+def _marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> DecodedText:
     try:
-        return Text(_read(body, encoding, "strict", cut), encoding, bom)
+        return DecodedText(_read(body, encoding, "strict", cut), encoding, bom)
     except UnicodeDecodeError:
         errors = "surrogateescape" if encoding == "utf-8" else "replace"
-        return Text(_read(body, encoding, errors, cut), encoding, bom, errors)
+        return DecodedText(_read(body, encoding, errors, cut), encoding, bom, errors)
 
 
-def _exact(data: bytes, encoding: str) -> str | None:
+def _decode_exactly(data: bytes, encoding: str) -> str | None:
     try:
         text = data.decode(encoding)
         return text if text.encode(encoding) == data else None
@@ -156,7 +156,7 @@ def _exact(data: bytes, encoding: str) -> str | None:
         return None
 
 
-def _guess(sample: bytes) -> str:
+def _guess_encoding(sample: bytes) -> str:
     """The likeliest encoding; for a Latin alphabet the table in which the letters are those of one language."""
     if len(sample) - len(sample.translate(None, _HIGH)) < _FEW:
         return "cp1252"
@@ -167,10 +167,10 @@ def _guess(sample: bytes) -> str:
     if best is not None and sum(char > "\u02ff" for char in letters) * 2 > len(letters):
         return best.encoding
     count = Counter(byte for byte in sample if byte > 127)
-    return min(_ALPHABETS, key=lambda row: _strange(count, *row))[0]
+    return min(_ALPHABETS, key=lambda row: _count_foreign_letters(count, *row))[0]
 
 
-def _strange(count: Counter[int], encoding: str, alphabet: str) -> int:
+def _count_foreign_letters(count: Counter[int], encoding: str, alphabet: str) -> int:
     """How many of the bytes beyond ASCII are, in `encoding`, neither of the alphabet nor a common sign."""
     known = {*_SIGNS, *alphabet, *alphabet.upper()}
     return sum(times for byte, times in count.items() if bytes([byte]).decode(encoding, "replace") not in known)

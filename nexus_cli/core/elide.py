@@ -29,7 +29,7 @@ _JOINER = "\u200d"
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped:
+class ElidedText:
     """A text that fits, and what was cut out of it."""
 
     text: str
@@ -61,12 +61,12 @@ def drop_marker(drop_id: str) -> Marker:
     return marker
 
 
-def unmarked(text: str) -> str:
+def remove_markers(text: str) -> str:
     """`text` with an empty line where a marker stands: it is nobody's sentence."""
     return _MARKER.sub("", text)
 
 
-def clip(text: str, cap: int, count: Count, marker: Marker) -> Clipped:
+def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
     """`text` in at most `cap` tokens: as it is, or head and tail around a marker line.
 
     Cuts lie at line ends where that costs little, and never inside a combining sequence. `count` is called once with
@@ -75,7 +75,7 @@ def clip(text: str, cap: int, count: Count, marker: Marker) -> Clipped:
     """
     whole = count(text)
     if whole <= cap:
-        return Clipped(text)
+        return ElidedText(text)
     length = len(text)
     room = cap - count(marker(length, length, length, whole)) - 2
     while room > 1:
@@ -86,13 +86,13 @@ def clip(text: str, cap: int, count: Count, marker: Marker) -> Clipped:
         shown = _joined(text[:head], marker(head, tail, length, left), text[tail:])
         size = count(shown)
         if size <= cap and tail > head:
-            return Clipped(shown, head, tail, left)
+            return ElidedText(shown, head, tail, left)
         room = min(room * 9 // 10, room - max(0, size - cap))
     line = marker(0, length, length, whole)
-    return Clipped(line if count(line) <= cap else "", 0, length, whole)
+    return ElidedText(line if count(line) <= cap else "", 0, length, whole)
 
 
-def piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
+def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
     """As much of `text[start:end]` from its start as fits `cap` tokens; it ends at a line end where that costs little.
 
     Offsets are taken as Python slices take them.

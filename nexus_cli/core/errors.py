@@ -86,6 +86,6 @@ class ProviderError(NexusError):
         """For `overflow`: the tokens of our request as the provider's message names them, or None."""
 
 
-def way_out(error: OSError, otherwise: str) -> str:
+def write_failure_hint(error: OSError, otherwise: str) -> str:
     """What helps where something could not be written: room where there is none, else `otherwise`."""
     return "Free some space" if error.errno in _NO_ROOM else otherwise

@@ -17,7 +17,7 @@ _NEAR = 0.6
 """The least likeness of a name that is suggested, from 0 to 1."""
 
 
-def spelled(path: str) -> str:
+def find_spelling(path: str) -> str:
     """`path`, an absolute one, or the existing path that differs from it only in how it is spelled.
 
     That is: letters composed or decomposed, a space of another kind (macOS puts a narrow no-break space into the names
@@ -38,21 +38,21 @@ def spelled(path: str) -> str:
     return os.path.join(done, *waiting)
 
 
-def existing(folder: str, path: str) -> str:
+def resolve_spelling(folder: str, path: str) -> str:
     """The absolute path that `path`, as somebody wrote it in `folder`, means: see `spelled`; a leading `@` that is no
     part of a name is left out."""
     expanded = os.path.join(folder, os.path.expanduser(path))
-    found = spelled(expanded)
+    found = find_spelling(expanded)
     if path.startswith("@") and not os.path.lexists(found) and len(path) > 1:
-        mentioned = spelled(os.path.join(folder, os.path.expanduser(path[1:])))
+        mentioned = find_spelling(os.path.join(folder, os.path.expanduser(path[1:])))
         return mentioned if os.path.lexists(mentioned) else found
     return found
 
 
-def nearest(folder: str, path: str) -> str:
+def nearest_path(folder: str, path: str) -> str:
     """An existing path with a name like that of `path`, relative to `folder` where it lies in it; "" without any."""
     done = "/"
-    for part in os.path.normpath(existing(folder, path)).split("/")[1:]:
+    for part in os.path.normpath(resolve_spelling(folder, path)).split("/")[1:]:
         here = os.path.join(done, part)
         if not os.path.exists(here):
             near = _close(part, _names(done))
@@ -67,7 +67,7 @@ def nearest(folder: str, path: str) -> str:
 
 def suggestion(folder: str, path: str) -> str:
     """`. Did you mean src/app.py?`, or "" where nothing near is there."""
-    near = nearest(folder, path)
+    near = nearest_path(folder, path)
     return f". Did you mean {near}?" if near and near.isprintable() else ""
 
 

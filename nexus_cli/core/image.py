@@ -8,11 +8,11 @@ _MAGIC = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
-NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
+IMAGE_NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
 """What people call them."""
 
 
-def image(data: bytes) -> str:
+def image_type(data: bytes) -> str:
     """The media type of the image that `data` begins like (12 bytes are enough), or ""."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"

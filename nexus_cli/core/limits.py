@@ -93,11 +93,11 @@ class Bound:
 
     def described(self) -> dict[str, Any]:
         """As JSON (interface.md section 8)."""
-        said = {layer: plain(value) for layer, value in self.said.items()}
-        return {"name": self.name, "value": plain(self.value), "bound_by": self.bound_by, "said": said}
+        said = {layer: json_value(value) for layer, value in self.said.items()}
+        return {"name": self.name, "value": json_value(self.value), "bound_by": self.bound_by, "said": said}
 
 
-def compose(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:
+def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:
     """The meet of all layers, and for each limit in force the first layer that names its value."""
     effective = Limits()
     for _, limits in layers:
@@ -113,6 +113,6 @@ def compose(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, 
     return effective, tuple(bounds)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """The value of a limit as JSON has it: a set as a sorted list."""
     return sorted(value) if isinstance(value, frozenset) else value

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 
 LONGEST = 2_000
 """Characters of one fact."""
@@ -25,7 +25,7 @@ class MemorySlot(StrEnum):
     USER = "user"
     """The person: holds in every project."""
     PROJECT = "project"
-    """This project, see `nexus_cli.config.paths.project`."""
+    """This project, see `nexus_cli.config.paths.project_root`."""
     AGENT = "agent"
     """What the agent learned about its own work: lessons, conventions (seed D's journal)."""
 
@@ -92,7 +92,7 @@ class Episode:
 
 def fact_text(text: str) -> str:
     """`text` as a fact: sound, on one line. `ValueError` when it is empty or longer than `LONGEST`."""
-    line = " ".join(_CONTROLS.sub(" ", sound(text)).split())
+    line = " ".join(_CONTROLS.sub(" ", replace_surrogates(text)).split())
     if not line:
         raise ValueError("a fact needs a text")
     if len(line) > LONGEST:

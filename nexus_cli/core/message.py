@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from nexus_cli.core.attachment import Part as Part
-from nexus_cli.core.attachment import sound as sound
+from nexus_cli.core.attachment import replace_surrogates as replace_surrogates
 
 
 class Role(StrEnum):
@@ -32,18 +32,18 @@ def text_of(value: object, what: str) -> str:
         return ""
     if not isinstance(value, str):
         raise TypeError(f"{what} has to be text, not {type(value).__name__}")
-    return sound(value)
+    return replace_surrogates(value)
 
 
 def _json_value(value: object) -> Any:
     """`value` as storable JSON data, what JSON does not have as its `repr`."""
     if isinstance(value, str):
-        return sound(value)
+        return replace_surrogates(value)
     if isinstance(value, Mapping):
-        return {sound(str(key)): _json_value(item) for key, item in value.items()}
+        return {replace_surrogates(str(key)): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
-    return value if value is None or isinstance(value, bool | int | float) else sound(repr(value))
+    return value if value is None or isinstance(value, bool | int | float) else replace_surrogates(repr(value))
 
 
 def _arguments(value: object, name: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class ToolCall:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str):
             raise TypeError(f"id of a tool call has to be text, not {type(self.id).__name__}")
-        object.__setattr__(self, "id", sound(self.id))
+        object.__setattr__(self, "id", replace_surrogates(self.id))
         object.__setattr__(self, "name", text_of(self.name, "name of a tool call"))
         object.__setattr__(self, "arguments", _arguments(self.arguments, self.name))
         object.__setattr__(self, "raw", text_of(self.raw, "raw arguments of a tool call"))

@@ -25,7 +25,7 @@ class Effect(StrEnum):
     RUN = "run"
 
 
-def _nobody(text: str) -> None:
+def _ignore_text(text: str) -> None:
     """Nobody wants to know."""
 
 
@@ -41,7 +41,7 @@ class ToolContext:
     emit: Callable[[str], None]
     """Shows a piece of live output; not part of the result."""
     services: Mapping[type, Any] = field(default_factory=dict)
-    stopped: Callable[[str], None] = _nobody
+    stopped: Callable[[str], None] = _ignore_text
     """Told what a cancelled call had given until then; it becomes part of the result."""
 
 

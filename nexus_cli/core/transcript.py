@@ -8,12 +8,12 @@ from nexus_cli.core.entry import Entry
 from nexus_cli.core.wire import canonical
 
 
-def transcript(entries: Sequence[Entry]) -> str:
+def format_transcript(entries: Sequence[Entry]) -> str:
     """`entries` one after the other, a blank line between: `[ID] ROLE`, the content, its images and calls by name."""
-    return "\n\n".join(_told(entry) for entry in entries)
+    return "\n\n".join(_format_entry(entry) for entry in entries)
 
 
-def _told(entry: Entry) -> str:
+def _format_entry(entry: Entry) -> str:
     message = entry.message
     lines = [f"[{entry.id}] {message.role}"]
     if message.content:

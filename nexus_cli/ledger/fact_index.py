@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.words import words
 from nexus_cli.ledger.database import Database
 
@@ -73,7 +73,7 @@ def among(project: str | None, slots: Collection[MemorySlot], state: FactState |
     where, values = ["state <> 'forgotten'"], list[Any]()
     if project is not None:
         where.append("project IN ('', ?)")
-        values.append(sound(project))
+        values.append(replace_surrogates(project))
     if slots:
         where.append(f"slot IN ({','.join('?' * len(slots))})")
         values += map(str, slots)

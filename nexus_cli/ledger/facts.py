@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot, fact_text
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.words import Topic, terms
 from nexus_cli.ledger import fact_index, fact_traces
 from nexus_cli.ledger.database import Database
@@ -42,7 +42,7 @@ class FactTable:
 
         `project` counts in the project slot alone. `ValueError` for a text that is empty or too long.
         """
-        text, project = fact_text(text), sound(project) if slot is MemorySlot.PROJECT else ""
+        text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
         with self._db.write():
             there = self._same(slot, project, text)
             if there is None:
@@ -54,7 +54,7 @@ class FactTable:
                     self._db.run(
                         "UPDATE facts SET state = ?, changed = ?, actor = ?, session = ?, entry = ?, quote = ?,"
                         " replaces = '' WHERE key = ? AND state = ?",
-                        state, at, actor, session, entry, sound(quote), key, FactState.PROPOSED,
+                        state, at, actor, session, entry, replace_surrogates(quote), key, FactState.PROPOSED,
                     )  # fmt: skip
         return self.known(f"m{key}")
 
@@ -163,7 +163,7 @@ class FactTable:
         """A fact that is kept or proposed; `NexusError("usage", ...)` when there is none of this id."""
         fact = self.find(fact_id)
         if fact is None:
-            shown = " ".join(sound(fact_id).split())[:40]
+            shown = " ".join(replace_surrogates(fact_id).split())[:40]
             raise NexusError("usage", f"no fact {shown}", "nothing of this id is remembered", "See nexus memory list")
         return fact
 
@@ -178,7 +178,7 @@ class FactTable:
         return self._db.run(
             "INSERT INTO facts (slot, project, text, state, at, changed, actor, session, entry, quote)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            str(slot), project, text, str(state), at, at, actor, session, entry, sound(quote),
+            str(slot), project, text, str(state), at, at, actor, session, entry, replace_surrogates(quote),
         )  # fmt: skip
 
     def _same(self, slot: MemorySlot, project: str, text: str) -> int | None:

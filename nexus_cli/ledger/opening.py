@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.errors import NexusError, way_out
+from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import PATIENCE, failure, patiently, primary_code
 from nexus_cli.ledger.holds import Hold
@@ -56,7 +56,7 @@ def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
         with Hold.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
             return _settled(path, notices)
     except OSError as error:
-        raise NexusError("ledger", what, error.strerror or str(error), way_out(error, _WAYS_OUT)) from error
+        raise NexusError("ledger", what, error.strerror or str(error), write_failure_hint(error, _WAYS_OUT)) from error
     except sqlite3.DatabaseError as error:
         raise failure(error, what) from error
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
@@ -68,7 +68,8 @@ def create(
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent, used)"
         f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
-        session, _free(db, name), sound(folder), sound(project), model, recipe, at, at, parent,
+        session, _free(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
+        parent,
     )  # fmt: skip
     return key, session
 
@@ -102,7 +103,7 @@ def listing(db: Database, folder: str | None, limit: int, *, begun: bool = False
     Among those of a folder there are none of side work, in which nobody speaks.
     """
     spoken = f"folder = ? AND NOT (recipe IN ({', '.join(map(repr, SIDE_WORK))}) AND entries=0)"
-    where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (sound(folder),))
+    where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (replace_surrogates(folder),))
     where += " AND entries > 0" * begun
     order = f"ORDER BY {LAST_USED} LIMIT ?"
     return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
@@ -176,7 +177,7 @@ def spent(db: Database, key: int, usage: Usage) -> None:
 
 
 def _title(name: str) -> str:
-    return " ".join(sound(name).split())
+    return " ".join(replace_surrogates(name).split())
 
 
 def _free(db: Database, name: str, own: int = 0) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.request import ModelInfo, Request
-from nexus_cli.provider.cache_marks import cache_key, mark
+from nexus_cli.provider.cache_marks import add_cache_marks, cache_key_arguments
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.model_table import takes_effort
 
-WALKED = frozenset({"openai", "lm_studio", "llamafile"})
+SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
 """Providers whose adapter hands the messages to the openai SDK as they are, which then walks them all."""
-STAND_IN = ({"role": "user", "content": "."},)
+PLACEHOLDER = ({"role": "user", "content": "."},)
 """What the SDK gets to walk; the real messages take its place in the body."""
 THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
@@ -46,31 +46,31 @@ def effort_notice(model: str, effort: str) -> str:
     return f"{model} is not known to take an effort: {effort} is not sent"
 
 
-def without_nulls(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def drop_nulls(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """`messages` without fields that are null, as litellm itself would send them; the others are the same objects."""
     return [m if None not in m.values() else {k: v for k, v in m.items() if v is not None} for m in messages]
 
 
-def arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
+def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
     """The keyword arguments for `acompletion`.
 
     With `walk` False the messages go into `extra_body`, where the SDK does not look at them; only for providers in
     `WALKED`, whose body is the same either way.
     """
-    messages, tools = mark(request, where.provider)
+    messages, tools = add_cache_marks(request, where.provider)
     made: dict[str, Any] = {
         "model": where.model,
-        "messages": [dict(m) for m in (messages if walk else STAND_IN)],
+        "messages": [dict(m) for m in (messages if walk else PLACEHOLDER)],
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_tokens": request.max_output,
         "num_retries": 0,
         "max_retries": 0,
         **where.arguments,
-        **cache_key(request, where.provider),
+        **cache_key_arguments(request, where.provider),
     }
     if not walk:
-        made["extra_body"] = {"messages": without_nulls(messages)}
+        made["extra_body"] = {"messages": drop_nulls(messages)}
     if tools:
         made["tools"] = tools
         if request.tool_choice != "auto":

@@ -22,7 +22,7 @@ from nexus_cli.core.request import (
     ThinkingDelta,
     UsageDelta,
 )
-from nexus_cli.provider.usage import as_mapping, merge, reported, to_usage
+from nexus_cli.provider.usage import as_mapping, has_counts, merge_reports, to_usage
 
 REASONS = {
     "function_call": "tool_calls",
@@ -52,7 +52,7 @@ def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-class Reading:
+class ChunkParser:
     """The state of reading one stream."""
 
     def __init__(self, info: ModelInfo) -> None:
@@ -69,7 +69,7 @@ class Reading:
         deltas: list[Delta] = []
         usage = as_mapping(_get(chunk, "usage"))
         if usage:
-            self._usage = merge(self._usage, usage)
+            self._usage = merge_reports(self._usage, usage)
         if isinstance(chunk, Mapping):
             self._generic(chunk, deltas)
         for choice in (_get(chunk, "choices") or ())[:1]:
@@ -87,7 +87,7 @@ class Reading:
         if not self._reason:
             return []
         deltas: list[Delta] = []
-        if reported(self._usage):
+        if has_counts(self._usage):
             deltas.append(UsageDelta(to_usage(self._usage, self._info)))
         return [*deltas, FinishDelta(self._reason)]
 
@@ -136,7 +136,7 @@ class Reading:
             self._refused = True
             deltas.append(TextDelta(refusal))
         calls = _get(delta, "tool_calls")
-        deltas += [_call(call) for call in calls or ()]
+        deltas += [_call_delta(call) for call in calls or ()]
 
     def _generic(self, chunk: Mapping[str, Any], deltas: list[Delta]) -> None:
         """A chunk in litellm's own small form. Its `[DONE]` says "stop" though nobody stopped, so it counts only with
@@ -145,12 +145,12 @@ class Reading:
         if text:
             deltas.append(TextDelta(text))
         if call:
-            deltas.append(_call(call))
+            deltas.append(_call_delta(call))
         if (text or call or chunk.get("usage")) and chunk.get("is_finished"):
             self._finish(chunk.get("finish_reason"))
 
 
-def _call(call: object) -> CallDelta:
+def _call_delta(call: object) -> CallDelta:
     function = _get(call, "function")
     index, own_id = _get(call, "index"), _string(_get(call, "id"))
     arguments = _get(function, "arguments")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.env_credentials import given_address, given_key
+from nexus_cli.provider.env_credentials import read_env_address, read_env_key
 from nexus_cli.provider.error_hints import KEY_VARIABLES, hint_for, key_variable
 from nexus_cli.provider.local import PORTS
-from nexus_cli.provider.model_names import LOCAL, split
+from nexus_cli.provider.model_names import LOCAL, split_model_name
 from nexus_cli.provider.model_table import provider_of
 
 NO_KEY = "no-key-needed"
@@ -48,10 +48,10 @@ def is_loopback(address: str) -> bool:
     return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
 
 
-def address_of(model: str, environ: Mapping[str, str]) -> str:
+def address_from_env(model: str, environ: Mapping[str, str]) -> str:
     """Host and port that the environment sends `model` to, without name or password; empty where it says nothing."""
     try:
-        given = given_address(provider_of(model), environ)
+        given = read_env_address(provider_of(model), environ)
     except ProviderError:
         return ""
     place = urlsplit(given.text) if given else None
@@ -64,7 +64,9 @@ def _local_base(provider: str) -> str | None:
     return f"http://127.0.0.1:{port}{path}" if port else None
 
 
-def endpoint(model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None) -> Endpoint:
+def resolve_endpoint(
+    model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None
+) -> Endpoint:
     """The endpoint of `model`; `base` and `key` win over the environment.
 
     Raises `ProviderError`: `usage` when the name tells no provider, `auth` when a key is needed and there is none, or
@@ -73,9 +75,9 @@ def endpoint(model: str, environ: Mapping[str, str], base: str | None = None, ke
     provider = provider_of(model)
     if not provider:
         raise ProviderError("usage", f"no provider is known for the model {model!r}", hint_for("usage", model))
-    name = f"ollama_chat/{split(model)[1]}" if provider == "ollama_chat" else model
-    there = None if base else given_address(provider, environ)
-    own = None if key else given_key(provider, model, environ)
+    name = f"ollama_chat/{split_model_name(model)[1]}" if provider == "ollama_chat" else model
+    there = None if base else read_env_address(provider, environ)
+    own = None if key else read_env_key(provider, model, environ)
     address = base or (there.text if there else None)
     if own and not own.exact:
         key = own.text

@@ -19,7 +19,7 @@ BEARERS = frozenset({"ANTHROPIC_AUTH_TOKEN"})
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class EnvValue:
     """The value of one variable."""
 
     text: str
@@ -27,7 +27,7 @@ class Given:
     """It stands so in the environment, where litellm finds it."""
 
 
-def given_key(provider: str, model: str, environ: Mapping[str, str]) -> Given | None:
+def read_env_key(provider: str, model: str, environ: Mapping[str, str]) -> EnvValue | None:
     """The key that litellm would find for `provider`; None without any. `ProviderError` of kind `auth` where it cannot
     be sent."""
     names = KEY_VARIABLES.get(provider, (key_variable(provider),) if provider in LOCAL else ())
@@ -40,10 +40,10 @@ def given_key(provider: str, model: str, environ: Mapping[str, str]) -> Given | 
         raise ProviderError("auth", f"{name} is blank", hint_for("auth", model))
     if not (text.isascii() and text.isprintable()) or (name in BEARERS and not exact):
         raise ProviderError("auth", f"{name} holds characters that no key has", hint_for("auth", model))
-    return Given(text, exact)
+    return EnvValue(text, exact)
 
 
-def given_address(provider: str, environ: Mapping[str, str]) -> Given | None:
+def read_env_address(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
     """The address that litellm would find for `provider`; None without any. `ProviderError` of kind `config` where it
     is none."""
     names = BASE_VARIABLES.get(provider, (f"{provider.upper()}_API_BASE",))
@@ -54,7 +54,7 @@ def given_address(provider: str, environ: Mapping[str, str]) -> Given | None:
     if not _is_address(text):
         why = f"{name} is no address: it must be a whole one with http:// or https://"
         raise ProviderError("config", why, "Correct it, or unset it")
-    return Given(text, text == environ[name])
+    return EnvValue(text, text == environ[name])
 
 
 def _is_address(text: str) -> bool:

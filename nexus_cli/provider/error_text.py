@@ -24,7 +24,7 @@ TRACE = re.compile(r"\s*Traceback \(most recent call last\):")
 CODE = re.compile(r"^Error code: (\d{3}) - ")
 
 
-def unwrap(text: str) -> str:
+def strip_wrapping(text: str) -> str:
     """`text` without the class names that libraries put before it, and without Python's quotes around bytes."""
     before = None
     while before != text:
@@ -44,9 +44,9 @@ def _literal(text: str) -> object:
     return value
 
 
-def body_of(text: str) -> Mapping[str, Any]:
+def parse_body(text: str) -> Mapping[str, Any]:
     """The JSON object (or Python's picture of one) of an error that stands somewhere in `text`, or {}."""
-    text = unwrap(text)
+    text = strip_wrapping(text)
     start = text.find("{")
     if start < 0 or len(text) > LONGEST:
         return {}
@@ -57,7 +57,7 @@ def body_of(text: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def error_in(body: object) -> Mapping[str, Any]:
+def find_error(body: object) -> Mapping[str, Any]:
     """The innermost `error` object of a body, or the body itself; {} when there is none."""
     if isinstance(body, list):
         body = body[0] if body else {}
@@ -69,11 +69,11 @@ def error_in(body: object) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else body
 
 
-def clean(text: str) -> str:
+def format_error_line(text: str) -> str:
     """`text` on one line of at most 240 characters: no class names of libraries, no JSON around it, no traceback, no
     keys."""
-    text = TRACE.split(unwrap(text), maxsplit=1)[0]
-    message = error_in(body_of(text)).get("message")
+    text = TRACE.split(strip_wrapping(text), maxsplit=1)[0]
+    message = find_error(parse_body(text)).get("message")
     words = " ".join((message if isinstance(message, str) and message else text).split())
     line = redact(words[:SEARCHED], opaque=True)
     return line if len(line) <= LINE else line[: LINE - 1] + "…"

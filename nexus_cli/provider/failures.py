@@ -17,9 +17,9 @@ from typing import Any
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.error_hints import hint_for
-from nexus_cli.provider.error_text import TRACE, body_of, clean, error_in
+from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
 from nexus_cli.provider.model_table import provider_of
-from nexus_cli.provider.overflow import is_overflow, numbers
+from nexus_cli.provider.overflow import is_overflow, overflow_numbers
 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
@@ -80,7 +80,7 @@ BROKEN_ANSWERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ErrorFacts:
     """What an exception and those behind it say."""
 
     status: int | None
@@ -94,7 +94,7 @@ class Facts:
     headers: Mapping[str, str]
 
 
-def chain(error: BaseException) -> Iterator[BaseException]:
+def iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """`error` and the exceptions behind it, nearest first, each once."""
     seen: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
@@ -133,8 +133,8 @@ def _lower(headers: object) -> dict[str, str]:
 
 
 def _body(error: BaseException) -> Mapping[str, Any]:
-    body = error_in(getattr(error, "body", None))
-    return body or error_in(body_of(str(getattr(error, "message", "") or error)))
+    body = find_error(getattr(error, "body", None))
+    return body or find_error(parse_body(str(getattr(error, "message", "") or error)))
 
 
 def _status(error: BaseException) -> int | None:
@@ -152,9 +152,9 @@ def _code(body: Mapping[str, Any]) -> str:
     return known or (str(number) if number else next((v for v in values if isinstance(v, str)), ""))
 
 
-def facts(error: BaseException) -> Facts:
+def read_facts(error: BaseException) -> ErrorFacts:
     """What can be known of `error`."""
-    links = list(chain(error))
+    links = list(iterate_causes(error))
     bodies = [body for link in links if (body := _body(link))]
     codes = [code for body in bodies if (code := _code(body))]
     code = next((c for c in codes if c in STATUS_OF_CODE), codes[0] if codes else "")
@@ -171,8 +171,8 @@ def facts(error: BaseException) -> Facts:
     status = said if said and given in (None, 500) else given
     network = next((link for link in links if _is_network(link)), None)
     broken = next((words for link in links for kind, words in BROKEN_ANSWERS if isinstance(link, kind)), "")
-    line = broken if broken and status is None else clean(message or str(links[0]))
-    return Facts(status, text, line, code, network, headers)
+    line = broken if broken and status is None else format_error_line(message or str(links[0]))
+    return ErrorFacts(status, text, line, code, network, headers)
 
 
 def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None = None) -> float | None:
@@ -192,12 +192,12 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None
     return float(found.group(1) or found.group(2)) if found else None
 
 
-def _refused(f: Facts) -> bool:
+def _is_refused(f: ErrorFacts) -> bool:
     named = f.code in ("content_filter", "content_policy_violation")
     return named or (f.status in (400, 403, 422, None) and FILTERED.search(f.text) is not None)
 
 
-def _kind(f: Facts) -> tuple[str, bool]:
+def _classify(f: ErrorFacts) -> tuple[str, bool]:
     """Kind and whether another try may help."""
     if f.network is not None:
         return "network", True
@@ -207,14 +207,14 @@ def _kind(f: Facts) -> tuple[str, bool]:
         return "auth", False
     if f.status == 402 or (f.status in (400, 403) and NO_CREDIT.search(f.text)):
         return "provider", False
-    if _refused(f):
+    if _is_refused(f):
         return "refused", False
     if f.status == 403:
         return "auth", False
     if f.status == 404 or (f.status in (400, 422, None) and NO_MODEL.search(f.text)):
         return "usage", False
     if f.status == 429:
-        return _too_many(f)
+        return _classify_429(f)
     if f.status in (503, 529) or OVERLOADED.search(f.text):
         return "overloaded", True
     if f.status == 408:
@@ -223,7 +223,7 @@ def _kind(f: Facts) -> tuple[str, bool]:
     return "provider", inside and not TRACE.search(f.text)
 
 
-def _too_many(f: Facts) -> tuple[str, bool]:
+def _classify_429(f: ErrorFacts) -> tuple[str, bool]:
     """Kind and whether another try may help, for a 429: what waiting cannot mend is no limit of the rate."""
     if DAILY.search(f.text):
         return "rate_limit", False
@@ -235,17 +235,17 @@ def _too_many(f: Facts) -> tuple[str, bool]:
 
 def missing_package(error: BaseException) -> str:
     """The package whose absence is behind `error`, or ""."""
-    absent = next((link for link in chain(error) if isinstance(link, ImportError)), None)
+    absent = next((link for link in iterate_causes(error) if isinstance(link, ImportError)), None)
     if absent is None:
         return ""
-    advised = next((found[1] for link in chain(error) if (found := PACKAGE.search(str(link)))), "")
-    module = absent.name or clean(str(absent))
+    advised = next((found[1] for link in iterate_causes(error) if (found := PACKAGE.search(str(link)))), "")
+    module = absent.name or format_error_line(str(absent))
     return advised or PACKAGE_OF.get(module, module)
 
 
 def _network_line(error: BaseException, line: str) -> str:
     name = type(error).__name__
-    links = list(chain(error))
+    links = list(iterate_causes(error))
     if any(isinstance(link, ConnectionRefusedError) for link in links) or "onnection refused" in line:
         return "the connection was refused"
     if "Timeout" in name or TIMEOUT.search(str(error)):
@@ -255,10 +255,10 @@ def _network_line(error: BaseException, line: str) -> str:
         return "the server's name was not found"
     if name in ("RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"):
         return "the connection was lost"
-    return clean(str(error)) or "the connection failed"
+    return format_error_line(str(error)) or "the connection failed"
 
 
-def failure(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
+def to_provider_error(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
     """`error` as a `ProviderError`: kind, one line, a hint, and what retrying and compaction need to know.
 
     `started`: a first token had arrived; then nothing is transient. An error that is one already is returned as it is.
@@ -267,14 +267,16 @@ def failure(error: BaseException, *, model: str, started: bool = False) -> Provi
         return error
     package = missing_package(error)
     if package.partition(".")[0] == "litellm":
-        return ProviderError("internal", f"litellm cannot be imported: {clean(str(error))}", "Install nexus again")
+        return ProviderError(
+            "internal", f"litellm cannot be imported: {format_error_line(str(error))}", "Install nexus again"
+        )
     if package:
         why = f"{provider_of(model) or model} needs the package {package}, which is not installed"
         return ProviderError("config", why, f"Install {package} where nexus is installed, or choose another model")
-    f = facts(error)
-    kind, transient = _kind(f)
+    f = read_facts(error)
+    kind, transient = _classify(f)
     why = _network_line(f.network, f.line) if f.network is not None else f.line
-    limit, counted = numbers(f.text) if kind == "overflow" else (None, None)
+    limit, counted = overflow_numbers(f.text) if kind == "overflow" else (None, None)
     spent = f.status == 402 or any(words.search(f.text) for words in PLAN)
     return ProviderError(
         kind,

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 @cache
-def library() -> str:
+def http_library() -> str:
     """`litellm 1.2.3`: what a recorded body was made by."""
     try:
         return f"litellm {version('litellm')}"

@@ -17,16 +17,16 @@ from typing import Any
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
-from nexus_cli.provider.call_arguments import WALKED, arguments
-from nexus_cli.provider.chunk_parser import Reading
-from nexus_cli.provider.endpoint import Endpoint, endpoint
+from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
+from nexus_cli.provider.chunk_parser import ChunkParser
+from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
 from nexus_cli.provider.error_hints import hint_for
-from nexus_cli.provider.failures import failure
-from nexus_cli.provider.http_library import library
-from nexus_cli.provider.litellm_env import offline, quiet
-from nexus_cli.provider.model_names import split
+from nexus_cli.provider.failures import to_provider_error
+from nexus_cli.provider.http_library import http_library
+from nexus_cli.provider.litellm_env import litellm_environment, silence_litellm
+from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.provider.open_stream import END, Line, note_response
+from nexus_cli.provider.open_stream import END, OpenStream, note_response
 from nexus_cli.provider.stall import Stalled
 
 REASONERS = re.compile(r"o\d")
@@ -55,13 +55,13 @@ def litellm() -> Any:
             collecting = gc.isenabled()
             gc.disable()
             try:
-                with offline():
+                with litellm_environment():
                     import litellm as module  # noqa: PLC0415
             finally:
                 gc.freeze()
                 if collecting:
                     gc.enable()
-            quiet(module)
+            silence_litellm(module)
             _litellm = module
     return _litellm
 
@@ -121,10 +121,10 @@ class LitellmBackend:
         A stream that stays silent for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
         iterator or cancelling its task closes the socket.
         """
-        where = endpoint(request.model, os.environ, self._base, self._key)
+        where = resolve_endpoint(request.model, os.environ, self._base, self._key)
         info = self._info(request.model)
-        reading = Reading(info)
-        line = Line(request.stall_seconds)
+        reading = ChunkParser(info)
+        line = OpenStream(request.stall_seconds)
         try:
             if _litellm is None:
                 await asyncio.to_thread(litellm)
@@ -140,7 +140,7 @@ class LitellmBackend:
                     for delta in reading.read(chunk):
                         yield delta
             if sent := line.sent:
-                yield SentDelta(f"{library()} {sent}")
+                yield SentDelta(f"{http_library()} {sent}")
             if line.invented:
                 return
             for delta in reading.end():
@@ -152,17 +152,17 @@ class LitellmBackend:
         except ProviderError:
             raise
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
-            raise failure(error, model=request.model, started=reading.started) from error
+            raise to_provider_error(error, model=request.model, started=reading.started) from error
         finally:
             await line.aclose()
 
-    async def _open(self, line: Line, request: Request, where: Endpoint, info: ModelInfo) -> None:
-        made = arguments(request, where, info, walk=self._walks(request, where))
+    async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
+        made = build_arguments(request, where, info, walk=self._walks(request, where))
         made["timeout"] = request.stall_seconds + GRACE
         if where.provider in OWN_CLIENT:
             made["client"] = self._client()
         module = litellm()
-        with offline():
+        with litellm_environment():
             try:
                 await line.open(module.acompletion, made)
             except module.UnsupportedParamsError:
@@ -174,8 +174,8 @@ class LitellmBackend:
 
     def _walks(self, request: Request, where: Endpoint) -> bool:
         """Whether the messages must go through litellm: everywhere but where the body is provably the same."""
-        bare = split(where.model)[1]
-        if where.provider not in WALKED or REASONERS.match(bare):
+        bare = split_model_name(where.model)[1]
+        if where.provider not in SDK_WALKS or REASONERS.match(bare):
             return True
         if where.provider != "openai":
             return False

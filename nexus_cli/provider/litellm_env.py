@@ -29,7 +29,7 @@ _before: dict[str, str | None] = {}
 
 
 @contextmanager
-def offline() -> Iterator[None]:
+def litellm_environment() -> Iterator[None]:
     """The environment as litellm shall find it, within the block; nested and overlapping blocks count."""
     global _depth
     with _lock:
@@ -49,7 +49,7 @@ def offline() -> Iterator[None]:
                         os.environ[name] = value
 
 
-def quiet(module: Any) -> None:
+def silence_litellm(module: Any) -> None:
     """Sets up the module after its import, and silences what it and pydantic under it would write to stderr."""
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
     # A request that is cancelled as it begins leaves one of litellm's coroutines behind.

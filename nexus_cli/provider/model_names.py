@@ -38,7 +38,7 @@ def litellm_folder() -> Path | None:
 
 
 @lru_cache(maxsize=1)
-def prefixes() -> frozenset[str]:
+def provider_prefixes() -> frozenset[str]:
     """What may stand before the first slash of a model's name. Anything else there is part of the name."""
     folder = litellm_folder()
     found = set(WELL_KNOWN)
@@ -53,13 +53,13 @@ def prefixes() -> frozenset[str]:
     return frozenset(found)
 
 
-def split(name: str) -> tuple[str, str]:
+def split_model_name(name: str) -> tuple[str, str]:
     """`name` as (provider prefix or "", rest)."""
     prefix, slash, rest = name.partition("/")
-    return (prefix, rest) if slash and prefix in prefixes() else ("", name)
+    return (prefix, rest) if slash and prefix in provider_prefixes() else ("", name)
 
 
-def stem(name: str) -> str:
+def model_stem(name: str) -> str:
     """The model that `name` is an edition of: without provider, maker, region, tag, date; `.` is `-`.
 
     `bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0` and `claude-sonnet-4` have one stem.

@@ -18,8 +18,8 @@ from typing import Any, TypeGuard
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.provider.model_names import LOCAL, litellm_folder, split, stem
-from nexus_cli.provider.prices import FIELDS, prices, tiers
+from nexus_cli.provider.model_names import LOCAL, litellm_folder, model_stem, split_model_name
+from nexus_cli.provider.prices import FIELDS, base_prices, price_tiers
 
 DEFAULT_WINDOW = 128_000
 HOW_TO_NAME = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
@@ -64,7 +64,7 @@ def _table() -> dict[str, Any]:
 
 def _candidates(name: str) -> Iterator[str]:
     """The keys under which `name` may stand, best first; the date suffix goes last (seed B)."""
-    prefix, rest = split(name)
+    prefix, rest = split_model_name(name)
     stems = [name]
     if prefix in ("ollama", "ollama_chat"):
         stems += [f"ollama/{rest}", f"ollama/{rest.partition(':')[0]}"]
@@ -86,7 +86,7 @@ def _house(listed: str) -> str:
 
 def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
     """Whether `entry` (at `key` of the table) has the prices of `name`: the same provider, and the same variant."""
-    prefix, tag = split(name)[0], name.rpartition("/")[2].partition(":")[2]
+    prefix, tag = split_model_name(name)[0], name.rpartition("/")[2].partition(":")[2]
     house = _house(str(entry.get("litellm_provider", "")))
     if prefix and SAME_BILL.get(house, house) != SAME_BILL.get(prefix, prefix):
         return False
@@ -102,7 +102,7 @@ def _answers(entry: object) -> TypeGuard[dict[str, Any]]:
 def _entry(name: str) -> Mapping[str, Any] | None:
     """The entry for `name`: one with its prices if there is any, else one of the same model elsewhere, without."""
     table = _table()
-    prefix = split(name)[0]
+    prefix = split_model_name(name)[0]
     elsewhere = None
     for key in _candidates(name):
         entry = table.get(key)
@@ -123,17 +123,17 @@ def _relative(name: str) -> Mapping[str, Any] | None:
 
     It has its prices where its provider takes the same for all editions.
     """
-    wanted = stem(name)
-    if split(name)[0] in LOCAL or not wanted:
+    wanted = model_stem(name)
+    if split_model_name(name)[0] in LOCAL or not wanted:
         return None
     charged = f"{provider_of(name)}/{name.rpartition('/')[2]}"
-    every = [(key, entry) for key, entry in _table().items() if _answers(entry) and stem(key) == wanted]
+    every = [(key, entry) for key, entry in _table().items() if _answers(entry) and model_stem(key) == wanted]
     own = [(key, entry) for key, entry in every if _bills(entry, key, charged)]
     makers = [(key, entry) for key, entry in own or every if "/" not in key] or own
     if not makers:
         return None
     key, entry = max(makers, key=lambda one: ("latest" in one[0], one[0]))
-    priced = bool(own) and len({str(prices(one)) for _, one in own}) == 1
+    priced = bool(own) and len({str(base_prices(one)) for _, one in own}) == 1
     return MappingProxyType({**entry, "_key": key} | ({} if priced else {"_elsewhere": True}))
 
 
@@ -149,7 +149,7 @@ def provider_of(name: str) -> str:
     A prefix decides. A bare name is looked up in the table; a family name that the table does not have yet
     (`gpt-9`, `claude-opus-9`) goes where its family goes. `ollama/` counts as `ollama_chat`, which is what is called.
     """
-    prefix, bare = split(name)
+    prefix, bare = split_model_name(name)
     if prefix:
         return "ollama_chat" if prefix == "ollama" else prefix
     entry = _entry(name)
@@ -163,7 +163,7 @@ def provider_of(name: str) -> str:
 def takes_effort(name: str) -> bool:
     """True when the table says that the model reasons, so that an effort means something to it."""
     entry = _entry(name) or _relative(name)
-    return bool(entry and entry.get("supports_reasoning") and stem(str(entry["_key"])) == stem(name))
+    return bool(entry and entry.get("supports_reasoning") and model_stem(str(entry["_key"])) == model_stem(name))
 
 
 def encoding_of(name: str) -> str:
@@ -185,13 +185,13 @@ def _from_table(name: str) -> ModelInfo:
     info = ModelInfo(
         name=name,
         provider=provider,
-        window=min(window, CLAUDE_WINDOW) if CLAUDE_TO_4_5.search(stem(name)) else window,
+        window=min(window, CLAUDE_WINDOW) if CLAUDE_TO_4_5.search(model_stem(name)) else window,
         max_output=output,
         images=bool(entry.get("supports_vision")),
         cache=bool(entry.get("supports_prompt_caching")),
         encoding=encoding_of(name),
     )
-    fields: dict[str, Any] = {**prices(entry), "tiers": tiers(entry)}
+    fields: dict[str, Any] = {**base_prices(entry), "tiers": price_tiers(entry)}
     return info if "_elsewhere" in entry else replace(info, **fields)
 
 
@@ -203,7 +203,7 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     `known` False; an override of the window makes it known. Never raises for a name.
     """
     info = _from_table(name)
-    given = overrides.get(name) or overrides.get(split(name)[1]) or {}
+    given = overrides.get(name) or overrides.get(split_model_name(name)[1]) or {}
     numbers = {k: int(v) for k in ("window", "max_output") if isinstance(v := given.get(k), int | float)}
     charged: dict[str, Any] = {k: float(v) for k in FIELDS if isinstance(v := given.get(k), int | float)}
     if not given:
@@ -217,20 +217,20 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     return replace(info, **fields)
 
 
-def window_setting(name: str) -> str:
+def window_setting_key(name: str) -> str:
     """The key of the setting that names the window of a model."""
     return f'models."{name}".window'
 
 
-def set_window(info: ModelInfo, window: int) -> str:
+def window_command(info: ModelInfo, window: int) -> str:
     """The command that sets the window of a model."""
-    return f"nexus config set '{info.window_key or window_setting(info.name)}' {window}"
+    return f"nexus config set '{info.window_key or window_setting_key(info.name)}' {window}"
 
 
 def check_model(name: str) -> None:
     """`NexusError` of kind `usage` for a name that cannot be asked: no provider is known for it, or nothing is behind
     the provider's."""
-    provider, rest = provider_of(name), split(name)[1].strip()
+    provider, rest = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not rest.strip("/"):
         why = f"no provider is known for {name!r}" if not provider else f"{name!r} names a provider and no model"
         raise NexusError("usage", "this model cannot be asked", why, HOW_TO_NAME)

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.stall import Watch
+from nexus_cli.provider.stall import StallWatch
 
 _responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
 LAST_BYTES_SECONDS = 0.05
@@ -30,7 +30,7 @@ async def note_response(response: Any) -> None:
         noted.append(response)
 
 
-class Line:
+class OpenStream:
     """The line of one request."""
 
     def __init__(self, stall_seconds: float) -> None:
@@ -42,7 +42,7 @@ class Line:
         """The iterator of chunks, once open."""
         self.answered = False
         """A first chunk has come."""
-        self.watch = Watch(stall_seconds, self._received)
+        self.watch = StallWatch(stall_seconds, self._received)
 
     async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
         """Makes the call and finds the chunks of its answer."""

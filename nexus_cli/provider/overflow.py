@@ -63,6 +63,6 @@ def _first(patterns: list[re.Pattern[str]], text: str) -> int | None:
     return int(found.group(1).replace(",", "")) if found else None
 
 
-def numbers(text: str) -> tuple[int | None, int | None]:
+def overflow_numbers(text: str) -> tuple[int | None, int | None]:
     """The window and the tokens of the request that `text` names, each None when it does not."""
     return _first(LIMITS, text), _first(COUNTS, text)

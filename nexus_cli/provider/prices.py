@@ -39,7 +39,7 @@ def _read(entry: Mapping[str, Any], suffix: str = "") -> Prices:
     return found
 
 
-def prices(entry: Mapping[str, Any]) -> Prices:
+def base_prices(entry: Mapping[str, Any]) -> Prices:
     """The four prices of `entry`, by the names of `ModelInfo`; None where the table has none."""
     base = _read(entry)
     if base["input_price"] is None and (ranges := _ranges(entry)):
@@ -63,13 +63,13 @@ def _ranges(entry: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
+def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
     """The prices of `entry` for long inputs, by rising length.
 
     A price that a threshold does not name stays what it is below. A tier of `tiered_pricing` that names no price of
     the cache has its price of input for it.
     """
-    base = prices(entry)
+    base = base_prices(entry)
     ranges = _ranges(entry)
     if ranges:
         return tuple(PriceTier(int(start) + 1, **_in_range(tier, base)) for start, tier in ranges)

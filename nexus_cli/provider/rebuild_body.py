@@ -18,7 +18,7 @@ REFUSAL = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\nConnection: close\r
 """What the catcher answers: no adapter tries that again."""
 
 
-class Catcher:
+class BodyCatcher:
     """An HTTP server on loopback that keeps the bodies it is sent and refuses every request."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Catcher:
             writer.close()
 
 
-async def body_again(request: Request, at: Catcher, through: Provider) -> str:
+async def hash_rebuilt_body(request: Request, at: BodyCatcher, through: Provider) -> str:
     """The SHA-256 of the body that `through`, which sends to `at`, makes of a request; "" where none arrives."""
     at.bodies.clear()
     try:

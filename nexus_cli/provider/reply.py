@@ -24,8 +24,8 @@ from nexus_cli.core.request import (
 )
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
-from nexus_cli.provider.thinking import Thoughts
-from nexus_cli.provider.tool_call_fold import Calls
+from nexus_cli.provider.thinking import ThinkingFold
+from nexus_cli.provider.tool_call_fold import ToolCallFold
 
 KEEPS_CALL_IDS = frozenset({"gemini", "vertex_ai"})
 """Providers whose own call ids go back: litellm carries Gemini's thought signature inside them."""
@@ -52,7 +52,7 @@ class Reply:
     """What went over the wire, see `SentDelta`; "" when nobody said."""
 
 
-class Fold:
+class ReplyFold:
     """Collects the deltas of one stream."""
 
     def __init__(self, name_call: Callable[[int], str], provider: str, model: str) -> None:
@@ -61,8 +61,8 @@ class Fold:
         self._provider = provider
         self._model = model
         self._text: list[str] = []
-        self._calls = Calls()
-        self._thoughts = Thoughts(provider)
+        self._calls = ToolCallFold()
+        self._thoughts = ThinkingFold(provider)
         self._usage: Usage | None = None
         self._reason: str | None = None
         self._sent = ""

@@ -20,7 +20,7 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 
 
-class Random(Protocol):
+class RandomSource(Protocol):
     """Where the jitter comes from."""
 
     def random(self) -> float:
@@ -28,7 +28,7 @@ class Random(Protocol):
         ...
 
 
-def back_off(attempt: int, chance: float) -> float:
+def backoff_seconds(attempt: int, chance: float) -> float:
     """Seconds before try `attempt` + 1: doubling from half a second to thirty, of which between half and all."""
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
 
@@ -43,7 +43,7 @@ class Retrying:
         tries: int = 5,
         seconds: float = 120.0,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        rng: Random = random,
+        rng: RandomSource = random,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """At most `tries` requests, and no new one later than `seconds` after the first began."""
@@ -74,7 +74,7 @@ class Retrying:
             except ProviderError as error:
                 if begun or error.started or not error.transient or attempt >= self._tries:
                     raise
-                wait = max(error.retry_after or 0.0, back_off(attempt, self._rng.random()))
+                wait = max(error.retry_after or 0.0, backoff_seconds(attempt, self._rng.random()))
                 if self._now() - began + wait > self._seconds:
                     raise
                 failed = error

@@ -39,7 +39,7 @@ Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """One reply, and where in a conversation it belongs."""
 
     text: str = ""
@@ -84,29 +84,31 @@ class Moment:
         return cls(_text(messages[last]), after, results, tuple(names), seen)
 
 
-def load(path: Path) -> tuple[Step, ...]:
+def load_script(path: Path) -> tuple[ScriptStep, ...]:
     """The steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
-    return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
+    return tuple(ScriptStep(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
 
 
-def count(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
 def _size(message: Message) -> int:
     functions = [call["function"] for call in message.get("tool_calls", ())]
-    called = sum(count(function["name"]) + count(function["arguments"]) + _OVERHEAD for function in functions)
-    return count(_text(message)) + called + _OVERHEAD
+    called = sum(
+        count_tokens(function["name"]) + count_tokens(function["arguments"]) + _OVERHEAD for function in functions
+    )
+    return count_tokens(_text(message)) + called + _OVERHEAD
 
 
-class Scripted:
+class ScriptedProvider:
     """A provider that answers from a script. The first step that fits is played; without one the request fails."""
 
     model = MODEL
 
-    def __init__(self, steps: Sequence[Step], *, pace: float = 0.0, memory: Path | None = None) -> None:
+    def __init__(self, steps: Sequence[ScriptStep], *, pace: float = 0.0, memory: Path | None = None) -> None:
         """`pace` is seconds between two words. In `memory` stands what was sent before, as hashes of prefixes: a cache
         as providers have it, for every process that is given the same file."""
         self._steps = steps
@@ -131,13 +133,15 @@ class Scripted:
     def _reply(self, request: Request) -> tuple[str, list[tuple[str, str]]]:
         moment = Moment.of(request.messages)
         for step in self._steps:
-            found = _found(step, moment)
+            found = _match_step(step, moment)
             if found is None:
                 continue
             if step.summary:
-                return sum_up(request.messages[:-1], _room(moment.words)), []
-            calls = [(call["name"], canonical(_filled(call["arguments"], found)).decode()) for call in step.calls]
-            return _filled(step.text, found), calls
+                return summarize(request.messages[:-1], _room(moment.words)), []
+            calls = [
+                (call["name"], canonical(_fill_template(call["arguments"], found)).decode()) for call in step.calls
+            ]
+            return _fill_template(step.text, found), calls
         where = f"after {moment.after}" if moment.after else f"to {moment.words.splitlines()[-1][:60]!r}"
         why = f"the script has no answer {where}"
         raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
@@ -145,7 +149,7 @@ class Scripted:
     def _used(self, request: Request, said: str) -> Usage:
         """What the request took, and how much of it began as an earlier one to the same model did."""
         tools = canonical(list(request.tools))
-        lines = [(tools, count(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
+        lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
         known = self._known()
         prefix, new, cached, total = hashlib.sha256(request.model.encode() + b"\n"), [], 0, 0
         for line, tokens in lines:
@@ -156,7 +160,7 @@ class Scripted:
             else:
                 new.append(prefix.hexdigest())
         self._remember(new)
-        return Usage(total, count(said), cached)
+        return Usage(total, count_tokens(said), cached)
 
     def _known(self) -> set[str]:
         if self._memory is not None and self._memory.exists():
@@ -170,7 +174,7 @@ class Scripted:
                 file.write("".join(f"{prefix}\n" for prefix in prefixes))
 
 
-def _found(step: Step, moment: Moment) -> dict[str, str] | None:
+def _match_step(step: ScriptStep, moment: Moment) -> dict[str, str] | None:
     """What the patterns of `step` found, or None where it does not fit."""
     if step.after != moment.after or (step.done and step.done not in moment.done):
         return None
@@ -184,12 +188,12 @@ def _found(step: Step, moment: Moment) -> dict[str, str] | None:
     return groups
 
 
-def _filled(value: Any, groups: Mapping[str, str]) -> Any:
+def _fill_template(value: Any, groups: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return Template(value).safe_substitute(groups)
     if isinstance(value, Mapping):
-        return {key: _filled(item, groups) for key, item in value.items()}
-    return [_filled(item, groups) for item in value] if isinstance(value, list) else value
+        return {key: _fill_template(item, groups) for key, item in value.items()}
+    return [_fill_template(item, groups) for item in value] if isinstance(value, list) else value
 
 
 def _text(message: Message) -> str:
@@ -204,7 +208,7 @@ def _room(instruction: str) -> int:
     return int(named[1]) if named else 400
 
 
-def sum_up(messages: Sequence[Message], room: int) -> str:
+def summarize(messages: Sequence[Message], room: int) -> str:
     """A summary of `messages` in at most `room` tokens: what was asked, run, changed, left out and answered.
 
     Every line of it is taken from the conversation; the older ones of a kind go first where there is no room.
@@ -221,12 +225,12 @@ def sum_up(messages: Sequence[Message], room: int) -> str:
             asked.append(f'- asked: "{_last_line(text)}"')
         elif one["role"] == "assistant":
             said += [f"- answered: {_last_line(text)}"] if text.strip() and not one.get("tool_calls") else []
-            facts += [_fact(call, results.get(call["id"], "")) for call in one.get("tool_calls", ())]
+            facts += [_describe_call(call, results.get(call["id"], "")) for call in one.get("tool_calls", ())]
     order = dict.fromkeys([*asked, *facts, *said])
     kept: list[str] = []
     for line in (*reversed(asked), *reversed(said), *reversed(facts)):
         more = [one for one in order if one == line or one in kept]
-        if count("\n".join(more)) <= room:
+        if count_tokens("\n".join(more)) <= room:
             kept = more
     return "\n".join(kept) or "Nothing was said yet."
 
@@ -236,7 +240,7 @@ def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2].strip()
 
 
-def _fact(call: Message, result: str) -> str:
+def _describe_call(call: Message, result: str) -> str:
     """One call and how it ended, on one line: of a test that failed its name, and not what it said."""
     function = call["function"]
     arguments = json.loads(function["arguments"])

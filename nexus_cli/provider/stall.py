@@ -27,27 +27,27 @@ class Stalled(Exception):
     """Nothing came for the whole time allowed."""
 
 
-_waiting: set[Watch] = set()
+_watches: set[StallWatch] = set()
 """Every wait of this process; read by another thread, so it is only ever copied."""
 
 
 def overdue_wait(task: asyncio.Task[Any] | None) -> float | None:
     """Return the allowed seconds of a wait of `task` that has lasted much longer, None without one. For any thread."""
     now = time.monotonic()
-    mine = (watch for watch in tuple(_waiting) if watch.task is task)
+    mine = (watch for watch in tuple(_watches) if watch.task is task)
     return next((watch.seconds for watch in mine if watch.silence(now) > watch.seconds * OVERDUE), None)
 
 
-def waits_here() -> bool:
+def is_waiting_here() -> bool:
     """True if the code that runs in this thread's loop is, or is called by, a wait for the provider."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
         return False
-    return task is not None and any(watch.task is task for watch in tuple(_waiting))
+    return task is not None and any(watch.task is task for watch in tuple(_watches))
 
 
-class Watch:
+class StallWatch:
     """Watches one stream: entered once, `waiting()` around each wait for the server.
 
     One timer for the whole stream, which looks now and then, rather than one per chunk. The time that the consumer
@@ -65,7 +65,7 @@ class Watch:
         self._current: asyncio.Timeout | None = None
         self._handle: asyncio.TimerHandle | None = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> StallWatch:
         self._arm()
         return self
 
@@ -83,7 +83,7 @@ class Watch:
         try:
             async with timer:
                 self._current, self.task = timer, asyncio.current_task()
-                _waiting.add(self)
+                _watches.add(self)
                 yield
         except TimeoutError as error:
             if timer.expired():
@@ -91,7 +91,7 @@ class Watch:
             raise
         finally:
             self._current = self.task = None
-            _waiting.discard(self)
+            _watches.discard(self)
 
     def silence(self, now: float) -> float:
         """Return the seconds without progress at `now`, a time of the monotonic clock."""

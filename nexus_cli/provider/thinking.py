@@ -17,7 +17,7 @@ NO_BLOCKS = frozenset({"mistral", "codestral", "gemini"})
 """Providers whose thinking blocks litellm makes up (Mistral) or carries elsewhere (Gemini, in the call's id)."""
 
 
-class Thoughts:
+class ThinkingFold:
     """The thinking of one reply."""
 
     def __init__(self, provider: str) -> None:

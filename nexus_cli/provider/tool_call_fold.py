@@ -20,7 +20,7 @@ NAME_LENGTH = 64
 
 
 @dataclass(slots=True)
-class Draft:
+class CallDraft:
     """One call as far as it has come."""
 
     id: str = ""
@@ -45,7 +45,7 @@ class Draft:
 
     def arguments(self) -> tuple[dict[str, Any], str]:
         """The arguments, or {} and the raw text when they are no object."""
-        return parse("".join(self.pieces))
+        return parse_arguments("".join(self.pieces))
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -61,7 +61,7 @@ def _loads(text: str) -> object:
     return json.loads(text, parse_constant=_refuse, parse_float=_finite)
 
 
-def parse(text: str) -> tuple[dict[str, Any], str]:
+def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
     """`text` as an object, and ""; else {} and `text`.
 
     No arguments at all and `null` are the empty object; an object that was encoded twice is read twice. NaN and
@@ -80,12 +80,12 @@ def parse(text: str) -> tuple[dict[str, Any], str]:
     return (value, "") if isinstance(value, dict) else ({}, text)
 
 
-class Calls:
+class ToolCallFold:
     """The calls of one reply, in the order in which they first appeared."""
 
     def __init__(self) -> None:
-        self.drafts: list[Draft] = []
-        self._by_index: dict[int, Draft] = {}
+        self.drafts: list[CallDraft] = []
+        self._by_index: dict[int, CallDraft] = {}
 
     def feed(self, delta: CallDelta) -> None:
         """Takes one fragment.
@@ -96,13 +96,13 @@ class Calls:
         """
         draft = self._find(delta)
         if draft is None:
-            draft = Draft()
+            draft = CallDraft()
             self.drafts.append(draft)
         if delta.index is not None:
             self._by_index[delta.index] = draft
         draft.add(delta)
 
-    def _find(self, delta: CallDelta) -> Draft | None:
+    def _find(self, delta: CallDelta) -> CallDraft | None:
         if delta.index is not None:
             draft = self._by_index.get(delta.index)
             return None if draft is None or self._begins(draft, delta) else draft
@@ -112,7 +112,7 @@ class Calls:
         return None if newest is None or self._begins(newest, delta) else newest
 
     @staticmethod
-    def _begins(draft: Draft, delta: CallDelta) -> bool:
+    def _begins(draft: CallDraft, delta: CallDelta) -> bool:
         """Whether a fragment that points at `draft` is the beginning of another call."""
         if not delta.name or not draft.names:
             return False

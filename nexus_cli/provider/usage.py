@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.usage import Usage, rounded
+from nexus_cli.core.usage import Usage, round_dollars
 
 CACHE_READ = (
     "prompt_tokens_details.cached_tokens",
@@ -53,7 +53,7 @@ def _most(raw: Mapping[str, Any], paths: tuple[str, ...]) -> int:
     return max(_number(raw, path) for path in paths)
 
 
-def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def merge_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Two reports of one stream as one: the larger of each number.
 
     Anthropic reports input at the start and output at the end; others repeat a growing total.
@@ -62,7 +62,7 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     for key, value in second.items():
         old = merged.get(key)
         if isinstance(value, Mapping) and isinstance(old, Mapping):
-            merged[key] = merge(old, value)
+            merged[key] = merge_reports(old, value)
         elif isinstance(value, int | float) and isinstance(old, int | float):
             merged[key] = max(old, value)
         elif value is not None:
@@ -70,7 +70,7 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def cost(usage: Usage, info: ModelInfo) -> float | None:
+def usage_cost(usage: Usage, info: ModelInfo) -> float | None:
     """Dollars for `usage` at the prices of `info` for an input of its length; None when a needed price is unknown.
 
     A cache price that is unknown counts as the input price: caching is never dearer to read than not caching, and only
@@ -83,7 +83,7 @@ def cost(usage: Usage, info: ModelInfo) -> float | None:
     write = info.input_price if info.cache_write_price is None else info.cache_write_price
     plain = max(0, usage.input - usage.cache_read - usage.cache_write)
     dollars = plain * info.input_price + usage.cache_read * read + usage.cache_write * write
-    return rounded((dollars + usage.output * info.output_price) / MILLION)
+    return round_dollars((dollars + usage.output * info.output_price) / MILLION)
 
 
 def to_usage(raw: object, info: ModelInfo) -> Usage:
@@ -104,12 +104,14 @@ def to_usage(raw: object, info: ModelInfo) -> Usage:
         output = _number(report, "candidatesTokenCount") + _number(report, "thoughtsTokenCount")
     read = min(read, prompt)
     counted = Usage(prompt, max(output, reasoning), read, min(write, prompt - read), reasoning)
-    return Usage(counted.input, counted.output, counted.cache_read, counted.cache_write, reasoning, cost(counted, info))
+    return Usage(
+        counted.input, counted.output, counted.cache_read, counted.cache_write, reasoning, usage_cost(counted, info)
+    )
 
 
-def reported(raw: Mapping[str, Any]) -> bool:
+def has_counts(raw: Mapping[str, Any]) -> bool:
     """True when a report holds any count: Ollama's unfinished streams report zeros."""
     return any(
-        reported(value) if isinstance(value, Mapping) else isinstance(value, int | float) and value > 0
+        has_counts(value) if isinstance(value, Mapping) else isinstance(value, int | float) and value > 0
         for value in raw.values()
     )

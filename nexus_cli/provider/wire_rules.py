@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core.wire import WireRules
-from nexus_cli.provider.model_names import LOCAL, split
+from nexus_cli.provider.model_names import LOCAL, split_model_name
 
 GO_ON = "Go on."
 NOTED = "Understood."
@@ -58,7 +58,7 @@ def rules_for(provider: str, model: str = "") -> WireRules:
     Behind a provider that passes requests on, the name of `model` decides. Unknown ones get OpenAI's rules. The
     result's `provider` is always the provider asked for.
     """
-    name = split(provider)[0] or provider.partition("/")[0]
+    name = split_model_name(provider)[0] or provider.partition("/")[0]
     family = FAMILY.get(name, name)
     if name in PASSING_ON:
         family = next((f for part, f in UPSTREAM if part in f"{provider} {model}".lower()), family)

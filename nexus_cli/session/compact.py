@@ -22,7 +22,7 @@ from nexus_cli.context.unseen import Span, between, merged, named
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Epoch, Form, Slot
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.usage import rounded
+from nexus_cli.core.usage import round_dollars
 from nexus_cli.session.cache import rewritten
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.gate import Judgement, gone_entries, judged, mistakes, to_keep
@@ -105,7 +105,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
 
 def _since(spent: float | None, engine: Engine) -> float | None:
     now = engine.spending.usage.cost_usd
-    return None if spent is None or now is None else rounded(now - spent)
+    return None if spent is None or now is None else round_dollars(now - spent)
 
 
 def chosen(engine: Engine, plan: planning.Plan, cause: str) -> Choice:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.config.settings import Compact
+from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.contents import Contents
 from nexus_cli.context.fidelity.analysed import Analysed
 from nexus_cli.context.groups import is_request
@@ -26,7 +26,7 @@ from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.seen import SeenFile
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.model_table import set_window
+from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.control import Control
 from nexus_cli.session.sent import Sent
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
@@ -66,7 +66,7 @@ class Engine:
     model: Model
     budget: TokenBudget
     meter: Meter
-    compact: Compact
+    compact: CompactSettings
     clock: Clock
     emit: Emit
     spending: Spending
@@ -228,7 +228,7 @@ class Engine:
             told = f"{self.model.info.served} reports a context window of {limit:,} tokens"
             if self.model.info.window_key:
                 line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
-                self.emit(Notice(f"{line}: {set_window(self.model.info, limit)}"))
+                self.emit(Notice(f"{line}: {window_command(self.model.info, limit)}"))
             else:
                 self.emit(Notice(f"{told}: using that from now on"))
 

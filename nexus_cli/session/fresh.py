@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from nexus_cli.config.paths import project
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.manager import ContextConfig, ContextManager
@@ -16,7 +16,7 @@ from nexus_cli.context.planned import Planned
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
@@ -55,8 +55,8 @@ def fresh_epoch(
     """
     moment = local_now()
     made = ledger.create_session(
-        folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
-        at=stamp(moment),
+        folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
+        at=format_utc(moment),
     )  # fmt: skip
     log = SessionLogger(ledger=ledger, session=made.id)
     counter = StoredCounter(TiktokenCounter(info.encoding), log)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
-from nexus_cli.config.paths import places, project
-from nexus_cli.core.clock import Clock, local_now, stamp
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.services import Calibration, Fixed
 from nexus_cli.core.usage import Usage
@@ -91,14 +91,14 @@ class SessionLogger:
     def _create(self, config: LogConfig) -> str:
         folder = config.folder.absolute()
         made = self.ledger.create_session(
-            folder=str(folder), project=str(project(folder)), model=config.model, recipe=config.recipe,
+            folder=str(folder), project=str(project_root(folder)), model=config.model, recipe=config.recipe,
             at=self._now(),
         )  # fmt: skip
         self.ledger.hold(made.id)
         return made.id
 
     def _now(self) -> str:
-        return stamp(self._clock())
+        return format_utc(self._clock())
 
     @property
     def session(self) -> SessionInfo:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import project
+from nexus_cli.config.paths import project_root
 from nexus_cli.context.neutral import neutral
 from nexus_cli.context.sysinfo import one_line
-from nexus_cli.core.clock import Clock, local_now, stamp
+from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.words import Topic, own_words, spoken, stem, words
@@ -59,7 +59,7 @@ class SessionFacts:
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
         """The memory of a session that works in `folder`."""
         kept = ledger.path is not None and ledger.writes
-        return cls(ledger, made.id, made.main_lane, str(project(folder)), clock, kept)
+        return cls(ledger, made.id, made.main_lane, str(project_root(folder)), clock, kept)
 
     def seams(self) -> Mapping[str, Any]:
         """What a contributor's `Sources` calls these."""
@@ -75,7 +75,8 @@ class SessionFacts:
         self._saved("kept")
         actor, entry, proven = self._origin(quote, text, slot)
         return self.ledger.facts.add(
-            slot, text, state=FactState.KEPT if proven else FactState.PROPOSED, at=stamp(self.clock()), actor=actor,
+            slot, text, state=FactState.KEPT if proven else FactState.PROPOSED, at=format_utc(self.clock()),
+            actor=actor,
             project=self.project, session=self.session, entry=entry, quote=" ".join(quote.split())[:ABOUT],
         )  # fmt: skip
 
@@ -87,7 +88,7 @@ class SessionFacts:
         if fact.state is FactState.KEPT:  # what counts was stated or accepted by the person, in any slot
             raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
         self._saved("forgotten")
-        return self.ledger.facts.forget(fact.id, stamp(self.clock()))
+        return self.ledger.facts.forget(fact.id, format_utc(self.clock()))
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
         """See `nexus_cli.core.memory.Merging`."""
@@ -98,7 +99,7 @@ class SessionFacts:
                 raise NexusError("usage", f"no fact {one_line(fact_id)[:40]}", "nothing of this id is remembered here")
             if fact.slot is MemorySlot.USER:
                 raise NexusError("usage", f"not merged: {fact.id}", "what the person said of themselves stays as it is")
-        return self.ledger.facts.merge(fact_ids, text, stamp(self.clock()))
+        return self.ledger.facts.merge(fact_ids, text, format_utc(self.clock()))
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
@@ -213,4 +214,4 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
 def looked_up(folder: Path) -> Iterator[SessionFacts]:
     """The facts that a session in `folder` would find, from the person's ledger; none where there is none to open."""
     with looked_at() as ledger:
-        yield SessionFacts(ledger, "", 0, str(project(folder)))
+        yield SessionFacts(ledger, "", 0, str(project_root(folder)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import project
-from nexus_cli.config.settings import Compact, Settings
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.planned import Planned
@@ -113,7 +113,7 @@ def bare_parts(
         model,
         TokenBudget(config.max_tokens, config.reserve_tokens, 0),
         Meter(),
-        Compact(),
+        CompactSettings(),
         local_now,
         ignore,
         Spending(limits),
@@ -123,5 +123,5 @@ def bare_parts(
         frame,
         lambda: model,
     )
-    dispatcher = Dispatcher(registry, Ran(), limits, folder, project(folder), services=registry.services)
+    dispatcher = Dispatcher(registry, Ran(), limits, folder, project_root(folder), services=registry.services)
     return Parts(engine, dispatcher, limits, session_id=str(getattr(getattr(logger, "session", None), "id", "")))

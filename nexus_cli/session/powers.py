@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.limits import Bound, Limits, compose
+from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.engine import Engine
@@ -92,7 +92,7 @@ class Powers:
             changed = any(tool.effect in CHANGES for name in acted if (tool := find(name)))
             now = Signals(engine.planned().pressure_beyond(found), errors, event_class(run.began, changed=changed))
             layers.append(("signals", restrictions(now)))
-        effective, bounds = compose(layers)
+        effective, bounds = compose_limits(layers)
         return cls(effective, bounds, run, now, find, started)
 
     def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:

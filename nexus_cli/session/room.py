@@ -14,7 +14,7 @@ from nexus_cli.context.rewrite import MARKER_ROOM
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.provider.model_table import set_window
+from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache import rewritten
 from nexus_cli.session.compact import compact, drafted
 from nexus_cli.session.engine import Engine
@@ -178,5 +178,5 @@ def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, w
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = engine.model.info
     if info.told and not info.window_key:
-        hint += f". A refusal named this window; if it is wrong: {set_window(info, info.listed)}"
+        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)

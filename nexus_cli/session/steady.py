@@ -15,7 +15,7 @@ from nexus_cli.context.timeline import MemoryLog
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration, Fixed, Log
-from nexus_cli.core.transcript import transcript
+from nexus_cli.core.transcript import format_transcript
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.logger import SessionLogger
 
@@ -223,7 +223,7 @@ class SteadyLog:
         kept = next((drop for drop in (self._memory.drops if self._memory else ()) if drop.id == drop_id), None)
         if kept is not None:
             span = kept.entries
-            return kept.text if span is None else self._asked(lambda: transcript(self.read(*span)), None)
+            return kept.text if span is None else self._asked(lambda: format_transcript(self.read(*span)), None)
         return self._asked(lambda: self.logger.original(drop_id), None)
 
     def recalled(self, drop_id: str) -> None:

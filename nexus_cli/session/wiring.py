@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.config.paths import places, project
+from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.lane import Lane
@@ -24,9 +24,9 @@ from nexus_cli.context.tokens import StoredCounter, TiktokenCounter, TokenCounte
 from nexus_cli.core import event
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.clock import Clock, local_now, stamp
+from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Bound, compose
+from nexus_cli.core.limits import Bound, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Recall, Seen
@@ -144,8 +144,8 @@ def _open(
         notices.append(notice)
         options = replace(options, effort="")
     made = found or ledger.create_session(
-        folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
-        at=stamp(clock()),
+        folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
+        at=format_utc(clock()),
     )  # fmt: skip
     asked = provider or Retrying(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
@@ -192,7 +192,7 @@ class _Wiring:
     def parts(self, approver: Approver | None) -> Parts:
         """All of them."""
         options, info = self.options, self.info
-        limits, bounds = compose(limit_layers(self.settings, self.recipe, options, self.resumed))
+        limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
         if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
             raise unknown_price(info.name)
         log = SteadyLog(
@@ -227,7 +227,7 @@ class _Wiring:
             files=lambda: self.ledger.seen_files(self.made.id), limits=lambda: dispatcher.in_force(engine, bounds)[0],
         )  # fmt: skip
         dispatcher = Dispatcher(
-            registry, log, limits, options.cwd, project(options.cwd), approver, services,
+            registry, log, limits, options.cwd, project_root(options.cwd), approver, services,
             (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
         if context.lane.begun and context.lane.epoch.model == info.name:

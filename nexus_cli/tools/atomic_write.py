@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nexus_cli.tools.cancellable_thread import Stop
-from nexus_cli.tools.files import Refused, read
+from nexus_cli.tools.files import Refused, read_regular_file
 
 _DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
 _STALE = 60.0
@@ -95,10 +95,10 @@ def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        before = _state(path)
-        found = read(path).digest if before else None
+        before = _file_state(path)
+        found = read_regular_file(path).digest if before else None
         stop.check()
-        if found != expected or _state(path) != before:
+        if found != expected or _file_state(path) != before:
             raise Refused("changed on disk meanwhile: read it again")
         os.replace(draft, path)
     except BaseException:
@@ -108,7 +108,7 @@ def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -
     _sync_folder(path.parent)
 
 
-def _state(path: Path) -> tuple[int, ...]:
+def _file_state(path: Path) -> tuple[int, ...]:
     """Return what changes with every write to the file or its replacement; () where there is none."""
     try:
         status = os.lstat(path)

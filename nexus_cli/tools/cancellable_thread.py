@@ -45,11 +45,11 @@ class Stop:
             raise Stopped
 
 
-def _nothing(_: object) -> None:
+def _ignore(_: object) -> None:
     return
 
 
-async def finish(work: Callable[[Stop], T], after: Callable[[T], object] = _nothing) -> T:
+async def run_in_thread(work: Callable[[Stop], T], after: Callable[[T], object] = _ignore) -> T:
     """`work(stop)` in a thread, then `after(result)` here on the loop, which also happens when cancelled meanwhile.
 
     A cancellation presses `stop`, waits until the thread is done, and only then goes on; so no thread writes or runs

@@ -14,7 +14,7 @@ from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.tools.files import Refused
 from nexus_cli.tools.line_ends import keep_line_ends, near_line_end, to_lf
 from nexus_cli.tools.lookalikes import name_lookalikes
-from nexus_cli.tools.omission import new_omission
+from nexus_cli.tools.omission import find_new_omission
 
 _MOST_LINES = 20_000
 _MOST_NAMED = 8
@@ -37,7 +37,7 @@ def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> st
     """
     for number, edit in enumerate(edits, 1):
         try:
-            text = _one(text, edit["old"], edit["new"], bool(edit.get("all", False)), stop)
+            text = _apply_edit(text, edit["old"], edit["new"], bool(edit.get("all", False)), stop)
         except Refused as refused:
             which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise Refused(f"{which}{refused}") from None
@@ -62,7 +62,7 @@ def short_diff(before: str, after: str) -> str:
     if len(old) + len(new) > _DIFF_LINES:
         return f"lines {first + 1} to {len(a) - tail} became {first + 1} to {len(b) - tail}"
     hunks = list(difflib.unified_diff(old, new, lineterm="", n=_CONTEXT))[2:]
-    return "\n".join(_moved(line, start) for line in hunks)
+    return "\n".join(_shift_header(line, start) for line in hunks)
 
 
 def _diff_lines(text: str) -> list[str]:
@@ -72,27 +72,27 @@ def _diff_lines(text: str) -> list[str]:
     return [*lines[:-1], f"{lines[-1]}\n\\ No newline at end of file"]
 
 
-def _moved(line: str, offset: int) -> str:
+def _shift_header(line: str, offset: int) -> str:
     """A hunk header with its line numbers counted from the start of the file; another line as it is."""
     if not line.startswith("@@"):
         return line
     return re.sub(r"([-+])(\d+)", lambda m: f"{m[1]}{int(m[2]) + offset}", line)
 
 
-def _one(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
+def _apply_edit(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
     if not old:
         raise Refused("`old` is empty")
     if to_lf(old) == to_lf(new):
         raise Refused("`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new)))
-    omitted = new_omission(old, new)
+    omitted = find_new_omission(old, new)
     if omitted:
         raise Refused(f"`new` leaves text out: {omitted[:80]!r} would stand in the file. Write out every line of `new`")
     new = new.removeprefix(_BOM)
-    starts = _places(text, old, every, stop)
+    starts = _find_places(text, old, every, stop)
     if not starts and old.startswith(_BOM) and old != _BOM:
-        starts = _places(text, old[1:], every, stop)
+        starts = _find_places(text, old[1:], every, stop)
     if not starts:
-        raise Refused(f"`old` does not occur{_nearest(text, old, stop)}")
+        raise Refused(f"`old` does not occur{_describe_nearest(text, old, stop)}")
     if len(starts) > 1 and not every:
         lines = list(dict.fromkeys(_line_numbers(text, [match.start() for match in starts])))
         more = ", ..." if len(lines) > _MOST_NAMED else ""
@@ -108,9 +108,9 @@ def _one(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
     return "".join(parts) + text[position:]
 
 
-def _places(text: str, old: str, every: bool, stop: Stop) -> list[re.Match[str]]:
+def _find_places(text: str, old: str, every: bool, stop: Stop) -> list[re.Match[str]]:
     """Return the places of `old`: all that do not overlap if `every`, else also overlapping ones, up to a bound."""
-    lenient = re.compile(_lenient(old, "\n" not in text))
+    lenient = re.compile(_any_line_end(old, "\n" not in text))
     places: list[re.Match[str]] = []
     found = lenient.search(text)
     while found is not None and (every or len(places) < _MOST_COUNTED):
@@ -121,7 +121,7 @@ def _places(text: str, old: str, every: bool, stop: Stop) -> list[re.Match[str]]
     return places
 
 
-def _lenient(old: str, lone_cr: bool) -> str:
+def _any_line_end(old: str, lone_cr: bool) -> str:
     """Return a pattern for `old` as it was shown: a line end of either kind matches the end of any line.
 
     With `lone_cr` the lines of the text end in `\\r`.
@@ -139,10 +139,10 @@ def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
     return numbers
 
 
-def _nearest(text: str, old: str, stop: Stop) -> str:
+def _describe_nearest(text: str, old: str, stop: Stop) -> str:
     """Return what keeps `old` from being found: look-alike characters, and the places that it most likely means."""
     alike = name_lookalikes(text, old)
-    blanks, places = _candidates(text, old, stop)
+    blanks, places = _find_candidates(text, old, stop)
     why = " (only white space differs)" if blanks else ""
     if alike:
         why += f": only characters that look alike differ, the file has {alike}. Quote the file's own characters"
@@ -151,7 +151,7 @@ def _nearest(text: str, old: str, stop: Stop) -> str:
     return f"{why}. Nearest{where}:\n{near}" if near else why
 
 
-def _candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[int, list[str]]]]:
+def _find_candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[int, list[str]]]]:
     """Return whether only white space differs, and the likeliest places: index of the first line, and the lines.
 
     No two of them overlap.
@@ -163,7 +163,7 @@ def _candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[int, 
     if not key:
         return False, []
     scored = []
-    for _, negative in sorted(_near(lines, key, stop), reverse=True)[: _CANDIDATES * 4]:
+    for _, negative in sorted(_find_similar(lines, key, stop), reverse=True)[: _CANDIDATES * 4]:
         first = max(0, -negative - anchor)
         block = lines[first : first + len(wanted)]
         stop.check()
@@ -179,7 +179,7 @@ def _candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[int, 
     return same, best[:_CANDIDATES]
 
 
-def _near(lines: Sequence[str], key: str, stop: Stop) -> list[tuple[float, int]]:
+def _find_similar(lines: Sequence[str], key: str, stop: Stop) -> list[tuple[float, int]]:
     """Likeness and negative index of the lines that resemble `key`, cheaply bounded before it is measured."""
     matcher = difflib.SequenceMatcher(None, "", key[:_COMPARED], False)
     found = []

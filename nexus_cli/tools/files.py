@@ -11,7 +11,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.core.file_names import existing, suggestion
+from nexus_cli.core.file_names import resolve_spelling, suggestion
 
 HARD_LIMIT = 64 * 1024 * 1024
 """Bytes of one file or one output that are kept (design law 5); what lies beyond is counted."""
@@ -28,7 +28,7 @@ class Refused(Exception):
     """A call that cannot be carried out; its text is for the model."""
 
 
-def real(path: str, cwd: Path) -> Path:
+def resolve_path(path: str, cwd: Path) -> Path:
     """Where `path`, as the model wrote it, leads: `~` expanded, relative to `cwd`, every link and `..` resolved.
 
     Also for files that do not exist yet, unless one differs only in its spelling (`core/file_names`): then that one.
@@ -36,16 +36,16 @@ def real(path: str, cwd: Path) -> Path:
     """
     if not path.strip() or "\0" in path:
         raise Refused("a path must not be empty or hold a NUL")
-    return Path(os.path.realpath(existing(str(cwd), path)))
+    return Path(os.path.realpath(resolve_spelling(str(cwd), path)))
 
 
-def in_project(path: Path, project: Path) -> str:
+def project_relative(path: Path, project: Path) -> str:
     """`path` relative to the project where it lies in it, else absolute; with `/`."""
     root = Path(os.path.realpath(project))
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
-def problem(path: str, error: OSError | ValueError | Refused, cwd: Path) -> str:
+def describe_problem(path: str, error: OSError | ValueError | Refused, cwd: Path) -> str:
     """One line for the model about a path that could not be used, with the nearest one where there is none."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
@@ -63,25 +63,25 @@ class Content:
     @property
     def digest(self) -> str:
         """SHA-256 in hex; of the whole file only where nothing lies beyond."""
-        return digest(self.data)
+        return sha256_hex(self.data)
 
 
-def digest(data: bytes) -> str:
+def sha256_hex(data: bytes) -> str:
     """SHA-256 in hex, the form that `Seen` keeps."""
     return hashlib.sha256(data).hexdigest()
 
 
-def read(path: Path, limit: int = HARD_LIMIT) -> Content:
+def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> Content:
     """At most `limit` bytes of a regular file.
 
     Raises `Refused` for a FIFO, socket or device (never opened, so nothing can block), `IsADirectoryError` for a
     folder, and the `OSError` of what else failed.
     """
-    _regular(os.stat(path).st_mode)
+    _check_regular(os.stat(path).st_mode)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with open(descriptor, "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
-        _regular(status.st_mode)
+        _check_regular(status.st_mode)
         parts: list[bytes] = []
         left = limit
         while left > 0 and (part := file.read(min(left, 1 << 20))):
@@ -93,7 +93,7 @@ def read(path: Path, limit: int = HARD_LIMIT) -> Content:
     return Content(b"".join(parts), more)
 
 
-def _regular(mode: int) -> None:
+def _check_regular(mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(21, "is a folder")
     for test, name in _KINDS:

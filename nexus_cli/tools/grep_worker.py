@@ -31,7 +31,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True)
-class Job:
+class SearchJob:
     """One search."""
 
     pattern: str
@@ -50,7 +50,7 @@ class Binary(Exception):
     """The file is no text."""
 
 
-class Expression:
+class NormalizedPattern:
     """A regular expression that finds a letter composed or decomposed, however the pattern has it."""
 
     def __init__(self, pattern: str, flags: int) -> None:
@@ -67,7 +67,7 @@ class Expression:
         return match
 
 
-def _opened(path: bytes) -> int:
+def _open_without_links(path: bytes) -> int:
     """A descriptor of the file, reached through no link: somebody could have put one there since it was listed."""
     *folders, name = path.split(b"/")
     if not path.startswith(b"/"):
@@ -87,7 +87,7 @@ def _opened(path: bytes) -> int:
 
 def lines_of(path: bytes) -> Iterator[str]:
     """The lines of a regular file one by one, without their ends. `Binary`, or `OSError` if it cannot be read."""
-    with open(_opened(path), "rb") as file:
+    with open(_open_without_links(path), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > HARD_LIMIT:
             raise OSError("not searched")
@@ -98,7 +98,7 @@ def lines_of(path: bytes) -> Iterator[str]:
             raise Binary
         file.seek(0)
         streamed = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")
-        for line in streamed if utf_8 else _decoded(file.read()).split("\n"):
+        for line in streamed if utf_8 else _decode(file.read()).split("\n"):
             yield line.removesuffix("\n").removesuffix("\r")
 
 
@@ -113,7 +113,7 @@ def _is_utf_8(file: BinaryIO) -> bool:
     return True
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     """The text as `read_file` shows it; raises `Binary`."""
     read = importlib.import_module("nexus_cli.core.decode").decode(data)
     if read is None:
@@ -121,7 +121,7 @@ def _decoded(data: bytes) -> str:
     return str(read.plain).removesuffix("\n")
 
 
-class Hits:
+class FileHits:
     """The rows to show of one file: `12:` a match, `13-` around it, `--` where lines are passed over."""
 
     def __init__(self, context: int, limit: int) -> None:
@@ -131,7 +131,7 @@ class Hits:
         self.more = False
         """There is a match beyond the limit."""
 
-    def rows(self, lines: Iterable[str], regex: Expression | re.Pattern[str]) -> Iterator[str]:
+    def rows(self, lines: Iterable[str], regex: NormalizedPattern | re.Pattern[str]) -> Iterator[str]:
         """Reads no further than it must, and keeps nothing but the lines that the next match may need."""
         context = self._before.maxlen or 0
         after = last = 0
@@ -144,19 +144,19 @@ class Hits:
                     yield "--"
                 yield from (f"{before}-{text}" for before, text in self._before)
                 self._before.clear()
-                yield f"{number}:{_cut(line, match)}"
+                yield f"{number}:{_shorten_line(line, match)}"
                 self.matches += 1
                 after, last = context, number
             elif after:
-                yield f"{number}-{_cut(line, None)}"
+                yield f"{number}-{_shorten_line(line, None)}"
                 after, last = after - 1, number
             elif self.more:
                 return
             elif context:
-                self._before.append((number, _cut(line, None)))
+                self._before.append((number, _shorten_line(line, None)))
 
 
-def _cut(line: str, match: re.Match[str] | None) -> str:
+def _shorten_line(line: str, match: re.Match[str] | None) -> str:
     """A very long line as the part around the match, with marks that say how much is not shown."""
     if len(line) <= LONGEST_LINE:
         return line
@@ -166,18 +166,18 @@ def _cut(line: str, match: re.Match[str] | None) -> str:
     return f"{before}{line[start : start + LONGEST_LINE]}" + (f"[...{after} characters]" if after else "")
 
 
-def search(job: Job, paths: Sequence[bytes]) -> Iterator[str]:
+def search(job: SearchJob, paths: Sequence[bytes]) -> Iterator[str]:
     """The answer, piece by piece. Raises at once what `re.compile` raises for a pattern that is none."""
-    return _searched(job, paths, Expression(job.pattern, re.IGNORECASE if job.ignore_case else 0))
+    return _search_files(job, paths, NormalizedPattern(job.pattern, re.IGNORECASE if job.ignore_case else 0))
 
 
-def _searched(job: Job, paths: Sequence[bytes], regex: Expression) -> Iterator[str]:
+def _search_files(job: SearchJob, paths: Sequence[bytes], regex: NormalizedPattern) -> Iterator[str]:
     shown = unread = 0
     more = binary = False
     for path in paths:
-        hits = Hits(job.context, job.limit - shown)
+        hits = FileHits(job.context, job.limit - shown)
         # The name stands above the first row, once there is one.
-        before = ("\n\n" if shown else "") + _shown(job, path)
+        before = ("\n\n" if shown else "") + _display_path(job, path)
         try:
             for row in hits.rows(lines_of(path), regex):
                 yield f"{before}\n{row}"
@@ -192,7 +192,7 @@ def _searched(job: Job, paths: Sequence[bytes], regex: Expression) -> Iterator[s
             break
     if job.alone and (binary or unread):
         why = "is binary: it was not searched" if binary else "could not be searched: unreadable, or over 64 MiB"
-        yield f"[{_shown(job, paths[0])} {why}]"
+        yield f"[{_display_path(job, paths[0])} {why}]"
         return
     if not shown:
         yield "no matches"
@@ -203,7 +203,7 @@ def _searched(job: Job, paths: Sequence[bytes], regex: Expression) -> Iterator[s
         yield f"\n[{least}{unread} files could not be searched: unreadable, or over 64 MiB]"
 
 
-def _shown(job: Job, path: bytes) -> str:
+def _display_path(job: SearchJob, path: bytes) -> str:
     return job.prefix + os.fsdecode(path).encode("utf-8", "replace").decode()
 
 
@@ -215,7 +215,7 @@ def main() -> int:
     sys.path += values.get("libraries", ())  # last: nothing there stands before the standard library
     with open(1, "wb", closefd=False) as sink:
         try:
-            answer = search(Job(**values), [path for path in rest.split(b"\0") if path])
+            answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path])
         except (re.error, RecursionError, OverflowError) as error:
             sink.write(f"`pattern` is no Python regular expression: {error}".encode("utf-8", "replace"))
             return BAD_PATTERN

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tools.cancellable_thread import Stop
-from nexus_cli.tools.files import Refused, read
+from nexus_cli.tools.files import Refused, read_regular_file
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -32,20 +32,20 @@ _LS = (
 """No monitor and no fetching: a repository's own configuration could name commands there; reading must run none."""
 
 
-def files(root: Path, project: Path, stop: Stop) -> list[str]:
+def list_files(root: Path, project: Path, stop: Stop) -> list[str]:
     """Paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
 
     A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it.
     """
     root = Path(os.path.realpath(root))
-    found = _by_git(root, stop, 0)
+    found = _list_by_git(root, stop, 0)
     if not found:
-        rules = [*_inherited(root, project)]
+        rules = [*_inherited_rules(root, project)]
         found = list(_walk(root, rules, stop)) or (list(_walk(root, [], stop)) if rules else [])
     return sorted({name for name in found if not is_draft(name.rpartition("/")[2])})
 
 
-def regular(root: Path, path: str) -> bool:
+def is_regular_file(root: Path, path: str) -> bool:
     """Whether a listed path is a regular file and no link."""
     try:
         return stat.S_ISREG(os.lstat(root / path).st_mode)
@@ -53,21 +53,21 @@ def regular(root: Path, path: str) -> bool:
         return False
 
 
-def program(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     """The absolute path of a program on the PATH, never one found through a relative entry."""
     found = shutil.which(name)
     return found if found is not None and os.path.isabs(found) else None
 
 
-def _by_git(root: Path, stop: Stop, depth: int) -> list[str]:
+def _list_by_git(root: Path, stop: Stop, depth: int) -> list[str]:
     """What git lists, with nested repositories; empty where git cannot tell."""
-    git = program("git")
+    git = find_program("git")
     if git is None or depth > _SUBMODULES:
         return []
     env = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     try:
-        done = process.run([git, *_LS], cwd=root, env=env, stop=stop, seconds=_SECONDS, merge=False)
+        done = process.run_process([git, *_LS], cwd=root, env=env, stop=stop, seconds=_SECONDS, merge=False)
     except OSError:
         return []
     stop.check()
@@ -87,7 +87,7 @@ def _by_git(root: Path, stop: Stop, depth: int) -> list[str]:
         except OSError:
             continue
         if stat.S_ISDIR(mode):
-            found += [f"{bare}/{inner}" for inner in _by_git(root / bare, stop, depth + 1)]
+            found += [f"{bare}/{inner}" for inner in _list_by_git(root / bare, stop, depth + 1)]
         else:
             found.append(bare)
     return found
@@ -97,14 +97,14 @@ Rules = Sequence[tuple[str, "GitIgnoreSpec"]]
 """Ignore files with the prefix that leads from their folder to the root of the walk, outermost first."""
 
 
-def _inherited(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
+def _inherited_rules(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
     """The rules of the folders above `root`, up to the project."""
     top = Path(os.path.realpath(project))
     if root == top or not root.is_relative_to(top):
         return
     steps = root.relative_to(top).parts
     for i in range(len(steps)):
-        spec = _spec(top.joinpath(*steps[:i]))
+        spec = _read_rules(top.joinpath(*steps[:i]))
         if spec is not None:
             yield "/".join(steps[i:]) + "/", spec
 
@@ -115,7 +115,7 @@ def _walk(root: Path, inherited: Rules, stop: Stop) -> Iterator[str]:
         stop.check()
         prefix, rules = waiting.pop()
         folder = root / prefix
-        own = _spec(folder)
+        own = _read_rules(folder)
         if own is not None:
             rules = [*rules, (f"\0{prefix}", own)]
         try:
@@ -126,13 +126,13 @@ def _walk(root: Path, inherited: Rules, stop: Stop) -> Iterator[str]:
         for entry in found:
             path = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
-                if entry.name != ".git" and not _ignored(path + "/", rules):
+                if entry.name != ".git" and not _is_ignored(path + "/", rules):
                     waiting.append((path + "/", rules))
-            elif not _ignored(path, rules):
+            elif not _is_ignored(path, rules):
                 yield path
 
 
-def _ignored(path: str, rules: Rules) -> bool:
+def _is_ignored(path: str, rules: Rules) -> bool:
     """The innermost file that has a rule for the path decides."""
     for prefix, spec in reversed(rules):
         relative = path[len(prefix) - 1 :] if prefix.startswith("\0") else prefix + path
@@ -142,9 +142,9 @@ def _ignored(path: str, rules: Rules) -> bool:
     return False
 
 
-def _spec(folder: Path) -> GitIgnoreSpec | None:
+def _read_rules(folder: Path) -> GitIgnoreSpec | None:
     try:
-        content = read(folder / ".gitignore", _RULES_LIMIT)
+        content = read_regular_file(folder / ".gitignore", _RULES_LIMIT)
     except (OSError, Refused):
         return None
     from pathspec import GitIgnoreSpec  # noqa: PLC0415  (only outside git, and slow to load)

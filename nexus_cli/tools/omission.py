@@ -39,7 +39,7 @@ _BETWEEN = re.compile(rf"{_LEAD}{_NOUN}")
 """Says so in a comment between two of them."""
 
 
-def new_omission(old: str, new: str) -> str:
+def find_new_omission(old: str, new: str) -> str:
     """Return the first line of `new` that stands for text left out and that `old` does not have; "" if none does."""
     known = {line.strip() for line in old.split("\n")}
     for line in new.split("\n"):

@@ -22,14 +22,14 @@ done
 """
 
 
-class Guard:
+class OrphanGuard:
     """A context manager around the life of the processes with one mark. Raises `OSError` when no shell starts."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
         self._end = b"\n\n"
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> OrphanGuard:
         self._shell = subprocess.Popen(
             ("/bin/sh", "-c", _SCRIPT, "guard", self._mark),
             cwd="/",

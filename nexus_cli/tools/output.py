@@ -5,7 +5,7 @@ from __future__ import annotations
 from nexus_cli.tools.files import HARD_LIMIT
 
 
-class Kept:
+class BoundedOutput:
     """Collects output: all of it up to a limit, then the first half and the newest half."""
 
     def __init__(self, limit: int = HARD_LIMIT) -> None:

@@ -24,11 +24,11 @@ class PathPattern:
 
     def __init__(self, pattern: str) -> None:
         """Raises `Refused` for a pattern that is empty, leaves its folder, or stands for too many others."""
-        parts = _listed(pattern)
+        parts = _split_list(pattern)
         if not any(part.strip("{}") for part in parts):
             raise Refused("the pattern must not be empty")
-        self._whole = _Reading(pattern)
-        self._parts = [_Reading(part) for part in parts] if len(parts) > 1 else []
+        self._whole = _PatternChoice(pattern)
+        self._parts = [_PatternChoice(part) for part in parts] if len(parts) > 1 else []
 
     def matches(self, path: str) -> bool:
         """Whether this relative path, with `/`, is meant."""
@@ -42,14 +42,14 @@ class PathPattern:
         return [path for path in paths if path in found]
 
 
-class _Reading:
+class _PatternChoice:
     """One pattern, with its braces and its brackets literal and not."""
 
     def __init__(self, pattern: str) -> None:
         pattern = unicodedata.normalize("NFC", pattern)
         self._exact = pattern.removeprefix("./")
         self._literal = _segments(pattern, literal=True)
-        self._choices = [(_segments(one, literal=True), _segments(one)) for one in _expanded(pattern)]
+        self._choices = [(_segments(one, literal=True), _segments(one)) for one in _expand_braces(pattern)]
 
     @property
     def impossible(self) -> bool:
@@ -69,7 +69,7 @@ class _Reading:
         return found
 
 
-def _listed(pattern: str) -> list[str]:
+def _split_list(pattern: str) -> list[str]:
     """The patterns of a list with `,`, `;`, `|` or white space between them, those within braces apart."""
     parts, start, depth = [], 0, 0
     closing = pattern.count("}")
@@ -112,7 +112,7 @@ def _fits(segments: list[re.Pattern[str] | None], names: list[str]) -> bool:
     return len(names) in reached
 
 
-def _expanded(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     """The patterns that braces stand for; a brace without a partner or a comma is a letter."""
     done: list[str] = []
     waiting = [pattern]

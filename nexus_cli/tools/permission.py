@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.tools.files import Refused, real
+from nexus_cli.tools.files import Refused, resolve_path
 
 PROTECTED_FOLDERS = frozenset({".git", ".nexus"})
 """Anything at or below a folder of these names, anywhere in the project."""
@@ -84,7 +84,7 @@ def decide(
 
 def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]) -> Ask | None:
     """Why a path is asked about at every level below `all`, or None."""
-    target = real(path, cwd)
+    target = resolve_path(path, cwd)
     told = " ".join(path.split())
     verb = "writes" if writes else "reads"
     root = Path(os.path.realpath(project))

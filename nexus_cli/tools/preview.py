@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from nexus_cli.core.decode import Text
-from nexus_cli.core.message import sound
-from nexus_cli.tools.files import Refused, read, real
+from nexus_cli.core.decode import DecodedText
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.tools.files import Refused, read_regular_file, resolve_path
 from nexus_cli.tools.line_ends import split_lines
-from nexus_cli.tools.text import decode
+from nexus_cli.tools.text import decode_file
 
 LARGEST = 1 << 20
 """Bytes of a file above which no diff is made."""
@@ -26,7 +26,7 @@ _COMPARED = 4_000_000
 """Lines before times lines after, beyond what both begin and end with, up to which lines are matched one by one."""
 
 
-def unified(before: str | None, after: str, name: str) -> str:
+def unified_diff(before: str | None, after: str, name: str) -> str:
     """The change of the file `name` from `before` (None: there was none) to `after`; "" when no text changes.
 
     In the form of `diff -u`, without times. Where line ends change or are of several kinds (a new file is
@@ -41,25 +41,25 @@ def unified(before: str | None, after: str, name: str) -> str:
     label = " ".join(name.split())
     source = "/dev/null" if before is None else f"a/{label}"
     hunks = _hunks(old, new)
-    return sound(_bounded([f"--- {source}", f"+++ b/{label}", *hunks]))
+    return replace_surrogates(_bounded([f"--- {source}", f"+++ b/{label}", *hunks]))
 
 
-def preview(path: str, cwd: Path, change: Callable[[Text | None], str]) -> str:
+def preview_change(path: str, cwd: Path, change: Callable[[DecodedText | None], str]) -> str:
     """The diff of what `change` makes of the text of the file at `path` (None: there is no file).
 
     "" where it cannot be told: binary or over `LARGEST`, unreadable, or `change` raises `Refused`.
     """
     try:
-        target = real(path, cwd)
+        target = resolve_path(path, cwd)
         try:
-            content = read(target, LARGEST)
+            content = read_regular_file(target, LARGEST)
         except FileNotFoundError:
-            return unified(None, change(None), path)
-        text = None if content.beyond else decode(content.data)
+            return unified_diff(None, change(None), path)
+        text = None if content.beyond else decode_file(content.data)
         if text is None:
             return ""
         after = change(text)
-        return unified(text.text, after, path) if len(after) <= LARGEST else ""
+        return unified_diff(text.text, after, path) if len(after) <= LARGEST else ""
     except (OSError, ValueError, Refused):
         return ""
 

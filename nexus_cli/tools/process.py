@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.child_environment import child_environment
-from nexus_cli.tools import process_tree
 from nexus_cli.tools.cancellable_thread import Stop
-from nexus_cli.tools.orphan_guard import Guard
-from nexus_cli.tools.output import Kept
+from nexus_cli.tools.orphan_guard import OrphanGuard
+from nexus_cli.tools.output import BoundedOutput
+from nexus_cli.tools.process_tree import find_remaining, find_tree, send_signal, still_running
 
 _LOOK = 0.05
 """Seconds between two looks at a child that says nothing."""
@@ -41,7 +41,7 @@ _live: set[tuple[int, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ProcessResult:
     """How a child ended."""
 
     output: bytes
@@ -55,13 +55,13 @@ class Finished:
     """Processes of the tree that were still running afterwards and were ended."""
 
 
-def end_all() -> None:
+def kill_all() -> None:
     """SIGKILL to the tree of every child that runs now: for a program that must end at once."""
     for pid, mark in tuple(_live):
-        process_tree.send(pid, process_tree.of(pid, mark), signal.SIGKILL)
+        send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
 
 
-def run(
+def run_process(
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -71,7 +71,7 @@ def run(
     stdin: bytes = b"",
     merge: bool = True,
     show: Callable[[bytes], None] | None = None,
-) -> Finished:
+) -> ProcessResult:
     """Run `argv` and wait for it, blocking: call it through `threads.finish`.
 
     Nothing in its environment leads to nexus's own Python (`child_environment`). No terminal, stdin is `stdin` or
@@ -82,7 +82,7 @@ def run(
     stop.check()
     mark = secrets.token_hex(16)
     marked = {**child_environment(env, cwd), _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
-    with Guard(mark) as guard, tempfile.TemporaryFile() as source:
+    with OrphanGuard(mark) as guard, tempfile.TemporaryFile() as source:
         source.write(stdin)
         source.seek(0)
         child = subprocess.Popen(
@@ -97,14 +97,14 @@ def run(
         )
         _live.add((child.pid, mark))
         assert child.stdout is not None
-        kept = Kept()
+        kept = BoundedOutput()
         try:
             guard.watch(child.pid)
             with _Pipe(child.stdout, kept, show) as pipe:
-                return _attend(child, mark, pipe, kept, stop, seconds)
+                return _await_child(child, mark, pipe, kept, stop, seconds)
         finally:
             if child.poll() is None:
-                process_tree.send(child.pid, process_tree.of(child.pid, mark), signal.SIGKILL)
+                send_signal(child.pid, find_tree(child.pid, mark), signal.SIGKILL)
                 child.wait()
             _live.discard((child.pid, mark))
 
@@ -112,7 +112,7 @@ def run(
 class _Pipe:
     """The reading end of a child's output."""
 
-    def __init__(self, file: IO[bytes], kept: Kept, show: Callable[[bytes], None] | None) -> None:
+    def __init__(self, file: IO[bytes], kept: BoundedOutput, show: Callable[[bytes], None] | None) -> None:
         self._file, self._kept, self._show = file, kept, show
         self._selector = selectors.DefaultSelector()
         self.open = True
@@ -147,9 +147,9 @@ class _Pipe:
         return True
 
 
-def _attend(
-    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: Kept, stop: Stop, seconds: float
-) -> Finished:
+def _await_child(
+    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: BoundedOutput, stop: Stop, seconds: float
+) -> ProcessResult:
     deadline = time.monotonic() + seconds
     timed_out = False
     while child.poll() is None:
@@ -165,30 +165,30 @@ def _attend(
                 child.wait(patience)
     left = 0
     if child.poll() is None:
-        _end(child, mark, pipe, stop)
+        _end_tree(child, mark, pipe, stop)
     else:
         grace = time.monotonic() + _GRACE
-        while (pipe.open or process_tree.left(child.pid, mark)) and time.monotonic() < grace and not stop.pressed:
+        while (pipe.open or find_remaining(child.pid, mark)) and time.monotonic() < grace and not stop.pressed:
             pipe.pump(_LOOK)
-        left = len(process_tree.left(child.pid, mark))
+        left = len(find_remaining(child.pid, mark))
         if left:
-            _end(child, mark, pipe, stop)
+            _end_tree(child, mark, pipe, stop)
     drained = time.monotonic() + _DRAIN
     while pipe.pump(0) and time.monotonic() < drained:
         continue
     code = child.wait()
-    return Finished(kept.joined(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
+    return ProcessResult(kept.joined(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
 
 
-def _end(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
+def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
     """SIGTERM to the tree, SIGKILL to what of it is left after two seconds; returns when the child is gone."""
-    found = process_tree.of(child.pid, mark)
-    process_tree.send(child.pid, found, signal.SIGTERM)
+    found = find_tree(child.pid, mark)
+    send_signal(child.pid, found, signal.SIGTERM)
     limit = time.monotonic() + _TERM
     while time.monotonic() < limit and not stop.hurry:
         child.poll()
-        if not process_tree.alive(found) and not process_tree.left(child.pid, mark):
+        if not still_running(found) and not find_remaining(child.pid, mark):
             break
         pipe.pump(_LOOK)
-    process_tree.send(child.pid, process_tree.alive(found) | process_tree.of(child.pid, mark), signal.SIGKILL)
+    send_signal(child.pid, still_running(found) | find_tree(child.pid, mark), signal.SIGKILL)
     child.wait()

@@ -26,11 +26,11 @@ class Process:
     """When it started, in the system's own ticks; "" where that is not known."""
 
 
-def of(pid: int, mark: str = "") -> set[Process]:
+def find_tree(pid: int, mark: str = "") -> set[Process]:
     """The running processes of the group that `pid` leads, those with `mark`, and all their descendants."""
-    table = _table()
+    table = _read_table()
     members = {number for number, (_, _, group) in table.items() if group == pid}
-    members |= ({pid} | _marked(mark)) & table.keys()
+    members |= ({pid} | _find_marked(mark)) & table.keys()
     grown = True
     while grown:
         more = {number for number, (_, parent, _) in table.items() if parent in members} - members
@@ -39,15 +39,15 @@ def of(pid: int, mark: str = "") -> set[Process]:
     return {table[number][0] for number in members}
 
 
-def left(pid: int, mark: str) -> set[Process]:
+def find_remaining(pid: int, mark: str) -> set[Process]:
     """What still runs of the group that `pid` led, and those with `mark`. Cheap when there are none."""
-    marked = _marked(mark)
+    marked = _find_marked(mark)
     if not marked:
-        return group(pid)
-    return {process for number, (process, _, leader) in _table().items() if leader == pid or number in marked}
+        return find_group(pid)
+    return {process for number, (process, _, leader) in _read_table().items() if leader == pid or number in marked}
 
 
-def group(pid: int) -> set[Process]:
+def find_group(pid: int) -> set[Process]:
     """The running processes of the group that `pid` led. Cheap when there are none."""
     try:
         os.killpg(pid, 0)
@@ -56,21 +56,21 @@ def group(pid: int) -> set[Process]:
     except PermissionError:
         # macOS says so of a group that has only zombies left.
         pass
-    return {process for process, _, leader in _table().values() if leader == pid}
+    return {process for process, _, leader in _read_table().values() if leader == pid}
 
 
-def alive(processes: Iterable[Process]) -> set[Process]:
+def still_running(processes: Iterable[Process]) -> set[Process]:
     """Those that still run."""
-    table = _table()
+    table = _read_table()
     return {process for process in processes if process.pid in table and table[process.pid][0] == process}
 
 
-def send(pid: int, processes: Iterable[Process], number: signal.Signals) -> None:
+def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) -> None:
     """A signal to the group that `pid` leads, at once, and to each of `processes`; who is gone is passed over.
 
     The leader comes first: a shell that outlives its children for a moment would take their end for its own success.
     """
-    if group(pid):
+    if find_group(pid):
         try:
             os.killpg(pid, number)
         except (ProcessLookupError, PermissionError):
@@ -82,7 +82,7 @@ def send(pid: int, processes: Iterable[Process], number: signal.Signals) -> None
             continue
 
 
-def _marked(mark: str) -> set[int]:
+def _find_marked(mark: str) -> set[int]:
     """Who was started with `mark` in the environment, as far as we may look."""
     found: set[int] = set()
     if not mark or not (_PROC / "self/environ").exists():
@@ -100,7 +100,7 @@ def _marked(mark: str) -> set[int]:
     return found
 
 
-def _table() -> dict[int, tuple[Process, int, int]]:
+def _read_table() -> dict[int, tuple[Process, int, int]]:
     """Every running process with its parent and its group."""
     return _from_proc() if (_PROC / "self/stat").exists() else _from_ps()
 

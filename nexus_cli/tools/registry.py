@@ -15,7 +15,7 @@ from nexus_cli.core.tool import Tool
 from nexus_cli.tools import builtin
 
 
-def discover() -> dict[str, Tool]:
+def discover_tools() -> dict[str, Tool]:
     """The built-in tools by name, sorted: the `TOOL` of each module in `builtin/`, described by the `.md` beside it.
 
     Raises `FileNotFoundError` when a description is missing and `AttributeError` when a module has no `TOOL`.
@@ -36,7 +36,7 @@ class ToolRegistry:
         """`tools` None means the built-in ones. Raises `ValueError` when two have one name."""
         self.services: Mapping[type, Any] = dict(services or {})
         """By protocol, as a `ToolContext` wants them."""
-        offered = list(discover().values() if tools is None else tools)
+        offered = list(discover_tools().values() if tools is None else tools)
         self._tools: dict[str, Tool] = {}
         for tool in sorted(offered, key=lambda tool: tool.name):
             if tool.name in self._tools:

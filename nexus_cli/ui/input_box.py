@@ -37,7 +37,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.completion import Completions, calls, spot
 from nexus_cli.ui.door import through
 from nexus_cli.ui.editor import edit
@@ -160,7 +160,7 @@ class InputBox:
     def take(self) -> Typed:
         """What was typed; the box is empty afterwards, and the history remembers it."""
         text = self.buffer.text
-        typed = Typed(sound(self._pastes.unfolded(text)), sound(self._pastes.shown(text)))
+        typed = Typed(replace_surrogates(self._pastes.unfolded(text)), replace_surrogates(self._pastes.shown(text)))
         remembered = self._pastes.remembered(text)
         self._pastes.release()
         self.buffer.reset()

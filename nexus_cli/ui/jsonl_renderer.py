@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from nexus_cli.core.approval import Allow, Defer, Deny
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Dropped, Event
 from nexus_cli.core.json_text import json_text
@@ -97,6 +97,6 @@ class JsonLinesRenderer(JsonRenderer):
         self._numbered("result", result)
 
     def _numbered(self, kind: str, value: Mapping[str, Any]) -> None:
-        head = {"v": 1, "seq": self._next, "at": stamp(self._clock()), "type": kind}
+        head = {"v": 1, "seq": self._next, "at": format_utc(self._clock()), "type": kind}
         self._next += 1
         self._print({**head, **{key: item for key, item in value.items() if key not in head}})

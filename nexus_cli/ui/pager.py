@@ -8,7 +8,7 @@ import shutil
 import signal
 from weakref import WeakSet
 
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.door import through
 from nexus_cli.ui.face import Face
 from nexus_cli.ui.foreground import lend
@@ -35,7 +35,7 @@ async def page(face: Face, text: str) -> None:
         return
     _PAGED.add(face)
     try:
-        status = await face.outside(lambda: lend(command, text=sound(shown).encode()))
+        status = await face.outside(lambda: lend(command, text=replace_surrogates(shown).encode()))
         how = "" if status in _LEFT else f"exit status {status}"
     except (OSError, ValueError) as error:
         how = getattr(error, "strerror", None) or str(error)

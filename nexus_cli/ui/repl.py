@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
-from nexus_cli.tools.process import end_all
+from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.branch import branch
 from nexus_cli.ui.diff import painted
 from nexus_cli.ui.door import through
@@ -175,10 +175,10 @@ class Repl:
             self.waiting.hold_back(self.session.take_back())
             self.worker.stop()
         elif work.stopped == 2:
-            end_all()
+            kill_all()
             self.note("still stopping; Ctrl+C once more ends nexus")
         else:
-            end_all()
+            kill_all()
             self.face.leave()
         self.face.changed()
 

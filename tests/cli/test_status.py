@@ -20,13 +20,13 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.status import snapshot, status
 from nexus_cli.session.wiring import open_session
-from nexus_cli.tools.registry import discover
+from nexus_cli.tools.registry import discover_tools
 
 SECRET = "sk-very-secret-value-0123456789"
 KEYS = Settings(default_models={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
 
 
-TOOLS = [name for name in discover() if name != "merge_facts"]
+TOOLS = [name for name in discover_tools() if name != "merge_facts"]
 """What a session has; the other one is for a run that puts memory in order."""
 
 

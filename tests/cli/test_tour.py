@@ -51,18 +51,18 @@ main()
 """
 LOSES = """
 from nexus_cli.provider import scripted
-scripted.sum_up = lambda messages, room: "Something was talked about."
+scripted.summarize = lambda messages, room: "Something was talked about."
 from nexus_cli.__main__ import main
 main()
 """
 BOASTS = """
 from dataclasses import replace
-from nexus_cli.provider.scripted import Scripted
-used = Scripted._used
+from nexus_cli.provider.scripted import ScriptedProvider
+used = ScriptedProvider._used
 def boasted(self, request, said):
     true = used(self, request, said)
     return replace(true, cache_read=true.input)
-Scripted._used = boasted
+ScriptedProvider._used = boasted
 from nexus_cli.__main__ import main
 main()
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.child_environment import child_environment, own_entries
+from nexus_cli.config.child_environment import child_environment, own_path_entries
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_every_spelling_of_the_folder_goes_and_every_other_entry_stays_in_its_pl
         for place in (0, 3, len(others)):
             path = os.pathsep.join([*others[:place], spelling, *others[place:]])
             assert child_environment({"PATH": path}, work)["PATH"] == os.pathsep.join(others)
-            assert own_entries({"PATH": path}, work) == [spelling]
+            assert own_path_entries({"PATH": path}, work) == [spelling]
 
 
 def test_an_activated_environment_of_ours_is_left_and_another_one_stays(own: Path, work: Path) -> None:

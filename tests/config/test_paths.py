@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.paths import project, repository
+from nexus_cli.config.paths import project_root, repository_root
 
 
 @pytest.fixture
@@ -22,15 +22,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_home_folder_is_no_project_however_home_spells_it(home: Path) -> None:
-    assert project(home / "work") == home / "work"
-    assert project(Path(os.environ["HOME"]) / "work") == Path(os.environ["HOME"]) / "work"
-    assert project(home) == home
+    assert project_root(home / "work") == home / "work"
+    assert project_root(Path(os.environ["HOME"]) / "work") == Path(os.environ["HOME"]) / "work"
+    assert project_root(home) == home
 
 
 def test_a_repository_below_the_home_folder_is_a_project(home: Path) -> None:
     (home / "work" / ".git").mkdir()
     (home / "work" / "deep").mkdir()
-    assert project(home / "work" / "deep") == home / "work"
+    assert project_root(home / "work" / "deep") == home / "work"
 
 
 def test_a_parent_that_may_not_be_looked_into_is_no_repository(
@@ -40,4 +40,4 @@ def test_a_parent_that_may_not_be_looked_into_is_no_repository(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "stat", denied)
-    assert repository(tmp_path) is None
+    assert repository_root(tmp_path) is None

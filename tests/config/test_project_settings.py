@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.config import trust
-from nexus_cli.config.paths import defaults, places
-from nexus_cli.config.project_settings import load_settings_in, read_project, tightened
-from nexus_cli.config.settings import Loaded, Settings, build, load_settings
-from nexus_cli.core.limits import LEVELS, MODES, Limits, compose
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.project_settings import apply_project, load_settings_in, read_project
+from nexus_cli.config.settings import LoadedSettings, Settings, build_settings, load_settings
+from nexus_cli.core.limits import LEVELS, MODES, Limits, compose_limits
 
 
 def personal(text: str = "") -> None:
@@ -22,11 +22,11 @@ def personal(text: str = "") -> None:
     places().settings.write_text(text)
 
 
-def load(folder: Path) -> Loaded:
-    return load_settings_in(folder, places(), defaults(), {})
+def load(folder: Path) -> LoadedSettings:
+    return load_settings_in(folder, places(), defaults_dir(), {})
 
 
-def project(folder: Path, text: str | bytes, *, trusted: bool = True) -> Loaded:
+def project(folder: Path, text: str | bytes, *, trusted: bool = True) -> LoadedSettings:
     (folder / ".nexus").mkdir(exist_ok=True)
     (folder / ".nexus" / "config.toml").write_bytes(text.encode() if isinstance(text, str) else text)
     if trusted:
@@ -34,14 +34,14 @@ def project(folder: Path, text: str | bytes, *, trusted: bool = True) -> Loaded:
     return load(folder)
 
 
-def notice(loaded: Loaded) -> str:
+def notice(loaded: LoadedSettings) -> str:
     (line,) = loaded.settings.notices
     assert "\n" not in line and len(line) < 600
     return line
 
 
 def test_without_a_project_folder_nothing_is_different(tmp_path: Path) -> None:
-    assert load(tmp_path) == load_settings(places(), defaults(), {})
+    assert load(tmp_path) == load_settings(places(), defaults_dir(), {})
 
 
 def test_what_is_not_trusted_is_not_in_effect_and_said_once(tmp_path: Path) -> None:
@@ -198,10 +198,10 @@ def toml(values: dict[str, Any]) -> str:
 @given(limits, limits)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_project_says_what_is_in_force_is_never_looser(mine: dict[str, Any], its: dict[str, Any]) -> None:
-    base = load_settings(places(), defaults(), {})
+    base = load_settings(places(), defaults_dir(), {})
     values = {**base.values, **mine}
-    before = Loaded(build(values), {**base.origins, **dict.fromkeys(mine, "personal")}, values)
-    after = tightened(before, read_project(toml(its).encode(), "x"), "x")
+    before = LoadedSettings(build_settings(values), {**base.origins, **dict.fromkeys(mine, "personal")}, values)
+    after = apply_project(before, read_project(toml(its).encode(), "x"), "x")
     names = [key for key in {**mine, **its} if key != "allow"]
     for loose, tight in (
         (Limits(allow=str(before.values["allow"])), Limits(allow=str(after.values["allow"]))),
@@ -211,5 +211,5 @@ def test_whatever_a_project_says_what_is_in_force_is_never_looser(mine: dict[str
         ),
     ):
         assert tight <= loose
-    in_force, _ = compose([("settings", after.settings.limits), ("project", after.settings.project)])
+    in_force, _ = compose_limits([("settings", after.settings.limits), ("project", after.settings.project)])
     assert in_force <= before.settings.limits

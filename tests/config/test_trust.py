@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.trust import MOST_BYTES, MOST_FILES, configuration, revoke, state, trust, trusted
+from nexus_cli.config.trust import (
+    MOST_BYTES,
+    MOST_FILES,
+    is_trusted,
+    read_configuration,
+    revoke_trust,
+    trust,
+    trust_state,
+)
 from nexus_cli.core.errors import NexusError
 
 
@@ -25,23 +33,23 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_a_project_without_configuration_has_nothing_to_trust(tmp_path: Path) -> None:
-    assert state(tmp_path) == "nothing"
+    assert trust_state(tmp_path) == "nothing"
     (tmp_path / ".nexus").mkdir()
     (tmp_path / ".nexus" / "cache").write_text("not ours")
-    assert state(tmp_path) == "nothing" and not trusted(tmp_path)
+    assert trust_state(tmp_path) == "nothing" and not is_trusted(tmp_path)
     with pytest.raises(NexusError, match="it has no"):
         trust(tmp_path)
 
 
 def test_trust_is_kept_in_a_private_file_and_can_be_taken_back(project: Path) -> None:
-    assert state(project) == "untrusted"
+    assert trust_state(project) == "untrusted"
     trust(project)
-    assert state(project) == "trusted" and trusted(project)
+    assert trust_state(project) == "trusted" and is_trusted(project)
     record = places().data / "trust.json"
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert [path.name for path in record.parent.iterdir() if path.suffix == ".json"] == ["trust.json"]
-    assert revoke(project) and not revoke(project)
-    assert state(project) == "untrusted"
+    assert revoke_trust(project) and not revoke_trust(project)
+    assert trust_state(project) == "untrusted"
 
 
 def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +58,9 @@ def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, mon
     with open(places().data / "trust.lock", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(NexusError, match="another process") as told:
-            revoke(project)
+            revoke_trust(project)
     assert "Try again" in told.value.hint
-    assert revoke(project)
+    assert revoke_trust(project)
 
 
 @pytest.mark.parametrize("name", ["config.toml", "mcp.json", "recipes/more.toml", "commands/a.md", "skills/x/SKILL.md"])
@@ -61,36 +69,36 @@ def test_what_is_added_or_changed_after_trusting_makes_it_untrusted(project: Pat
     path = project / ".nexus" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("# other\n")
-    assert state(project) == "changed" and not trusted(project)
+    assert trust_state(project) == "changed" and not is_trusted(project)
     trust(project)
-    assert trusted(project)
+    assert is_trusted(project)
     path.unlink()
-    assert state(project) == "changed"
+    assert trust_state(project) == "changed"
 
 
 def test_what_cannot_take_effect_does_not_count(project: Path) -> None:
     trust(project)
     (project / ".nexus" / "notes.md").write_text("hello")
     (project / "NEXUS.md").write_text("hello")
-    assert trusted(project)
+    assert is_trusted(project)
 
 
 def test_moving_bytes_from_one_file_to_the_next_is_a_change(project: Path) -> None:
     folder = project / ".nexus" / "recipes"
     (folder / "a.toml").write_text("# one\n")
     (folder / "b.toml").write_text("# two\n")
-    before = configuration(project).sha256
+    before = read_configuration(project).sha256
     (folder / "a.toml").write_text("# one\n# two\n")
     (folder / "b.toml").write_text("")
-    assert configuration(project).sha256 != before
+    assert read_configuration(project).sha256 != before
 
 
 def test_trust_holds_for_the_folder_however_it_is_spelt_and_for_no_other(project: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project)
     trust(tmp_path / "link")
-    assert trusted(project) and trusted(project / ".." / "project")
+    assert is_trusted(project) and is_trusted(project / ".." / "project")
     project.rename(tmp_path / "elsewhere")
-    assert state(tmp_path / "elsewhere") == "untrusted"
+    assert trust_state(tmp_path / "elsewhere") == "untrusted"
 
 
 def test_a_record_that_is_no_record_trusts_nothing_and_is_made_anew(project: Path) -> None:
@@ -98,9 +106,9 @@ def test_a_record_that_is_no_record_trusts_nothing_and_is_made_anew(project: Pat
     record = places().data / "trust.json"
     for broken in ("", "[]", '{"projects": 3}', '{"projects": {"/": 1}}', "\ud800".encode("utf-8", "replace").decode()):
         record.write_text(broken)
-        assert state(project) == "untrusted"
+        assert trust_state(project) == "untrusted"
     trust(project)
-    assert json.loads(record.read_text())["version"] == 1 and trusted(project)
+    assert json.loads(record.read_text())["version"] == 1 and is_trusted(project)
 
 
 def _link_out(project: Path) -> None:
@@ -153,9 +161,9 @@ def test_hostile_files_are_named_and_never_take_effect(project: Path, spoil: obj
     trust(project)
     assert callable(spoil)
     spoil(project)
-    found = configuration(project)
+    found = read_configuration(project)
     assert found.problem.startswith(".nexus") and "\n" not in found.problem
-    assert state(project) == "changed" and not trusted(project)
+    assert trust_state(project) == "changed" and not is_trusted(project)
     with pytest.raises(NexusError) as refused:
         trust(project)
     assert found.problem in refused.value.message
@@ -169,8 +177,8 @@ def test_a_configuration_that_is_a_file_or_lies_elsewhere_is_refused(tmp_path: P
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "config.toml").write_text("")
     (two / ".nexus").symlink_to(tmp_path / "shared")
-    assert state(one) == state(two) == "untrusted"
-    assert configuration(one).problem and configuration(two).problem
+    assert trust_state(one) == trust_state(two) == "untrusted"
+    assert read_configuration(one).problem and read_configuration(two).problem
 
 
 def test_a_link_inside_the_project_is_followed_and_its_content_counts(project: Path) -> None:
@@ -178,9 +186,9 @@ def test_a_link_inside_the_project_is_followed_and_its_content_counts(project: P
     (project / "tools" / "review" / "SKILL.md").write_text("one")
     (project / ".nexus" / "skills").symlink_to(project / "tools")
     trust(project)
-    assert "skills/review/SKILL.md" in configuration(project).files
+    assert "skills/review/SKILL.md" in read_configuration(project).files
     (project / "tools" / "review" / "SKILL.md").write_text("two")
-    assert state(project) == "changed"
+    assert trust_state(project) == "changed"
 
 
 def test_a_record_that_cannot_be_written_is_one_clear_line(project: Path, tmp_path: Path) -> None:
@@ -201,4 +209,4 @@ def test_a_record_that_cannot_take_its_place_leaves_no_draft_behind(
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(NexusError, match="No space left"):
         trust(project)
-    assert [path.name for path in places().data.iterdir()] == ["trust.lock"] and state(project) == "untrusted"
+    assert [path.name for path in places().data.iterdir()] == ["trust.lock"] and trust_state(project) == "untrusted"

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.config.paths import defaults, places
+from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.context.contributed import Reading
 from nexus_cli.context.contributors import Contributor, Sources, View, discover, names
 from nexus_cli.context.contributors.tool_guide import guide
@@ -34,7 +34,7 @@ from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.goal import Goal
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot
 from nexus_cli.core.seen import SeenFile
-from nexus_cli.tools.registry import discover as discover_tools
+from nexus_cli.tools.registry import discover_tools as discover_tools
 
 START = datetime(2026, 1, 13, 14, 30, 12, tzinfo=timezone(timedelta(hours=1)))
 COUNTER = TiktokenCounter("o200k_base")
@@ -265,7 +265,7 @@ def test_the_summary_prompt_is_filled_with_its_bound() -> None:
 
 
 def test_every_packaged_prompt_can_be_read() -> None:
-    found = sorted(path.stem for path in (defaults() / "prompts").glob("*.md"))
+    found = sorted(path.stem for path in (defaults_dir() / "prompts").glob("*.md"))
     assert {"summarize", "system", "tool_guide"} <= set(found)
     assert all(prompt(name) == prompt(name).strip() != "" for name in found)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.trust import Configuration, state, trust
+from nexus_cli.config.trust import Configuration, trust, trust_state
 from nexus_cli.context import persona
 from nexus_cli.context.persona import IDENTITY, LIMIT, PREFERENCES, forms, persona_texts, shrinking
 from nexus_cli.context.planner import STAND_IN
@@ -60,13 +60,13 @@ def test_what_takes_effect_of_a_project_is_what_was_judged(tmp_path: Path, monke
     trust(tmp_path)
 
     def meanwhile(root: Path, found: Configuration) -> str:
-        judged = state(root, found)
+        judged = trust_state(root, found)
         for name in ("AGENT.md", "SOUL.md"):
             (own / name).unlink()
             (own / name).symlink_to("/etc/passwd")
         return judged
 
-    monkeypatch.setattr(persona, "state", meanwhile)
+    monkeypatch.setattr(persona, "trust_state", meanwhile)
     soul, agent = persona_texts(IDENTITY, tmp_path)
     assert agent.text == "You are a pirate." and "only the first 1,048,576 bytes" in soul.notice
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.decode import decode
-from nexus_cli.core.image import image
+from nexus_cli.core.image import image_type
 
 DIFF = "diff --git a/menü.txt b/menü.txt\n+Größe 10 €, “quoted” – 日本語\n"
 CHINESE = "请先阅读说明文件，然后运行测试。不要修改没有要求修改的代码，文件编码必须保持不变。"
@@ -112,4 +112,4 @@ def test_a_nul_in_what_is_not_utf_8_is_binary() -> None:
     ],
 )
 def test_images_are_known_by_their_first_bytes(head: bytes, kind: str) -> None:
-    assert image(head) == kind
+    assert image_type(head) == kind

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.elide import Clipped, Marker, drop_marker, piece, plain_marker, unmarked
-from nexus_cli.core.elide import clip as cut
+from nexus_cli.core.elide import ElidedText, Marker, cut_piece, drop_marker, plain_marker, remove_markers
+from nexus_cli.core.elide import elide_text as cut
 
 
 def by_words(text: str) -> int:
@@ -26,7 +26,7 @@ def by_bytes(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def clip(text: str, cap: int, count: Callable[[str], int], drop_id: str) -> Clipped:
+def clip(text: str, cap: int, count: Callable[[str], int], drop_id: str) -> ElidedText:
     return cut(text, cap, count, drop_marker(drop_id))
 
 
@@ -39,7 +39,7 @@ texts = lettered | st.lists(st.text("abc de", max_size=60), max_size=80).map("\n
 @given(texts, st.integers(40, 300), st.sampled_from([plain_marker, drop_marker("d12")]))
 def test_a_marker_is_told_from_what_stands_around_it(text: str, cap: int, marker: Marker) -> None:
     clipped = cut(text, cap, by_letters, marker)
-    rest = unmarked(clipped.text)
+    rest = remove_markers(clipped.text)
     assert "left out" not in rest
     assert rest.replace("\n", "") == (text[: clipped.start] + text[clipped.end :]).replace("\n", "")
 
@@ -72,7 +72,7 @@ def test_what_fits_is_left_alone(text: str, count: Callable[[str], int]) -> None
 def test_a_piece_fits_and_is_the_text_it_says(
     text: str, start: int, end: int, cap: int, count: Callable[[str], int]
 ) -> None:
-    found = piece(text, start, end, cap, count)
+    found = cut_piece(text, start, end, cap, count)
     assert found.text == text[found.start : found.end]
     assert count(found.text) <= cap
     assert found.total == len(text)
@@ -82,7 +82,7 @@ def test_a_piece_fits_and_is_the_text_it_says(
 def test_pieces_one_after_another_give_the_whole_back(text: str, cap: int, count: Callable[[str], int]) -> None:
     parts, at = [], 0
     while at < len(text):
-        found = piece(text, at, len(text), cap, count)
+        found = cut_piece(text, at, len(text), cap, count)
         assert found.end > at
         parts.append(found.text)
         at = found.end
@@ -127,5 +127,5 @@ def test_few_calls_of_the_counter_and_only_one_with_everything() -> None:
     assert len(sizes) <= 30
     assert sum(sizes) < 5_000_000 * 1.1
     sizes.clear()
-    piece("word " * 1_000_000, 3, 5_000_000, 2000, counted)
+    cut_piece("word " * 1_000_000, 3, 5_000_000, 2000, counted)
     assert sum(sizes) < 200_000

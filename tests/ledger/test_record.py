@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.entry import Entry, Form, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, sound
+from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, replace_surrogates
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
@@ -36,7 +36,9 @@ MESSAGES = st.builds(
 def test_every_entry_comes_back_as_it_was_recorded(things: list[tuple[Message, str, Kind]]) -> None:
     ledger = Ledger.open(None)
     info = ledger.create_session(folder="/p", project="/p", model="m", recipe="chat", at="2026-01-01T00:00:00.000Z")
-    entries = [Entry(n, "at", "tool:x", kind, m, sound(pre), n) for n, (m, pre, kind) in enumerate(things, 1)]
+    entries = [
+        Entry(n, "at", "tool:x", kind, m, replace_surrogates(pre), n) for n, (m, pre, kind) in enumerate(things, 1)
+    ]
     for entry in entries:
         ledger.append(info.main_lane, entry)
     assert ledger.read(info.main_lane, 1, 99) == entries

@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.config.paths import defaults
+from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.reply import Fold, Reply
-from nexus_cli.provider.scripted import Moment, Scripted, Step, count, load, sum_up
+from nexus_cli.provider.reply import Reply, ReplyFold
+from nexus_cli.provider.scripted import Moment, ScriptedProvider, ScriptStep, count_tokens, load_script, summarize
 
 LOOK = {"name": "grep", "arguments": {"pattern": "$word", "more": ["$word", 3]}}
 STEPS = (
-    Step(asked="summary of it", summary=True),
-    Step("I look.", (LOOK,), asked="for (?P<word>\\w+)"),
-    Step("There is $n.", after="grep", results="(?P<n>\\d+) hits"),
-    Step("Twice.", after="grep grep", done="grep"),
-    Step("It was $fruit.", asked="which fruit", seen="CONTEXT SUMMARY[^$]*(?P<fruit>apples|pears)"),
+    ScriptStep(asked="summary of it", summary=True),
+    ScriptStep("I look.", (LOOK,), asked="for (?P<word>\\w+)"),
+    ScriptStep("There is $n.", after="grep", results="(?P<n>\\d+) hits"),
+    ScriptStep("Twice.", after="grep grep", done="grep"),
+    ScriptStep("It was $fruit.", asked="which fruit", seen="CONTEXT SUMMARY[^$]*(?P<fruit>apples|pears)"),
 )
 
 
@@ -50,7 +50,7 @@ def result(text: str, call: str = "c0") -> dict[str, Any]:
 SYSTEM = {"role": "system", "content": "You are a test."}
 
 
-def deltas(model: Scripted, messages: Sequence[dict[str, Any]], name: str = "scripted") -> list[Delta]:
+def deltas(model: ScriptedProvider, messages: Sequence[dict[str, Any]], name: str = "scripted") -> list[Delta]:
     async def collect() -> list[Delta]:
         request = Request(name, [SYSTEM, *messages], [{"type": "function"}], 1000)
         return [delta async for delta in model.stream(request)]
@@ -58,19 +58,19 @@ def deltas(model: Scripted, messages: Sequence[dict[str, Any]], name: str = "scr
     return asyncio.run(collect())
 
 
-def reply(model: Scripted, *messages: dict[str, Any]) -> Reply:
-    fold = Fold(lambda number: f"id{number}", "", "scripted")
+def reply(model: ScriptedProvider, *messages: dict[str, Any]) -> Reply:
+    fold = ReplyFold(lambda number: f"id{number}", "", "scripted")
     for delta in deltas(model, messages):
         fold.feed(delta)
     return fold.finish()
 
 
-def usage(model: Scripted, *messages: dict[str, Any], name: str = "scripted") -> Usage:
+def usage(model: ScriptedProvider, *messages: dict[str, Any], name: str = "scripted") -> Usage:
     return next(delta.usage for delta in deltas(model, messages, name) if isinstance(delta, UsageDelta))
 
 
 def test_the_step_is_found_by_the_words_and_the_results() -> None:
-    model = Scripted(STEPS)
+    model = ScriptedProvider(STEPS)
     first = reply(model, user("look for apples"))
     assert first.finish == "tool_calls" and first.message.content == "I look."
     assert first.message.tool_calls[0].arguments == {"pattern": "apples", "more": ["apples", 3]}
@@ -80,40 +80,40 @@ def test_the_step_is_found_by_the_words_and_the_results() -> None:
 
 def test_another_process_goes_on_at_the_same_place() -> None:
     messages = (user("look for apples"), asked_for("grep"), result("12 hits"))
-    assert reply(Scripted(STEPS), *messages).message == reply(Scripted(STEPS), *messages).message
+    assert reply(ScriptedProvider(STEPS), *messages).message == reply(ScriptedProvider(STEPS), *messages).message
 
 
 def test_results_of_one_message_count_together() -> None:
     messages = (user("for x"), asked_for("grep", "grep"), result("a"), result("b", "c1"))
-    assert reply(Scripted(STEPS), *messages).message.content == "Twice."
+    assert reply(ScriptedProvider(STEPS), *messages).message.content == "Twice."
     moment = Moment.of(messages)
     assert (moment.after, moment.results, moment.done) == ("grep grep", "a\nb", ("grep", "grep"))
 
 
 def test_what_no_step_foresees_is_an_error_that_says_so() -> None:
     with pytest.raises(ProviderError, match="no answer to 'hello'"):
-        reply(Scripted(STEPS), user("hello"))
+        reply(ScriptedProvider(STEPS), user("hello"))
     with pytest.raises(ProviderError, match="no answer after grep"):
-        reply(Scripted(STEPS), user("for x"), asked_for("grep"), result("none"))
+        reply(ScriptedProvider(STEPS), user("for x"), asked_for("grep"), result("none"))
 
 
 def test_what_the_window_has_lost_is_not_known_to_it() -> None:
     asked = user("which fruit was it?")
     summary = user("[CONTEXT SUMMARY, generated 2026-01-13 14:30 (local)]\nWhat follows\n---\n- asked for apples")
-    assert reply(Scripted(STEPS), summary, asked).message.content == "It was apples."
+    assert reply(ScriptedProvider(STEPS), summary, asked).message.content == "It was apples."
     with pytest.raises(ProviderError, match="no answer"):
-        reply(Scripted(STEPS), user("look for apples"), asked_for("grep"), result("12 hits"), asked)
+        reply(ScriptedProvider(STEPS), user("look for apples"), asked_for("grep"), result("12 hits"), asked)
 
 
 def test_text_comes_in_words_and_arguments_in_fragments() -> None:
-    found = deltas(Scripted(STEPS), [user("look for apples")])
+    found = deltas(ScriptedProvider(STEPS), [user("look for apples")])
     assert [delta.text for delta in found if isinstance(delta, TextDelta)] == ["I ", "look."]
     pieces = [delta.arguments for delta in found if isinstance(delta, CallDelta) and delta.arguments]
     assert len(pieces) > 2 and json.loads("".join(pieces))["pattern"] == "apples"
 
 
 def test_only_what_was_sent_before_counts_as_cached() -> None:
-    model = Scripted(STEPS)
+    model = ScriptedProvider(STEPS)
     messages = [user("look for apples"), asked_for("grep"), result("12 hits")]
     first, second = usage(model, messages[0]), usage(model, *messages)
     assert first.cache_read == 0 and second.cache_read == first.input < second.input
@@ -123,22 +123,22 @@ def test_only_what_was_sent_before_counts_as_cached() -> None:
 
 
 def test_a_line_that_changes_in_the_middle_ends_the_cached_part() -> None:
-    model = Scripted(STEPS)
+    model = ScriptedProvider(STEPS)
     usage(model, user("look for apples"), asked_for("grep"), result("12 hits"))
     changed = usage(model, user("look for Apples"), asked_for("grep"), result("12 hits"))
-    assert changed.cache_read == usage(Scripted(STEPS), user("for x")).input - count("for x") - 4
+    assert changed.cache_read == usage(ScriptedProvider(STEPS), user("for x")).input - count_tokens("for x") - 4
 
 
 def test_another_model_finds_nothing_in_the_cache() -> None:
-    model = Scripted(STEPS)
+    model = ScriptedProvider(STEPS)
     first = usage(model, user("look for apples"))
     assert usage(model, user("look for apples"), name="other").cache_read == 0
     assert usage(model, user("look for apples")).cache_read == first.input
 
 
 def test_what_was_sent_is_known_to_every_process_with_the_same_memory(tmp_path: Path) -> None:
-    first = usage(Scripted(STEPS, memory=tmp_path / "sent"), user("look for apples"))
-    again = usage(Scripted(STEPS, memory=tmp_path / "sent"), user("look for apples"))
+    first = usage(ScriptedProvider(STEPS, memory=tmp_path / "sent"), user("look for apples"))
+    again = usage(ScriptedProvider(STEPS, memory=tmp_path / "sent"), user("look for apples"))
     assert again.cache_read == again.input == first.input
 
 
@@ -150,7 +150,7 @@ def test_a_summary_keeps_to_its_room(turns: list[tuple[str, str]], room: int) ->
     messages: list[dict[str, Any]] = []
     for asked, got in turns:
         messages += [user(asked), asked_for("grep", pattern=asked), result(got), {"role": "assistant", "content": got}]
-    assert count(sum_up(messages, room)) <= max(room, count("Nothing was said yet."))
+    assert count_tokens(summarize(messages, room)) <= max(room, count_tokens("Nothing was said yet."))
 
 
 def test_a_summary_is_made_of_the_conversation() -> None:
@@ -158,7 +158,7 @@ def test_a_summary_is_made_of_the_conversation() -> None:
         user("Date: today\n\nrepair it"), asked_for("bash", command="make test"), result("boom\n[exit status 2]"),
         {"role": "assistant", "content": "It is broken."}, user("[nexus: give a summary of it] in at most 90 tokens"),
     ]  # fmt: skip
-    text = reply(Scripted(STEPS), *messages).message.content
+    text = reply(ScriptedProvider(STEPS), *messages).message.content
     assert text.splitlines() == [
         '- asked: "repair it"', "- bash make test -> [exit status 2]", "- answered: It is broken."
     ]  # fmt: skip
@@ -166,17 +166,17 @@ def test_a_summary_is_made_of_the_conversation() -> None:
 
 def test_a_summary_names_the_test_that_failed_and_forgets_what_it_said() -> None:
     said = "FAIL: test_it (tests.It.test_it)\nAssertionError: 490 != 0\n[exit status 1]"
-    text = sum_up([user("repair it"), asked_for("bash", command="make test"), result(said)], 200)
+    text = summarize([user("repair it"), asked_for("bash", command="make test"), result(said)], 200)
     assert text.splitlines()[1:] == ["- bash make test -> FAIL: test_it (tests.It.test_it) [exit status 1]"]
 
 
 def test_an_earlier_summary_is_carried_over() -> None:
     earlier = user('[CONTEXT SUMMARY, generated 2026-01-13 14:30 (local)]\nWhat follows\n---\n- asked: "old"')
-    assert '- asked: "old"' in sum_up([earlier, user("new")], 100)
+    assert '- asked: "old"' in summarize([earlier, user("new")], 100)
 
 
 def test_every_step_of_the_packaged_script_can_be_filled() -> None:
-    steps = load(defaults() / "guide" / "script.toml")
+    steps = load_script(defaults_dir() / "guide" / "script.toml")
     assert len(steps) > 10
     for step in steps:
         groups = {name for one in (step.asked, step.results, step.seen) for name in re.compile(one).groupindex}

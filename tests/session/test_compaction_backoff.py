@@ -11,7 +11,7 @@ import pytest
 from session.played import Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, turn
 
-from nexus_cli.config.settings import Compact
+from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.fidelity.extract import of_message
 from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
@@ -20,7 +20,7 @@ from nexus_cli.session import tries
 from nexus_cli.session.replay import check
 from nexus_cli.ui.reports.compaction import compacted
 
-EARLY = Compact(at=0.25)
+EARLY = CompactSettings(at=0.25)
 """Long before the window is full."""
 LARGE = "some words " * 6000
 
@@ -143,7 +143,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             assert f"; and 1 to {marker.entry}, left out before" in drop.what
             record = session.record
             assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
-            session._parts.engine.compact = Compact(model="")
+            session._parts.engine.compact = CompactSettings(model="")
             for _ in range(4):
                 await turn(session, "still on " * 300)
             again = ended(await session.compact())

@@ -17,7 +17,7 @@ from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.event import CompactionDone, CompactionStart, ContextPlan, Event, Notice, Resulted, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
@@ -224,7 +224,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
             await turn(session, "go on")
             used, name = await agrees(session), session.id
         with the_ledger() as ledger:
-            fork = ledger.fork_session(name, at=stamp(local_now())).id
+            fork = ledger.fork_session(name, at=format_utc(local_now())).id
         async with living(provider, tmp_path, fork) as session:
             assert abs(await agrees(session) - used) <= used // 100
             await turn(session, "go on")

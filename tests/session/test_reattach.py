@@ -15,7 +15,7 @@ from session.played import Played, opened, say, the_ledger
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.plan import Plan
 from nexus_cli.core.request import Request
-from nexus_cli.provider.http_library import library
+from nexus_cli.provider.http_library import http_library
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.session import reattach, replay_wire
 
@@ -122,6 +122,6 @@ def test_a_model_library_that_hangs_when_it_is_loaded_is_named_and_let_go(
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
         with ledger._db.write():
-            ledger._db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{library()} {'0' * 64}", lane)
+            ledger._db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{http_library()} {'0' * 64}", lane)
         found = asyncio.run(replay_wire.check_wire(ledger, session.id, Settings()))
     assert found["skipped"] == {"litellm could not be loaded here in time": [1]} and not found["differ"]

@@ -28,7 +28,7 @@ from nexus_cli.session import sources as module
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.sources import SessionSources, project_outline
-from nexus_cli.tools.files import Content, read
+from nexus_cli.tools.files import Content, read_regular_file
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
@@ -68,7 +68,7 @@ def test_a_file_that_nobody_touched_since_is_not_read(tmp_path: Path, monkeypatc
     def never(*arguments: Any) -> None:
         raise AssertionError("there is no need to read it")
 
-    monkeypatch.setattr(module, "read", never)
+    monkeypatch.setattr(module, "read_regular_file", never)
     [one] = looked(noted(path, b"1", at="2999-01-01T00:00:00.000Z")).files()
     assert one.disk == "same"
 
@@ -81,9 +81,9 @@ def test_a_file_is_read_again_only_when_it_was_touched_again(tmp_path: Path, mon
 
     def counted(path: Path, limit: int) -> Content:
         times.append(path)
-        return read(path, limit)
+        return read_regular_file(path, limit)
 
-    monkeypatch.setattr(module, "read", counted)
+    monkeypatch.setattr(module, "read_regular_file", counted)
     assert [given.files()[0].disk for _ in range(3)] == ["same"] * 3
     assert len(times) == 1
     path.write_bytes(b"22")
@@ -249,6 +249,6 @@ def test_a_listing_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: 
         while True:
             stop.check()
 
-    monkeypatch.setattr(module, "files", slow)
+    monkeypatch.setattr(module, "list_files", slow)
     monkeypatch.setattr(module, "LISTING", 0.01)
     assert project_outline(tmp_path).languages == (("Python", 1),)

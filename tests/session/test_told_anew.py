@@ -13,8 +13,8 @@ import pytest
 from session.played import Played, the_ledger
 from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
 
-from nexus_cli.config.paths import project
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.paths import project_root
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.request import Delta, Request
@@ -46,7 +46,7 @@ class Strict(Played):
 
 def remembered(folder: Path) -> None:
     with the_ledger() as ledger:
-        state(ledger, MemorySlot.USER, FRENCH, str(project(folder)), stamp(local_now()))
+        state(ledger, MemorySlot.USER, FRENCH, str(project_root(folder)), format_utc(local_now()))
 
 
 def sent(provider: Played) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from nexus_cli.tools import atomic_write
 from nexus_cli.tools.cancellable_thread import Stop, Stopped
-from nexus_cli.tools.files import Refused, digest, read
+from nexus_cli.tools.files import Refused, read_regular_file, sha256_hex
 
 RACE = Path(__file__).with_name("race.py")
 
@@ -84,16 +84,16 @@ def test_what_another_program_writes_while_the_file_is_compared_stays(
     path = tmp_path / "a"
     path.write_text("old")
     def read_then_changed(target: Path) -> Any:
-        content = read(target)
+        content = read_regular_file(target)
         status = os.stat(path)
         path.write_text("NEW")
         if keep_times:
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         return content
 
-    monkeypatch.setattr("nexus_cli.tools.atomic_write.read", read_then_changed)
+    monkeypatch.setattr("nexus_cli.tools.atomic_write.read_regular_file", read_then_changed)
     with pytest.raises(Refused, match="read it again"):
-        atomic_write.replace_file(path, b"mine", Stop(), expected=digest(b"old"))
+        atomic_write.replace_file(path, b"mine", Stop(), expected=sha256_hex(b"old"))
     assert path.read_text() == "NEW"
     assert os.listdir(tmp_path) == ["a"]
 

@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from nexus_cli.tools.cancellable_thread import Stop, Stopped, finish
+from nexus_cli.tools.cancellable_thread import Stop, Stopped, run_in_thread
 
 
 def test_the_result_comes_back_and_is_noted() -> None:
     noted: list[int] = []
-    assert asyncio.run(finish(lambda stop: 7, noted.append)) == 7
+    assert asyncio.run(run_in_thread(lambda stop: 7, noted.append)) == 7
     assert noted == [7]
 
 
@@ -21,7 +21,7 @@ def test_what_the_work_raises_is_raised() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        asyncio.run(finish(work))
+        asyncio.run(run_in_thread(work))
 
 
 def test_a_cancelled_caller_waits_for_the_thread_and_notes_what_it_did() -> None:
@@ -36,7 +36,7 @@ def test_a_cancelled_caller_waits_for_the_thread_and_notes_what_it_did() -> None
         return "done"
 
     async def scenario() -> None:
-        task = asyncio.create_task(finish(work, noted.append))
+        task = asyncio.create_task(run_in_thread(work, noted.append))
         await asyncio.to_thread(begun.wait)
         task.cancel()
         await asyncio.sleep(0.01)
@@ -60,7 +60,7 @@ def test_work_that_gives_up_is_not_noted() -> None:
             stop.check()
 
     async def scenario() -> None:
-        task = asyncio.create_task(finish(work, noted.append))
+        task = asyncio.create_task(run_in_thread(work, noted.append))
         await asyncio.to_thread(begun.wait)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.exact_edit import apply_edits, short_diff
 from nexus_cli.tools.files import Refused
-from nexus_cli.tools.text import decode
+from nexus_cli.tools.text import decode_file
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def test_every_byte_outside_the_match_stays(
     desk = new_desk()
     whole = f"{before}<<old>>{after}".encode(encoding)
     path = desk.write("a", whole)
-    decoded = decode(whole)
+    decoded = decode_file(whole)
     assert decoded is not None
     desk.run("edit_file", path="a", edits=[_edit("<<old>>", new)])
     head, tail = whole.split(decoded.encoded("<<old>>")[len(decoded.bom) :])

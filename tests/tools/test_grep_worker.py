@@ -32,7 +32,7 @@ def test_a_link_that_appears_after_the_listing_is_not_followed(desk: Any, monkey
 
 def test_a_file_is_searched_line_by_line_and_never_held_whole(desk: Any) -> None:
     path = desk.write("a", "ab\n" * 100_000 + "needle\n")
-    job = grep_worker.Job("needle", False, 2, 5, "")
+    job = grep_worker.SearchJob("needle", False, 2, 5, "")
     tracemalloc.start()
     try:
         output = "".join(grep_worker.search(job, [os.fsencode(path)]))
@@ -45,7 +45,7 @@ def test_a_file_is_searched_line_by_line_and_never_held_whole(desk: Any) -> None
 
 
 def test_lines_after_the_last_match_within_the_limit_are_shown_and_no_more_are_read(desk: Any) -> None:
-    hits = grep_worker.Hits(2, 1)
+    hits = grep_worker.FileHits(2, 1)
     lines = iter(["x1", "x2", "b", "c", "d"])
     assert list(hits.rows(lines, re.compile("x"))) == ["1:x1", "2-x2", "3-b"]
     assert (hits.matches, hits.more, list(lines)) == (1, True, ["d"])
@@ -62,7 +62,7 @@ def test_what_grep_finds_is_what_the_expression_matches_line_by_line(
 ) -> None:
     desk = new_desk()
     desk.write("a", "".join(line + "\n" for line in lines))
-    job = grep_worker.Job(pattern, False, 0, 1000, "")
+    job = grep_worker.SearchJob(pattern, False, 0, 1000, "")
     shown = "".join(grep_worker.search(job, [os.fsencode(desk.project / "a")])).split("\n")[1:]
     bare = [line[:-1] if line.endswith("\r") else line for line in lines]
     assert [row for row in shown if row] == [f"{i}:{x}" for i, x in enumerate(bare, 1) if re.search(pattern, x)]

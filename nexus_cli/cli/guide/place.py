@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.paths import defaults
+from nexus_cli.config.paths import defaults_dir
 from nexus_cli.config.setting_rules import Scalar
-from nexus_cli.config.settings import Settings, build, read_values
+from nexus_cli.config.settings import Settings, build_settings, read_values
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.scripted import MODEL, Scripted, load
+from nexus_cli.provider.scripted import MODEL, ScriptedProvider, load_script
 
 WINDOW = 16_000
 """Tokens: so small that it is full within a few steps."""
@@ -66,15 +66,17 @@ class Place:
         path = os.pathsep.join(filter(None, (programs, os.environ.get("PATH", ""))))
         return {"NEXUS_HOME": str(self.home), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def provider(self, pace: float) -> Scripted:
+    def provider(self, pace: float) -> ScriptedProvider:
         """The scripted model; all of one folder share what was sent to it."""
-        return Scripted(load(defaults() / "guide" / "script.toml"), pace=pace, memory=self.folder / "sent")
+        return ScriptedProvider(
+            load_script(defaults_dir() / "guide" / "script.toml"), pace=pace, memory=self.folder / "sent"
+        )
 
 
 def settings() -> Settings:
     """The packaged settings, with the scripted model's window; the person's own do not count here."""
     known = {f"models.{MODEL}.{name}": value for name, value in MODEL_VALUES.items()}
-    return build(read_values(defaults() / "config.toml") | known)
+    return build_settings(read_values(defaults_dir() / "config.toml") | known)
 
 
 @contextmanager
@@ -121,7 +123,10 @@ def _unwritable(folder: Path, error: OSError) -> NexusError:
 
 
 def _write(made: Place) -> None:
-    files = {**tomllib.loads((defaults() / "guide" / "project.toml").read_text(encoding="utf-8")), "shop.log": _log()}
+    files = {
+        **tomllib.loads((defaults_dir() / "guide" / "project.toml").read_text(encoding="utf-8")),
+        "shop.log": _log(),
+    }
     # The least that git takes for a repository: what lies above this folder is then nobody's business.
     for name in ("objects", "refs"):
         (made.project / ".git" / name).mkdir(parents=True)

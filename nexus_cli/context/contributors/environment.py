@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import project, repository
+from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line, operating_system
@@ -31,11 +31,11 @@ async def read(sources: Sources) -> Value:
 
 
 def _look(sources: Sources) -> dict[str, Any]:
-    host, root = sources.host(), project(sources.cwd)
+    host, root = sources.host(), project_root(sources.cwd)
     return {
         "cwd": one_line(str(sources.cwd)),
         "project": one_line(str(root)),
-        "git": repository(sources.cwd) is not None,
+        "git": repository_root(sources.cwd) is not None,
         "system": operating_system(host),
         "machine": one_line(host.machine),
         "shell": one_line(os.path.basename(host.environ.get("SHELL", ""))),

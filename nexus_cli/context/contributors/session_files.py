@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nexus_cli.config.paths import project
+from nexus_cli.config.paths import project_root
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
 from nexus_cli.context.section import DROP, Layer, Phase, Section
@@ -24,7 +24,7 @@ MOST = 8_000_000
 
 async def read(sources: Sources) -> Value:
     """One record per file that there is something to say of: `path`, `how`, `disk`, `moment`, `hidden`."""
-    root = project(sources.cwd)
+    root = project_root(sources.cwd)
     found = await asyncio.to_thread(sources.files)
     told = [one for one in found if one.disk != "same" or one.hidden]
     return [

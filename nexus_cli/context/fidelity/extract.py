@@ -15,7 +15,7 @@ from nexus_cli.context.fidelity.identifiers import decided, identifiers, led_to
 from nexus_cli.context.fidelity.keys import commitment
 from nexus_cli.context.fidelity.prose import LONGEST, Sentence, parts
 from nexus_cli.context.fidelity.speech import Found, of_assistant, of_person
-from nexus_cli.core.elide import unmarked
+from nexus_cli.core.elide import remove_markers
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.words import apart
 
@@ -28,9 +28,9 @@ def of_message(entry: int, message: Message, call: ToolCall | None = None) -> tu
         case Role.USER:
             found = _person(entry, message.content)
         case Role.ASSISTANT:
-            found = _assistant(entry, unmarked(message.content))
+            found = _assistant(entry, remove_markers(message.content))
         case Role.TOOL if call is not None:
-            found = _result(entry, unmarked(message.content), call)
+            found = _result(entry, remove_markers(message.content), call)
         case _:
             found = iter(())
     return tuple(dict.fromkeys(found))
@@ -38,7 +38,7 @@ def of_message(entry: int, message: Message, call: ToolCall | None = None) -> tu
 
 def _person(entry: int, content: str) -> Iterator[Commitment]:
     own, attached = apart(content)
-    told, pasted = parts(unmarked(own), quotes=True)
+    told, pasted = parts(remove_markers(own), quotes=True)
     pasted += [line for line in attached.splitlines() if len(line) <= LONGEST]
     spoken = list(of_person(told))
     sentences = [sentence for sentence in told if not sentence.quoted]

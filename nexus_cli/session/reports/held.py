@@ -13,7 +13,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import SETS, Bound, Limits, compose
+from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.in_force import LIMITS
 from nexus_cli.session.logger import SessionLogger
@@ -56,7 +56,7 @@ def held(
             raise
         why = f"{error.message}. {error.hint}. What is shown is the request with the limits that were noted last"
         return _last(log, found, why)
-    return Held(recipe, *compose(limit_layers(settings, recipe, options, True)))
+    return Held(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
 
 
 def _last(log: SessionLogger, found: SessionInfo, why: str) -> Held:

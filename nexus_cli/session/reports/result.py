@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.usage import Usage, rounded
+from nexus_cli.core.usage import Usage, round_dollars
 
 if TYPE_CHECKING:
     from nexus_cli.core.event import Outcome
@@ -52,7 +52,7 @@ def usage_value(usage: Usage) -> dict[str, Any]:
         "cache_read": usage.cache_read,
         "cache_write": usage.cache_write,
         "reasoning": usage.reasoning,
-        "cost_usd": None if usage.cost_usd is None else rounded(usage.cost_usd),
+        "cost_usd": None if usage.cost_usd is None else round_dollars(usage.cost_usd),
     }
 
 

@@ -19,7 +19,7 @@ from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Limits, compose
+from nexus_cli.core.limits import Limits, compose_limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
@@ -238,7 +238,7 @@ def fresh(ledger: Ledger, options: Options, settings: Settings, along: Sequence[
             info = known_model(kept, options.model, settings)
             ledger.calibrate(info.served, kept.calibration(info.served))
     recipe, _ = recipe_of(None, options)
-    limits, bounds = compose(limit_layers(settings, recipe, options, False))
+    limits, bounds = compose_limits(limit_layers(settings, recipe, options, False))
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     notices = [] if info.known or info.told else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     runs = _runs(options, limits)

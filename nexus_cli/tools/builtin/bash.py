@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nexus_cli.core.image import NAMES, image
+from nexus_cli.core.image import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.cancellable_thread import finish
-from nexus_cli.tools.process import Finished
-from nexus_cli.tools.process import run as run_process
+from nexus_cli.tools.cancellable_thread import run_in_thread
+from nexus_cli.tools.process import ProcessResult
+from nexus_cli.tools.process import run_process as run_process
 from nexus_cli.tools.text import NUL, decode_output
 
 DEFAULT_SECONDS = 120
@@ -48,9 +48,9 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
     env = {**os.environ, "TERM": "dumb"}
     argv = [_shell(), "-c", arguments["command"]]
-    ended: list[Finished] = []
+    ended: list[ProcessResult] = []
     try:
-        done = await finish(
+        done = await run_in_thread(
             lambda stop: run_process(argv, cwd=context.cwd, env=env, stop=stop, seconds=seconds, show=live.feed),
             ended.append,
         )
@@ -64,7 +64,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    told = await asyncio.to_thread(_told, done, seconds)
+    told = await asyncio.to_thread(_format_result, done, seconds)
     return ToolResult(told, uncounted=done.uncounted, status=done.status)
 
 
@@ -78,8 +78,8 @@ def _text(output: bytes, uncounted: int = 0) -> str:
     if read is None:
         decoded = decode_output(output, cut=uncounted > 0)
         if decoded is None:
-            kind = image(output)
-            what = f" (a {NAMES[kind]} image)" if kind else ""
+            kind = image_type(output)
+            what = f" (a {IMAGE_NAMES[kind]} image)" if kind else ""
             size = len(output) + uncounted
             return f"[binary output{what}, {size:,} bytes: not shown; write it to a file, or look with xxd]\n"
         read = decoded.plain.replace("\0", NUL)
@@ -96,7 +96,7 @@ def _utf_8(output: bytes) -> str | None:
         return None
 
 
-def _told(done: Finished, seconds: int) -> str:
+def _format_result(done: ProcessResult, seconds: int) -> str:
     text = _text(done.output, done.uncounted)
     notes = []
     if done.timed_out:

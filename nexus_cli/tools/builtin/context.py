@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.elide import Count, piece
+from nexus_cli.core.elide import Count, cut_piece
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -38,8 +38,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if not drop:
         return ToolResult(f"[{name} stands whole in this conversation already]")
     counter = context.services.get(TokenCounter)
-    count: Count = _bound if counter is None else counter.count
-    shown = await asyncio.to_thread(piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
+    count: Count = _token_bound if counter is None else counter.count
+    shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     more = ""
     if shown.end < shown.total:
         whole = form == "full"  # the offsets of a shorter form are none of the text that the drop holds
@@ -47,7 +47,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
 
 
-def _bound(text: str) -> int:
+def _token_bound(text: str) -> int:
     """No fewer tokens than there can be: the measure without a counter."""
     return len(text.encode("utf-8", "replace"))
 

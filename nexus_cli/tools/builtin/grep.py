@@ -19,11 +19,11 @@ from nexus_cli.config.paths import PACKAGE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools import grep_worker
-from nexus_cli.tools.cancellable_thread import Stop, finish
-from nexus_cli.tools.files import Refused, problem, real
-from nexus_cli.tools.listing import files, program, regular
+from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.files import Refused, describe_problem, resolve_path
+from nexus_cli.tools.listing import find_program, is_regular_file, list_files
 from nexus_cli.tools.patterns import PathPattern
-from nexus_cli.tools.process import run as run_process
+from nexus_cli.tools.process import run_process as run_process
 
 SECONDS = 60.0
 LIMIT = 100
@@ -39,10 +39,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if not arguments["pattern"]:
         return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
     try:
-        target = real(path, context.cwd)
-        return await finish(lambda stop: _search(target, path, arguments, context.project, stop))
+        target = resolve_path(path, context.cwd)
+        return await run_in_thread(lambda stop: _search(target, path, arguments, context.project, stop))
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error, context.cwd))
+        return ToolResult(error=describe_problem(path, error, context.cwd))
 
 
 def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: Stop) -> ToolResult:
@@ -51,7 +51,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
         wanted = PathPattern(arguments["glob"]) if "glob" in arguments else None
         with os.scandir(root):  # a folder that cannot be read has not "no matches"
-            listed = [name for name in files(root, project, stop) if regular(root, name)]
+            listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
         names = listed if wanted is None else wanted.select(listed)
         if not names:
             why = f"none of {len(listed)} files fits `glob`" if listed else "there are no files to search"
@@ -61,7 +61,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
         if "glob" in arguments and not PathPattern(arguments["glob"]).select([target.name, path]):
             return ToolResult(f"no matches: {path} does not fit `glob`")
-    paths = _narrowed(root, names, arguments, stop)
+    paths = _narrow_by_rg(root, names, arguments, stop)
     job = {
         "pattern": arguments["pattern"],
         "ignore_case": arguments.get("ignore_case", False),
@@ -91,9 +91,9 @@ def _libraries() -> list[str]:
     return [str(place.parent) for place in places]
 
 
-def _narrowed(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: Stop) -> Sequence[str]:
+def _narrow_by_rg(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: Stop) -> Sequence[str]:
     """The files that `rg` cannot rule out; all of them without it, or where the pattern may mean something else."""
-    rg = program("rg")
+    rg = find_program("rg")
     pattern = arguments["pattern"]
     if rg is None or len(names) < 2 or not pattern or _OTHER_DIALECT.search(pattern):
         return names

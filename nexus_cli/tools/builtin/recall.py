@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.elide import Count, piece
+from nexus_cli.core.elide import Count, cut_piece
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -33,7 +33,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except ValueError:
         return ToolResult(error='`range` must be "A:B", two offsets in characters, such as "4000:8000"')
     counter = context.services.get(TokenCounter)
-    count: Count = _bound if counter is None else counter.count
+    count: Count = _token_bound if counter is None else counter.count
     cap = max(16, context.output_cap - _HEADER)
     query = arguments.get("query", "").strip() and arguments["query"]
     if start == end:
@@ -47,7 +47,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(shown, cites=drop)
 
 
-def _bound(text: str) -> int:
+def _token_bound(text: str) -> int:
     """No fewer tokens than a byte-pair table makes of ordinary text: the measure without a counter."""
     plain = sum(map(str.isascii, text))
     return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
@@ -63,7 +63,7 @@ def _bounds(text: str, length: int) -> tuple[int, int]:
 
 
 def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -> str:
-    found = piece(text, start, end, cap, count)
+    found = cut_piece(text, start, end, cap, count)
     more = f'; next: recall("{drop}", "{found.end}:{end}")' if found.end < end else ""
     return f"[{drop}, characters {found.start}:{found.end} of {found.total}{more}]\n{found.text}"
 
@@ -90,7 +90,7 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
             break
         parts.append(part)
     if not parts:
-        found = piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
+        found = cut_piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
         parts.append(f"[characters {found.start}:{found.end}]\n{found.text}")
     more = len(spots) - len(parts)
     least = "at least " if unlisted else ""

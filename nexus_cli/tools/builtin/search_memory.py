@@ -10,7 +10,7 @@ from nexus_cli.core.memory import Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.builtin.remember import SLOTS
-from nexus_cli.tools.cancellable_thread import finish
+from nexus_cli.tools.cancellable_thread import run_in_thread
 
 LIMIT = 20
 
@@ -20,7 +20,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     facts: Facts = context.services[Facts]
     try:
         slots = (MemorySlot(arguments["slot"]),) if "slot" in arguments else ()
-        found = await finish(lambda stop: facts.search(arguments["query"], slots, LIMIT + 1))
+        found = await run_in_thread(lambda stop: facts.search(arguments["query"], slots, LIMIT + 1))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.text}" for fact in found[:LIMIT]]
