@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nexus_cli.config.settings import Settings
-    from nexus_cli.core.trigger import Trigger
+    from nexus_cli.core.attachment import Trigger
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 NOTHING = SharedOptions()

@@ -6,9 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.core.attachment import Part
+from nexus_cli.core.attachment import Part, Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.ui.attached import attach, file_block
 from nexus_cli.ui.piped import Reader
 

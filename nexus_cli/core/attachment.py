@@ -1,5 +1,7 @@
-"""What comes with a message beside its words, and words that can be stored: apart from messages, since a command that
-sends none needs no more than this."""
+"""What a person hands to a run besides its text: images, and the trigger that starts it.
+
+Apart from `message`: a command that sends none needs no more than this.
+"""
 
 from __future__ import annotations
 
@@ -22,3 +24,32 @@ class Part:
     media_type: str
     data: bytes
     name: str = ""
+
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+IMAGE_NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
+"""What people call them."""
+
+
+def image_type(data: bytes) -> str:
+    """The media type of the image that `data` begins like (12 bytes are enough), or ""."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What starts a turn. Without text the turn goes on from where the window ends (resume)."""
+
+    text: str = ""
+    source: str = "person"
+    """`person`, `stdin`, or later `plan`, `service`."""
+    parts: tuple[Part, ...] = ()
+    uncounted: int = 0
+    """Bytes of input beyond the hard limit: counted, not kept."""

@@ -1,9 +1,12 @@
-"""Seams between rooms that do not know each other: one- or two-method protocols, supplied by the wiring."""
+"""Protocols between rooms that do not know each other, with the values that they hand over.
+
+Each protocol has one or two methods where possible; the session supplies the implementations.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -190,3 +193,47 @@ class Counts(Protocol):
 
     def remember(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a count; may be committed later, may be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Counts over entries that are not in the window."""
+
+    turns: int = 0
+    """Messages of the person, those given to a running turn included."""
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """Results of tools by the name of the tool, the most frequent first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the person wants in the end, or one step on the way."""
+
+    id: str
+    """`g1`, `g2`, ... in a session."""
+    text: str
+    done: bool = False
+    parent: str = ""
+    """The goal that it is a step of; "" for a goal of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """One file that a session read or changed, by the most that it did with it."""
+
+    path: str
+    """Absolute, as the ledger has it."""
+    how: str
+    """`read`, `changed` or `created`: a file that the session created stays so whatever is done with it later."""
+    digest: str
+    """SHA-256 (hex) of what it held then."""
+    at: str
+    """When that was: ISO 8601, UTC."""
+    entry: int
+    """The newest entry of the main lane then: the message with the call."""
+    disk: str = "same"
+    """What the file is now against then: `same`, `changed`, or `gone`."""
+    moment: str = ""
+    """When it was changed on disk, local time; "" unless `disk` is `changed`."""
+    hidden: bool = False
+    """The message with the call is not in the window any more."""

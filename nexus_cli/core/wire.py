@@ -1,7 +1,7 @@
-"""The canonical form of a request, and the rules of neighbours that a provider's wire form demands.
+"""The canonical form of a request, the message rules of a provider's wire form, and JSON text for other readers.
 
-A rule only inserts a fixed bridging message between two neighbours; it never joins or alters. The rules of each
-provider are data in `nexus_cli.provider.wire_rules`; an epoch stores the ones in force as JSON.
+A rule inserts a fixed bridging message between two neighbours; it never joins or alters messages. The rules of each
+provider are data in `nexus_cli.provider.wire_rules`; an epoch stores its own as JSON.
 """
 
 from __future__ import annotations
@@ -61,3 +61,14 @@ class WireRules:
     def call_id(self, call_id: str) -> str:
         """`call_id` in the length that this provider wants."""
         return call_id[:1] + call_id[1:].zfill(self.call_id_length - 1) if self.call_id_length else call_id
+
+
+def json_text(value: Any, *, escaped: bool, indent: int | None = None, dense: bool = False) -> str:
+    """`value` as JSON (RFC 8259), `escaped` to ASCII or not; a number that JSON does not have (infinity, not a number)
+    is null. `dense` leaves out the spaces."""
+    separators = (",", ":") if dense else None
+    try:
+        return json.dumps(value, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)
+    except ValueError:
+        known = json.loads(json.dumps(value), parse_constant=lambda name: None)
+        return json.dumps(known, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)

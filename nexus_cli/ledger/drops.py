@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Cause, Drop, format_transcript
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.transcript import format_transcript
 from nexus_cli.ledger import blobs, entries, lanes
 from nexus_cli.ledger.database import Database
 

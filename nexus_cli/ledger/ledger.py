@@ -14,8 +14,7 @@ from pathlib import Path
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode
-from nexus_cli.core.seen import SeenFile
-from nexus_cli.core.services import Calibration, Fixed
+from nexus_cli.core.services import Calibration, Fixed, SeenFile
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import drops, entries, epochs, figures, forking, lanes, memos, purge, requests, sessions, traces
 from nexus_cli.ledger import search as searching

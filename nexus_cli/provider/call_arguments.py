@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.request import ModelInfo, Request
-from nexus_cli.provider.cache_marks import add_cache_marks, cache_key_arguments
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.model_table import takes_effort
+from nexus_cli.provider.prompt_cache import add_cache_marks, cache_key_arguments
 
 SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
 """Providers whose adapter hands the messages to the openai SDK as they are, which then walks them all."""

@@ -1,8 +1,8 @@
-"""Sorts whatever litellm, the SDKs under it or the network raise into the kinds of `core.errors`.
+"""Classify what litellm, the SDKs under it or the network raise into the kinds of `core.errors`, with a hint.
 
-Owns the order of the questions: the network first, then what the body says, then the status. Class names decide only
-where nothing else does, since one status comes in several classes. Leaves retrying to `retry` and the words that mean
-an overflow to `overflow`.
+The order: the network first, then the error body, then the status. Class names decide only where nothing else does,
+since one status comes in several classes. An overflow also carries the two numbers that the provider names, so that
+the session learns how far its own count is off.
 """
 
 from __future__ import annotations
@@ -16,10 +16,97 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.error_hints import hint_for
+from nexus_cli.provider.endpoint import base_variable, key_variable, set_key_hint
 from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
-from nexus_cli.provider.model_table import provider_of
-from nexus_cli.provider.overflow import is_overflow, overflow_numbers
+from nexus_cli.provider.model_names import LOCAL
+from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
+
+N = r"([\d,]{2,})"
+WORDINGS = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|maximum prompt length|maximum model length|"
+    r"prompt is too long|input is too long|input length exceeds|too large for model with|exceeds? the context window|"
+    r"exceed context limit|input token count.{0,40}exceeds|exceeds the available context|exceeded max context length|"
+    r"input tokens exceed|context the overflows|context length of only|"
+    r"reduce the length of the (messages|prompt|input)|request_too_large|larger than the (model's )?context",
+    re.IGNORECASE,
+)
+LIMITS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"maximum context length (?:is|of) {N}",
+        rf"maximum prompt length is {N}",
+        rf"maximum model length of {N}",
+        rf"tokens > {N} maximum",
+        rf"exceed context limit: [\d,]+ \+ [\d,]+ > {N}",
+        rf"too large for model with {N}",
+        rf"maximum number of tokens allowed \(?{N}",
+        rf"configured limit of {N}",
+        rf"available context size \({N}",
+        rf"context length of only {N}",
+        rf'"n_ctx": ?{N}',
+    )
+]
+COUNTS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"\({N} (?:in the messages|of text input)",
+        rf"messages resulted in {N}",
+        rf"prompt is too long: {N} tokens",
+        rf"exceed context limit: {N} \+",
+        rf"prompt contains {N} tokens",
+        rf"input token count \(?{N}",
+        rf"request contains {N} tokens",
+        rf"your request has {N} input tokens",
+        rf"request \({N} tokens\) exceeds",
+        rf"prompt \(length {N}\)",
+        rf"keep the first {N} tokens",
+        rf'"n_prompt_tokens": ?{N}',
+        rf"you requested (?:about )?{N} tokens",
+    )
+]
+
+
+def is_overflow(text: str) -> bool:
+    """True when `text` says that the request is larger than the model's window."""
+    return WORDINGS.search(text) is not None
+
+
+def _first(patterns: list[re.Pattern[str]], text: str) -> int | None:
+    found = next((m for p in patterns if (m := p.search(text))), None)
+    return int(found.group(1).replace(",", "")) if found else None
+
+
+def overflow_numbers(text: str) -> tuple[int | None, int | None]:
+    """The window and the tokens of the request that `text` names, each None when it does not."""
+    return _first(LIMITS, text), _first(COUNTS, text)
+
+
+def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = False) -> str:
+    """What to do about a failure of `kind` with `model`; "" when there is nothing particular."""
+    provider = provider_of(model)
+    if spent and kind in ("auth", "rate_limit", "provider"):
+        return f"Look at the plan and the balance of the {provider} account, or choose another model"
+    if kind == "auth":
+        if status == 403:
+            return f"The key in {key_variable(provider)} may not use {model}"
+        if provider == "bedrock":
+            return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
+        return set_key_hint(provider)
+    if kind == "usage":
+        return HOW_TO_NAME
+    if kind == "network":
+        where = base_variable(provider)
+        if provider in LOCAL:
+            return f"Is the model server running? Its address is set by {where}"
+        return "Check the connection" + (f" and {where}, if it is set" if where else "")
+    return {
+        "rate_limit": "Try again later",
+        "overloaded": "Try again later, or choose another model",
+        "overflow": "Compact the session, or choose a model with a larger window",
+        "refused": "Put the request in other words, or choose another model",
+        "provider": "Try again; if it goes on, choose another model",
+    }.get(kind, "")
+
 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})

@@ -20,10 +20,8 @@ from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
-from nexus_cli.provider.error_hints import hint_for
-from nexus_cli.provider.failures import to_provider_error
-from nexus_cli.provider.http_library import http_library
-from nexus_cli.provider.litellm_env import litellm_environment, silence_litellm
+from nexus_cli.provider.failures import hint_for, to_provider_error
+from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_response

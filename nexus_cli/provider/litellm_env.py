@@ -1,7 +1,7 @@
-"""The settings under which litellm is imported and called: offline, quiet, its own retries and reports off.
+"""The environment and settings under which litellm is imported and called: offline, silent, without its own retries.
 
-Owns the settings before and after the import. Leaves importing and calling to `litellm_backend`. What litellm reads
-from the environment stands there only while it reads it: a program that a tool starts does not inherit it.
+The environment variables are set only while litellm reads them, so programs that a tool starts do not inherit them.
+`litellm_backend` imports and calls litellm.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 SETTINGS = {
@@ -68,3 +70,12 @@ def silence_litellm(module: Any) -> None:
         setattr(module, name, [])
     for name in ("_async_success_callback", "_async_failure_callback", "_async_input_callback"):
         setattr(module, name, [])
+
+
+@cache
+def http_library() -> str:
+    """`litellm 1.2.3`: what a recorded body was made by."""
+    try:
+        return f"litellm {version('litellm')}"
+    except PackageNotFoundError:
+        return "litellm"

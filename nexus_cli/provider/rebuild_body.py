@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Provider, Request
-from nexus_cli.provider.closing import closing
+from nexus_cli.provider.retry import closing
 
 SECONDS = 30.0
 """The longest that making one body may take; the first one imports litellm."""

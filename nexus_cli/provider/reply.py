@@ -1,14 +1,14 @@
-"""Folds the deltas of one stream to one message, its usage, and how it ended.
+"""Fold the deltas of one stream into a message, its usage and its outcome.
 
-Owns the message and the outcome. Leaves tool calls to `calls`, thinking to `thinking`, and what to do about an outcome
-to the session. Pieces are collected in lists and joined once, so that cost grows with the length of the reply alone.
+`tool_call_fold` folds tool calls; the session decides what an outcome means. Pieces are collected in lists and joined
+once. Thinking without a signature is for people only: Anthropic refuses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from nexus_cli.core.message import Message, Opaque, Role, ToolCall
 from nexus_cli.core.request import (
@@ -24,8 +24,58 @@ from nexus_cli.core.request import (
 )
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
-from nexus_cli.provider.thinking import ThinkingFold
 from nexus_cli.provider.tool_call_fold import ToolCallFold
+
+WANTS_REASONING = frozenset({"deepseek", "moonshot"})
+"""Providers that ask for `reasoning_content` with every assistant message."""
+NO_BLOCKS = frozenset({"mistral", "codestral", "gemini"})
+"""Providers whose thinking blocks litellm makes up (Mistral) or carries elsewhere (Gemini, in the call's id)."""
+
+
+class ThinkingFold:
+    """The thinking of one reply."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._blocks: list[dict[str, Any]] = []
+        self._unsigned: list[str] = []
+        self._reasoning: list[str] = []
+
+    def feed(self, delta: OpaqueDelta) -> None:
+        """Takes a fragment; values of another shape than its field has are left out."""
+        if delta.field == "reasoning_content":
+            if isinstance(delta.value, str):
+                self._reasoning.append(delta.value)
+            return
+        values = delta.value if isinstance(delta.value, list) else [delta.value]
+        for block in values:
+            if isinstance(block, Mapping):
+                self._block(block)
+
+    def _block(self, block: Mapping[str, Any]) -> None:
+        if block.get("type") == "redacted_thinking":
+            self._unsigned.clear()
+            self._blocks.append(dict(block))
+            return
+        text, signature = block.get("thinking") or "", block.get("signature")
+        if not signature:
+            self._unsigned.append(text)
+            return
+        # The signature comes alone, or with the whole text of its block once more.
+        before = "".join(self._unsigned)
+        whole = text if text.startswith(before) else before + text
+        self._blocks.append({**block, "type": "thinking", "thinking": whole, "signature": signature})
+        self._unsigned.clear()
+
+    def fields(self) -> dict[str, Any]:
+        """The fields to merge into the message when it goes back to the same provider and model."""
+        if self._provider in WANTS_REASONING:
+            text = "".join(self._reasoning)
+            return {"reasoning_content": text} if text else {}
+        if self._provider in NO_BLOCKS or not self._blocks:
+            return {}
+        return {"thinking_blocks": self._blocks}
+
 
 KEEPS_CALL_IDS = frozenset({"gemini", "vertex_ai"})
 """Providers whose own call ids go back: litellm carries Gemini's thought signature inside them."""

@@ -1,7 +1,6 @@
-"""Tries a failed request again: ours, bounded in number and time, with identical bytes, seen by the front ends.
+"""Retry failed requests with identical bytes, bounded in number and time.
 
-Owns when and how long. Leaves what is worth another try to `failures` (`ProviderError.transient`). Nothing is tried
-again after the first delta of an answer.
+`failures` decides what is worth a retry (`ProviderError.transient`). Nothing is retried after the first delta.
 """
 
 from __future__ import annotations
@@ -10,11 +9,25 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Provider, Request, RetryDelta
-from nexus_cli.provider.closing import closing
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """`iterator`, closed on the way out if it can be closed. A plain iterator without `aclose` is left alone."""
+    try:
+        yield iterator
+    finally:
+        close = getattr(iterator, "aclose", None)
+        if close is not None:
+            await close()
+
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0

@@ -1,7 +1,7 @@
 """What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
 
 Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.miss`, how long providers keep
-what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_cli.context.economy`.
+what to `nexus_cli.provider.prompt_cache`, and the arithmetic of prices to `nexus_cli.context.economy`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.cache_life import CacheLife, cache_life
+from nexus_cli.provider.prompt_cache import CacheLife, cache_life
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.miss import Facts, age, expected, judge
 from nexus_cli.session.sent import Sent, beginning

@@ -23,8 +23,7 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Dropped, Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.seen import SeenFile
-from nexus_cli.core.services import Calibrations, Log
+from nexus_cli.core.services import Calibrations, Log, SeenFile
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.control import Control

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nexus_cli.context.fingerprints import SYSTEM, Difference
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 
 SLACK_SHARE = 0.01
 """Share of a request that a provider may count otherwise from one time to the next."""

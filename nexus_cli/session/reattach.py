@@ -17,8 +17,7 @@ from nexus_cli.context.neutral import neutral
 from nexus_cli.context.plan import Plan
 from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.goal import Goal
-from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.session.engine import Engine
 
 SECONDS = 2.0

@@ -17,8 +17,8 @@ from nexus_cli.context.lane import slot_of
 from nexus_cli.context.render import Wire
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger, RequestRow, nth
-from nexus_cli.provider.http_library import http_library
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.rebuild_body import BodyCatcher, hash_rebuilt_body
 

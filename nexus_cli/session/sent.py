@@ -11,7 +11,7 @@ from nexus_cli.context.groups import arrange, flatten, size
 from nexus_cli.context.render import Wire
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.wire import canonical
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ from typing import Any
 from nexus_cli.context.groups import Dispatch, Done
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.tool import Tool
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts import Act

@@ -22,8 +22,7 @@ from nexus_cli.context.timeline import Timeline
 from nexus_cli.context.unseen import merged
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.footprint import Footprint
-from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
 from nexus_cli.tools.cancellable_thread import Stop, Stopped

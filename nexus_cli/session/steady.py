@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nexus_cli.context.timeline import MemoryLog
-from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo, format_transcript
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration, Fixed, Log
-from nexus_cli.core.transcript import format_transcript
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.logger import SessionLogger
 

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.tools.files import Refused, read_regular_file, resolve_path
-from nexus_cli.tools.line_ends import split_lines
-from nexus_cli.tools.text import decode_file
+from nexus_cli.tools.files import Refused, decode_file, read_regular_file, resolve_path, split_lines
 
 LARGEST = 1 << 20
 """Bytes of a file above which no diff is made."""

@@ -1,7 +1,6 @@
-"""Runs one child in a session of its own, bounded in time and memory, and ends its whole tree.
+"""Run one child in a session of its own, bounded in time and memory, and end its whole tree.
 
-What is run and how the result reads is the tool's. What belongs to it is in `tree`. When we are killed outright,
-`guard` ends it.
+`process_tree` finds the processes of a tree, and ends them when this process is killed.
 """
 
 from __future__ import annotations
@@ -21,9 +20,46 @@ from typing import IO
 
 from nexus_cli.config.child_environment import child_environment
 from nexus_cli.tools.cancellable_thread import Stop
-from nexus_cli.tools.orphan_guard import OrphanGuard
-from nexus_cli.tools.output import BoundedOutput
-from nexus_cli.tools.process_tree import find_remaining, find_tree, send_signal, still_running
+from nexus_cli.tools.files import HARD_LIMIT
+from nexus_cli.tools.process_tree import OrphanGuard, find_remaining, find_tree, send_signal, still_running
+
+
+class BoundedOutput:
+    """Collects output: all of it up to a limit, then the first half and the newest half."""
+
+    def __init__(self, limit: int = HARD_LIMIT) -> None:
+        self._half = limit // 2
+        self._most = self._half + self._half // 8
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    @property
+    def uncounted(self) -> int:
+        """Bytes that came and are not kept."""
+        return self._dropped + max(0, len(self._tail) - self._half)
+
+    def add(self, data: bytes) -> None:
+        """One more piece, in time that grows with its length alone, however small the pieces are."""
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > self._most:
+            self._trim()
+
+    def joined(self) -> bytes:
+        """What was kept, with a line where the hole is."""
+        self._trim()
+        hole = f"\n[... {self.uncounted} bytes beyond the hard limit, not kept ...]\n" if self.uncounted else ""
+        return b"".join((self._head, hole.encode(), self._tail))
+
+    def _trim(self) -> None:
+        surplus = max(0, len(self._tail) - self._half)
+        del self._tail[:surplus]
+        self._dropped += surplus
+
 
 _LOOK = 0.05
 """Seconds between two looks at a child that says nothing."""

@@ -1,18 +1,20 @@
-"""Which processes belong to a child: its group, its descendants, and who inherited its mark; from /proc or `ps`.
+"""Find and end the processes that belong to a child: its group, its descendants, and those that inherited its mark.
 
-A mark is an environment variable of a value that occurs nowhere else: a process that left the group and whose parents
-are gone is known by it, where /proc shows environments (Linux), unless it was started with another environment.
-Starting and waiting is in `process`. A zombie does not count as running.
+A mark is an environment variable with a unique value: it identifies a process that left the group and whose parents
+are gone, where /proc shows environments (Linux) and it was not started with another one. Zombies do not count as
+running.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 _PROC = Path("/proc")
 
@@ -128,3 +130,48 @@ def _from_ps() -> dict[int, tuple[Process, int, int]]:
         if len(fields) == 4 and not fields[3].startswith("Z"):
             table[int(fields[0])] = (Process(int(fields[0])), int(fields[1]), int(fields[2]))
     return table
+
+
+_SCRIPT = """
+read -r group
+read -r _ && exit
+test -z "$group" || kill -s KILL -- "-$group"
+for found in $(grep -alsF -e "$1" /proc/[0-9]*/environ); do
+    found=${found#/proc/}
+    kill -s KILL "${found%/environ}"
+done
+"""
+
+
+class OrphanGuard:
+    """A context manager around the life of the processes with one mark. Raises `OSError` when no shell starts."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._end = b"\n\n"
+
+    def __enter__(self) -> OrphanGuard:
+        self._shell = subprocess.Popen(
+            ("/bin/sh", "-c", _SCRIPT, "guard", self._mark),
+            cwd="/",
+            env={},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+        return self
+
+    def watch(self, group: int) -> None:
+        """Once: the process group that the child leads."""
+        assert self._shell.stdin is not None
+        self._end = b"\n"
+        # Should somebody have ended the shell, the child goes on without it.
+        with contextlib.suppress(BrokenPipeError):
+            self._shell.stdin.write(b"%d\n" % group)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._shell.communicate(self._end)

@@ -13,10 +13,9 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.core.attachment import Part
+from nexus_cli.core.attachment import Part, image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
-from nexus_cli.core.image import image_type
 from nexus_cli.ui.piped import KEPT, Input, Reader
 
 NAMES = 200

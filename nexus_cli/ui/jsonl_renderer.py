@@ -15,8 +15,8 @@ from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Dropped, Event
-from nexus_cli.core.json_text import json_text
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.wire import json_text
 from nexus_cli.session.reports.result import drop_value
 from nexus_cli.ui.remarks import Writable
 

@@ -14,8 +14,8 @@ from typing import Any
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.core import event as e
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.tools.process import kill_all

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.core.trigger import Trigger
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.ui.attached import mentions
 from nexus_cli.ui.door import through
 from nexus_cli.ui.face import Typed

@@ -30,10 +30,8 @@ from nexus_cli.context.sysinfo import Host
 from nexus_cli.context.tokens import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.footprint import Footprint
-from nexus_cli.core.goal import Goal
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot
-from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.services import Footprint, Goal, SeenFile
 from nexus_cli.tools.registry import discover_tools as discover_tools
 
 START = datetime(2026, 1, 13, 14, 30, 12, tzinfo=timezone(timedelta(hours=1)))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.core.attachment import image_type
 from nexus_cli.core.decode import decode
-from nexus_cli.core.image import image_type
 
 DIFF = "diff --git a/menü.txt b/menü.txt\n+Größe 10 €, “quoted” – 日本語\n"
 CHINESE = "请先阅读说明文件，然后运行测试。不要修改没有要求修改的代码，文件编码必须保持不变。"

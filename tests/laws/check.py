@@ -15,9 +15,8 @@ from typing import Any
 from server.blocks import first_difference, is_prefix
 from server.received import Received
 
-from nexus_cli.core.entry import Entry, Form, Kind
+from nexus_cli.core.entry import Entry, Form, Kind, format_transcript
 from nexus_cli.core.message import Role
-from nexus_cli.core.transcript import format_transcript
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.session.replay import check as replayed
 

@@ -17,9 +17,8 @@ from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content
 
 from nexus_cli.core.elide import drop_marker, elide_text
-from nexus_cli.core.entry import Cause
+from nexus_cli.core.entry import Cause, format_transcript
 from nexus_cli.core.event import Recalled
-from nexus_cli.core.transcript import format_transcript
 
 MARKER = re.compile(
     r'\[\.\.\. ([\d,]+) tokens \(characters (\d+):(\d+) of (\d+)\) left out: recall\("(d\d+)", "\2:\3"\) \.\.\.\]'

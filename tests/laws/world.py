@@ -22,9 +22,9 @@ from server.play import ScriptedServer
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings
 from nexus_cli.context import tokens
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider import retry
 from nexus_cli.session.options import Options

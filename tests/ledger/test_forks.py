@@ -303,9 +303,8 @@ def _stored(ledger: Ledger) -> set[bytes]:
 
 
 def test_a_transcript_shows_arguments_that_were_no_object_as_they_came(make: SimpleNamespace) -> None:
-    from nexus_cli.core.entry import Entry, Kind
+    from nexus_cli.core.entry import Entry, Kind, format_transcript
     from nexus_cli.core.message import Message, Part, Role, ToolCall
-    from nexus_cli.core.transcript import format_transcript
 
     call = ToolCall("c9", "bash", {}, '{"command": ')
     parts = (Part("image/png", b"x", "shot.png"), Part("image/gif", b"y"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nexus_cli.provider.cache_life import DAY, HOUR, cache_life
+from nexus_cli.provider.prompt_cache import DAY, HOUR, cache_life
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from provider.talk import ASKED, TOOL, ask
 from server.play import ScriptedServer
 
 from nexus_cli.core.request import Request
-from nexus_cli.provider.cache_marks import (
+from nexus_cli.provider.prompt_cache import (
     LOOK_BACK,
     MAX_MARKS,
     add_cache_marks,

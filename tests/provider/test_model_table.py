@@ -198,7 +198,7 @@ def test_any_name_gives_an_answer(name: str) -> None:
 def test_reading_the_table_imports_no_litellm() -> None:
     code = (
         "import sys; from nexus_cli.provider.model_table import model_info; assert model_info('gpt-4o').known;"
-        "from nexus_cli.provider import litellm_backend, retry, local, cache_marks;"
+        "from nexus_cli.provider import endpoint, litellm_backend, prompt_cache, retry;"
         "print([m for m in ('litellm', 'httpx', 'openai', 'pydantic', 'tiktoken') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

@@ -14,7 +14,7 @@ from server.blocks import blocks, first_difference, is_prefix
 
 from nexus_cli.core.request import Request
 from nexus_cli.core.wire import WireRules
-from nexus_cli.provider.cache_marks import add_cache_marks
+from nexus_cli.provider.prompt_cache import add_cache_marks
 from nexus_cli.provider.wire_rules import RULES, rules_for
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)

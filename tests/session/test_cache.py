@@ -33,7 +33,7 @@ from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
-from nexus_cli.provider.cache_life import OPENAI
+from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.miss import slack
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.session import Session

@@ -14,7 +14,7 @@ from nexus_cli.core.clock import format_utc
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
-from nexus_cli.provider.cache_life import OPENAI
+from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.miss import slack
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.cache import uses, why

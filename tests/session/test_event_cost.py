@@ -16,10 +16,10 @@ from session.played import MODEL, Answer, Played, say, the_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens import TiktokenCounter
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session

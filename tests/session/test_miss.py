@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.fingerprints import SYSTEM, Difference
-from nexus_cli.provider.cache_life import ANTHROPIC, OPENAI, USUAL
+from nexus_cli.provider.prompt_cache import ANTHROPIC, OPENAI, USUAL
 from nexus_cli.session.miss import Facts, age, changed, expected, judge, spoken
 
 NOW = datetime(2026, 1, 13, 9, 30, tzinfo=UTC)

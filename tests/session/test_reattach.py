@@ -15,8 +15,8 @@ from session.played import Played, opened, say, the_ledger
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.plan import Plan
 from nexus_cli.core.request import Request
-from nexus_cli.provider.http_library import http_library
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.session import reattach, replay_wire
 
 Stuck = Callable[[], None]

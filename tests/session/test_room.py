@@ -15,12 +15,12 @@ import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.config.settings import CompactSettings, Settings
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CompactionDone, Dropped, Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Part
 from nexus_cli.core.request import Request
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.wiring import open_session

@@ -17,13 +17,12 @@ from session.played import Played, opened, say, the_ledger
 
 from nexus_cli.context.outline import Outline
 from nexus_cli.context.timeline import MemoryLog, Timeline
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind, Slot
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.seen import SeenFile
-from nexus_cli.core.trigger import Trigger
+from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session import sources as module
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.logger import SessionLogger

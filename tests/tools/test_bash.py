@@ -19,7 +19,7 @@ import pytest
 from nexus_cli.tools import process, process_tree
 from nexus_cli.tools.builtin import bash
 from nexus_cli.tools.cancellable_thread import Stop, Stopped
-from nexus_cli.tools.output import BoundedOutput
+from nexus_cli.tools.process import BoundedOutput
 
 by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
 """Elsewhere a process that left the session and lost its parents is not found."""

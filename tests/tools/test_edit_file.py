@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.exact_edit import apply_edits, short_diff
-from nexus_cli.tools.files import Refused
-from nexus_cli.tools.text import decode_file
+from nexus_cli.tools.files import Refused, decode_file
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:

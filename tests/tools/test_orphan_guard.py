@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.tools import process_tree
-from nexus_cli.tools.orphan_guard import OrphanGuard
+from nexus_cli.tools.process_tree import OrphanGuard
 
 by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
 MARK = "0123456789abcdef-guarded"

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from nexus_cli.cli.guide.place import Place, settings
 from nexus_cli.cli.guide.show import Show
 from nexus_cli.core import event
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.provider.scripted import MODEL
 from nexus_cli.session.acts import Act
 from nexus_cli.session.options import Options

@@ -14,7 +14,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.economy import miss_cost
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, nth
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge
 from nexus_cli.session.past import answered
 from nexus_cli.session.reports.requests import Asked, Trail, trails

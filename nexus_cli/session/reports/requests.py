@@ -15,7 +15,7 @@ from nexus_cli.context.lane import slot_of
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache import known_life
 from nexus_cli.session.miss import Facts, age
 from nexus_cli.session.opening import known_model

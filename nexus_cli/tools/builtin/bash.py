@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nexus_cli.core.image import IMAGE_NAMES, image_type
+from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
+from nexus_cli.tools.files import NUL, decode_output
 from nexus_cli.tools.process import ProcessResult
 from nexus_cli.tools.process import run_process as run_process
-from nexus_cli.tools.text import NUL, decode_output
 
 DEFAULT_SECONDS = 120
 MOST_SECONDS = 3600

@@ -17,6 +17,7 @@ from nexus_cli.tools.exact_edit import apply_edits, short_diff
 from nexus_cli.tools.files import (
     HARD_LIMIT,
     Refused,
+    decode_file,
     describe_problem,
     project_relative,
     read_regular_file,
@@ -25,7 +26,6 @@ from nexus_cli.tools.files import (
 )
 from nexus_cli.tools.preview import LARGEST, unified_diff
 from nexus_cli.tools.preview import preview_change as preview_of
-from nexus_cli.tools.text import decode_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.image import IMAGE_NAMES, image_type
+from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.files import HARD_LIMIT, Content, Refused, describe_problem, read_regular_file, resolve_path
-from nexus_cli.tools.text import decode_file
+from nexus_cli.tools.files import (
+    HARD_LIMIT,
+    Content,
+    Refused,
+    decode_file,
+    describe_problem,
+    read_regular_file,
+    resolve_path,
+)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:

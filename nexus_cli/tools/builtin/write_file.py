@@ -18,17 +18,20 @@ from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
 from nexus_cli.tools.files import (
     HARD_LIMIT,
     Refused,
+    decode_file,
+    describe_line_ends,
     describe_problem,
+    keep_line_ends,
+    main_line_end,
     project_relative,
     read_regular_file,
     resolve_path,
     sha256_hex,
+    to_lf,
 )
-from nexus_cli.tools.line_ends import describe_line_ends, keep_line_ends, main_line_end, to_lf
 from nexus_cli.tools.omission import find_new_omission
 from nexus_cli.tools.preview import LARGEST, unified_diff
 from nexus_cli.tools.preview import preview_change as preview_of
-from nexus_cli.tools.text import decode_file
 
 
 @dataclass(frozen=True, slots=True)
