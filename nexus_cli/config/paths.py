@@ -20,17 +20,17 @@ class Places:
 
     @property
     def ledger(self) -> Path:
-        """The ledger's file."""
+        """Return the ledger's file."""
         return self.data / "ledger.db"
 
     @property
     def settings(self) -> Path:
-        """The personal config.toml."""
+        """Return the personal config.toml."""
         return self.config / "config.toml"
 
 
 def places() -> Places:
-    """The folders in force; nothing is created."""
+    """Return the folders in force; nothing is created."""
     home = os.environ.get("NEXUS_HOME")
     if home:
         base = Path(home).expanduser().absolute()
@@ -42,13 +42,13 @@ def places() -> Places:
 
 
 def defaults_dir() -> Path:
-    """The folder of packaged defaults: inside an installed wheel, or at the top level of a checkout."""
+    """Return the folder of packaged defaults: inside an installed wheel, or at the top level of a checkout."""
     installed = PACKAGE / "_defaults"
     return installed if installed.is_dir() else PACKAGE.parent / "defaults"
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file at `path`. What cannot even be looked for counts as one: opening it says why."""
+    """Return True if there is a file at `path`, or one cannot look: then opening it says why."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def exists(path: Path) -> bool:
 
 
 def private_dir(path: Path) -> Path:
-    """`path`, created with mode 0700 (also its missing parents); `OSError` if that is impossible."""
+    """Create `path` and its missing parents with mode 0700 and return it; `OSError` if that fails."""
     missing = [p for p in (path, *path.parents) if not p.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -67,7 +67,7 @@ def private_dir(path: Path) -> Path:
 
 
 def repository_root(folder: Path) -> Path | None:
-    """The root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing."""
+    """Return the root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing."""
     for candidate in (folder, *folder.parents):
         # Not Path.exists: a parent that may not be looked into is no repository of ours.
         if os.path.exists(candidate / ".git"):
@@ -76,7 +76,7 @@ def repository_root(folder: Path) -> Path | None:
 
 
 def project_root(folder: Path) -> Path:
-    """The repository's root, else `folder`; never the home folder or `/` unless it is `folder`."""
+    """Return the repository's root, else `folder`; never the home folder or `/` unless it is `folder`."""
     root = repository_root(folder)
     if root is None:
         return folder

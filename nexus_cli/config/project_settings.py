@@ -52,7 +52,7 @@ class ProjectSettings:
 
 
 def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
-    """The settings for work in the project `folder`: what a trusted project says, over the person's own.
+    """Return the settings for work in the project `folder`: what a trusted project says, over the person's own.
 
     Raises as `load_settings` does. A project's file never raises: what is wrong with it is a notice.
     """
@@ -75,7 +75,8 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
 
 
 def read_project(data: bytes, where: str) -> ProjectSettings:
-    """What the file `where` with these bytes says; `NexusError("config", ...)` for what is no settings file."""
+    """Return the settings of the file `where` with these bytes; `NexusError("config", ...)` if it is no settings
+    file."""
     import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
 
     if len(data) > MOST_BYTES:
@@ -107,8 +108,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
 
 
 def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSettings:
-    """`said` without what contradicts the person's settings or itself: as much of it stays as fits together, and the
-    rest is among the problems."""
+    """Return `said` without values that contradict the settings or each other; each loss is listed as a problem."""
     window = [key for key in WINDOW if key in said.values]
     problem = ""
     for count in range(len(window), -1, -1):
@@ -126,7 +126,7 @@ def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSett
 
 
 def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) -> LoadedSettings:
-    """`loaded` under what a project says; what would widen it, or contradict it, is left out."""
+    """Return `loaded` restricted by a project's settings; values that would widen or contradict it are left out."""
     said, values, origins = drop_conflicts(loaded, said), dict(loaded.values), dict(loaded.origins)
     for key, value in said.values.items():
         met = _meet(key, values.get(key), value)
@@ -162,7 +162,7 @@ def _with_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
 
 
 def _meet(key: str, mine: Scalar | None, theirs: Scalar) -> Scalar:
-    """The value in force where the person has `mine`."""
+    """Return the value in force where the person has `mine`."""
     if key == "compact.extract":
         return bool(mine) and bool(theirs)
     if mine is None or not (key == "allow" or key.startswith("limits.")):
@@ -174,7 +174,7 @@ def _meet(key: str, mine: Scalar | None, theirs: Scalar) -> Scalar:
 
 
 def _dotted_keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Dotted keys and values of the tables that a project may set; another table is one key."""
+    """Return dotted keys and values of the tables that a project may set; another table is one key."""
     flat: list[tuple[str, Any]] = []
     for name, value in table.items():
         if name in NESTED and isinstance(value, Mapping):

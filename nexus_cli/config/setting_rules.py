@@ -25,7 +25,8 @@ class Rule:
     test: Callable[[Any], bool] = lambda value: True
 
     def read(self, value: Any) -> Scalar | None:
-        """`value` as this rule wants it (an integer where a number is wanted becomes one), or None if it is wrong."""
+        """Return `value` as this rule wants it (an integer becomes a float where one is wanted), or None if it is
+        wrong."""
         if self.kind is float and type(value) is int:
             value = float(value)
         fits = type(value) is self.kind and self.test(value)

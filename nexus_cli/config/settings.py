@@ -100,14 +100,14 @@ class LoadedSettings:
 
 
 def quote_part(part: str) -> str:
-    """`part` of a dotted key, in quotes unless it is a plain word."""
+    """Return `part` of a dotted key, in quotes unless it is a plain word."""
     plain = part and part.isascii() and part.replace("_", "").replace("-", "").isalnum()
     return part if plain else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def split_key(key: str) -> list[str]:
-    """The parts of a dotted key, with quotes taken off; in `alias`, `default_models` and `models` dots in names are
-    allowed. A table's former name is its present one."""
+    """Return the parts of a dotted key, with quotes taken off; in `alias`, `default_models` and `models` dots in names
+    are allowed. A table's former name is its present one."""
     table, _, rest = key.partition(".")
     table = FORMER_TABLES.get(table, table)
     if not rest or table not in ("models", *OPEN_TABLES):
@@ -127,7 +127,7 @@ def _bare(part: str) -> str:
 
 
 def rule_for(parts: list[str]) -> Rule | None:
-    """The rule of a key, or None when there is no such key."""
+    """Return the rule of a key, or None when there is no such key."""
     if len(parts) == 2 and parts[0] in OPEN_TABLES:
         return OPEN_TABLES[parts[0]]
     if len(parts) == 3 and parts[0] == "models":
@@ -136,7 +136,7 @@ def rule_for(parts: list[str]) -> Rule | None:
 
 
 def unknown_key_error(key: str, where: str = "") -> NexusError:
-    """The error for a key that does not exist, with the nearest one that does."""
+    """Return the error for a key that does not exist, with the nearest one that does."""
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
     key = hide_keys_in(key)
@@ -156,7 +156,7 @@ def hide_keys_in(text: str) -> str:
 
 
 def check_value(key: str, value: Any, where: str = "") -> Scalar:
-    """`value` as the setting `key` takes it; `NexusError("config", ...)` for an unknown key or a wrong value."""
+    """Return `value` as setting `key` takes it; `NexusError("config", ...)` for an unknown key or a wrong value."""
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
         raise unknown_key_error(key, where)
@@ -174,7 +174,7 @@ def check_value(key: str, value: Any, where: str = "") -> Scalar:
 
 
 def _line_of(text: str, parts: list[str]) -> int:
-    """The line on which the key stands, as well as a look at the text can tell; 0 when it is not found."""
+    """Return the line on which the key stands, as well as a look at the text can tell; 0 when it is not found."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -216,7 +216,7 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
 
 
 def read_values(path: Path) -> dict[str, Scalar]:
-    """The settings of one file by dotted key; empty when there is no such file.
+    """Return the settings of one file by dotted key; empty when there is no such file.
 
     Raises `NexusError("config", ...)` that names the file and the line: unreadable, no TOML, unknown key, wrong value.
     """
@@ -236,7 +236,7 @@ def read_values(path: Path) -> dict[str, Scalar]:
 
 
 def parse_values(text: str, path: Path) -> dict[str, Scalar]:
-    """The settings in `text` by dotted key; `NexusError("config", ...)` that names `path` and the line."""
+    """Return the settings in `text` by dotted key; `NexusError("config", ...)` that names `path` and the line."""
     import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
 
     try:
@@ -263,7 +263,7 @@ def _raise_broken(path: Path, line: int, why: str) -> NoReturn:
 
 
 def build_settings(values: Mapping[str, Scalar]) -> Settings:
-    """The settings that checked dotted keys make; what is absent has the default of its class."""
+    """Return the settings that checked dotted keys make; what is absent has the default of its class."""
     tree: dict[str, Any] = {}
     for key, value in values.items():
         *tables, last = split_key(key)
@@ -289,7 +289,7 @@ def build_settings(values: Mapping[str, Scalar]) -> Settings:
 
 
 def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
-    """Package defaults, the personal file over them, `NEXUS_MODEL` over both.
+    """Merge package defaults, the personal file and `NEXUS_MODEL`, the later over the earlier.
 
     Raises `NexusError("config", ...)` when a file is broken, see `read_values`.
     """
@@ -323,7 +323,7 @@ def hide_misplaced_keys(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar]
 
 
 def check_consistency(settings: Settings, path: Path) -> Settings:
-    """`settings`, or `NexusError("config", ...)` where two of them contradict each other."""
+    """Return `settings`; `NexusError("config", ...)` where two of them contradict each other."""
     low = max(settings.compact.to, settings.compact.overflow_to)
     if settings.compact.at <= low:
         why = f"compact.at ({settings.compact.at:g}) must be above compact.to and compact.overflow_to ({low:g})"

@@ -52,7 +52,7 @@ class Configuration:
 
     @property
     def sha256(self) -> str:
-        """Of all names and contents."""
+        """Return the hash of all names and contents."""
         digest = hashlib.sha256()
         for name, data in self.files.items():
             raw = os.fsencode(name)
@@ -61,7 +61,8 @@ class Configuration:
 
 
 def read_configuration(project: Path) -> Configuration:
-    """The files of `project` that could take effect. Raises nothing; one look at the disk where there are none."""
+    """Return the files of `project` that could take effect. Raises nothing; one look at the disk where there are
+    none."""
     folder = project / FOLDER
     if not os.path.lexists(folder):
         return Configuration({})
@@ -82,7 +83,7 @@ def read_configuration(project: Path) -> Configuration:
 
 
 def trust_state(project: Path, found: Configuration | None = None) -> State:
-    """Where `project` stands; `found` is its configuration where the caller has read it."""
+    """Return the trust state of `project`; `found` is its configuration if already read."""
     found = found or read_configuration(project)
     if not found.files and not found.problem:
         return "nothing"
@@ -93,7 +94,7 @@ def trust_state(project: Path, found: Configuration | None = None) -> State:
 
 
 def is_trusted(project: Path) -> bool:
-    """Whether the configuration of `project`, as it is now, may take effect."""
+    """Return True if the configuration of `project`, as it is now, may take effect."""
     return trust_state(project) == "trusted"
 
 
@@ -130,7 +131,7 @@ class _Unfit(Exception):
 
 
 def _find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
-    """Name and path of every file that counts; links are followed as long as they stay in the project."""
+    """Yield name and path of every file that counts; links are followed as long as they stay in the project."""
     _resolve_inside("", str(folder), root)
     if not os.path.isdir(folder):
         raise _Unfit("", "is not a folder")
@@ -165,7 +166,7 @@ def _resolve_inside(name: str, path: str, root: str) -> str:
 
 
 def _read(name: str, path: str, root: str) -> bytes:
-    """The content of one file. A pipe or device is never waited for."""
+    """Return the content of one file. A pipe or device is never waited for."""
     real = _resolve_inside(name, path, root)
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -182,7 +183,8 @@ def _read(name: str, path: str, root: str) -> bytes:
 
 
 def _read_record() -> dict[str, Any]:
-    """The projects on record by real path; none where the record is missing or not ours: then nothing is trusted."""
+    """Return the projects on record by real path; none where the record is missing or not ours: then nothing is
+    trusted."""
     try:
         value = json.loads((places().data / "trust.json").read_bytes())
         projects = value["projects"]
@@ -193,7 +195,7 @@ def _read_record() -> dict[str, Any]:
 
 @contextmanager
 def _change_record() -> Iterator[dict[str, Any]]:
-    """The record, to be changed by one process at a time and replaced in one step."""
+    """Yield the record, to be changed by one process at a time and replaced in one step."""
     path = places().data / "trust.json"
     try:
         lock = os.open(private_dir(path.parent) / "trust.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

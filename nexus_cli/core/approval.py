@@ -51,5 +51,5 @@ class Approver(Protocol):
     """Asks somebody. `None` instead of an approver means that nobody can be asked."""
 
     async def ask(self, question: Question) -> Answer:
-        """The answer; cancelled with the turn."""
+        """Return the answer; cancelled with the turn."""
         ...

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` with every lone surrogate replaced by U+FFFD, so that it can be stored and sent as UTF-8."""
+    """Return `text` with every lone surrogate replaced by U+FFFD, so that it can be stored and sent as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -37,7 +37,7 @@ IMAGE_NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "im
 
 
 def image_type(data: bytes) -> str:
-    """The media type of the image that `data` begins like (12 bytes are enough), or ""."""
+    """Return the media type of the image that `data` begins like (12 bytes are enough), or ""."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")

@@ -70,36 +70,36 @@ class DecodedText:
     """`surrogateescape`: UTF-8 with stray bytes; `replace`: what stands behind a mark is unsound, no way back."""
 
     def encoded(self, text: str) -> bytes:
-        """Another text in the form of this one. Raises `UnicodeEncodeError` where the encoding has no such letter."""
+        """Encode another text in the form of this one; `UnicodeEncodeError` where the encoding lacks a letter."""
         return self.bom + text.encode(self.encoding, self.errors)
 
     @property
     def plain(self) -> str:
-        """The text with U+FFFD for stray bytes."""
+        """Return the text with U+FFFD for stray bytes."""
         if self.errors != "surrogateescape":
             return self.text
         return self.text.encode("utf-8", self.errors).decode("utf-8", "replace")
 
     @property
     def shown(self) -> str:
-        """The text for the model: `plain` with `\\r\\n` as `\\n`."""
+        """Return the text for the model: `plain` with `\r\n` as `\n`."""
         return self.plain.replace("\r\n", "\n")
 
     @property
     def crlf(self) -> bool:
-        """Every line ends in `\\r\\n`, and there is one."""
+        """True if there are lines and each ends in `\\r\\n`."""
         return "\r\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
 
     @property
     def stray(self) -> int:
-        """How many bytes are not UTF-8 where the rest is."""
+        """Return the number of bytes that are not UTF-8 in a text that otherwise is."""
         if self.errors != "surrogateescape":
             return 0
         return len(self.text) - len(self.text.encode("utf-8", "ignore").decode())
 
     @property
     def remark(self) -> str:
-        """How the text was read where that is no matter of course, for "NAME: ..."; else ""."""
+        """Return how the text was read, for "NAME: ..."; "" where nothing is unusual."""
         if self.errors == "replace":
             return f"is not sound {self.encoding}; read with replacements"
         if self.errors == "surrogateescape":
@@ -109,7 +109,7 @@ class DecodedText:
 
 
 def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
-    """The text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
+    """Return the text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
 
     A byte order mark decides, then UTF-8. With as many characters in UTF-8 as bytes that are not, it is UTF-8 with
     stray bytes; else the letters decide (charset-normalizer), and where they fit nothing, or control characters stand
@@ -157,7 +157,7 @@ def _decode_exactly(data: bytes, encoding: str) -> str | None:
 
 
 def _guess_encoding(sample: bytes) -> str:
-    """The likeliest encoding; for a Latin alphabet the table in which the letters are those of one language."""
+    """Return the likeliest encoding; for a Latin alphabet the table in which the letters are those of one language."""
     if len(sample) - len(sample.translate(None, _HIGH)) < _FEW:
         return "cp1252"
     from charset_normalizer import from_bytes  # noqa: PLC0415  (slow to load, and nearly everything is UTF-8)
@@ -171,6 +171,6 @@ def _guess_encoding(sample: bytes) -> str:
 
 
 def _count_foreign_letters(count: Counter[int], encoding: str, alphabet: str) -> int:
-    """How many of the bytes beyond ASCII are, in `encoding`, neither of the alphabet nor a common sign."""
+    """Count the non-ASCII bytes that in `encoding` are neither of the alphabet nor a common sign."""
     known = {*_SIGNS, *alphabet, *alphabet.upper()}
     return sum(times for byte, times in count.items() if bytes([byte]).decode(encoding, "replace") not in known)

@@ -42,17 +42,17 @@ class ElidedText:
 
     @property
     def whole(self) -> bool:
-        """Nothing was cut."""
+        """True if nothing was cut."""
         return self.start == self.end
 
 
 def plain_marker(start: int, end: int, total: int, tokens: int) -> str:
-    """The marker where nothing can be read back."""
+    """Return the marker where nothing can be read back."""
     return f"[... {tokens:,} tokens left out ...]"
 
 
 def drop_marker(drop_id: str) -> Marker:
-    """The marker that says how to read the rest of drop `drop_id`."""
+    """Return the marker that says how to read the rest of drop `drop_id`."""
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
         where = f"characters {start}:{end} of {total}"
@@ -62,12 +62,12 @@ def drop_marker(drop_id: str) -> Marker:
 
 
 def remove_markers(text: str) -> str:
-    """`text` with an empty line where a marker stands: it is nobody's sentence."""
+    """Return `text` with an empty line in place of each marker."""
     return _MARKER.sub("", text)
 
 
 def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
-    """`text` in at most `cap` tokens: as it is, or head and tail around a marker line.
+    """Return `text` in at most `cap` tokens: as it is, or head and tail around a marker line.
 
     Cuts lie at line ends where that costs little, and never inside a combining sequence. `count` is called once with
     the whole text and a bounded number of times with about `cap` tokens of it. A cap too small for the marker gives
@@ -93,7 +93,8 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
 
 
 def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
-    """As much of `text[start:end]` from its start as fits `cap` tokens; it ends at a line end where that costs little.
+    """Return as much of `text[start:end]` from its start as fits `cap` tokens, up to a line end where that costs
+    little.
 
     Offsets are taken as Python slices take them.
     """
@@ -113,7 +114,7 @@ def _joined(head: str, line: str, tail: str) -> str:
 
 
 def _forward(text: str, start: int, end: int, cap: int, count: Count) -> int:
-    """An offset up to which `text[start:]` fits `cap`, near the last such one."""
+    """Return an offset up to which `text[start:]` fits `cap`, near the last such one."""
     return start + _longest(end - start, cap, lambda size: count(text[start : start + size]))
 
 
@@ -122,7 +123,8 @@ def _backward(text: str, start: int, end: int, cap: int, count: Count) -> int:
 
 
 def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
-    """The largest size up to `limit` that was seen to fit: a few steps by proportion, halving where that fails."""
+    """Return the largest size up to `limit` that was seen to fit: a few steps by proportion, halving where that
+    fails."""
     fits, over = 0, limit + 1
     size = min(limit, cap * 4)
     for _ in range(_TRIES):
@@ -146,7 +148,7 @@ def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
 
 
 def _snap_back(text: str, cut: int, floor: int = 0) -> int:
-    """`cut`, or the line end before it when that loses at most a quarter; else the last whole character."""
+    """Return `cut`, or the line end before it when that loses at most a quarter; else the last whole character."""
     if cut in (floor, len(text)):
         return cut
     line = text.rfind("\n", floor + (cut - floor) * 3 // 4, cut) + 1
@@ -159,7 +161,7 @@ def _snap_back(text: str, cut: int, floor: int = 0) -> int:
 
 
 def _snap_on(text: str, cut: int) -> int:
-    """The mirror image for a tail: later, never earlier."""
+    """Return the mirror image for a tail: later, never earlier."""
     if cut in (0, len(text)) or text[cut - 1] == "\n":
         return cut
     line = text.find("\n", cut, cut + (len(text) - cut) // 4) + 1
@@ -172,7 +174,7 @@ def _snap_on(text: str, cut: int) -> int:
 
 
 def _inside(text: str, cut: int) -> bool:
-    """Whether a cut here would part what is read as one character."""
+    """Return True if a cut here would split what is read as one character."""
     if cut <= 0 or cut >= len(text):
         return False
     before, after = text[cut - 1], text[cut]

@@ -178,13 +178,14 @@ class Manifest:
     """Tokens of its beginning that the provider's cache was expected to hold."""
 
     def knew(self, entry: int, at: str) -> bool:
-        """Whether what was recorded at this time, when `entry` was the newest one, was there before it was sent.
+        """Return True if what was recorded at this time, when `entry` was the newest one, was there before it was sent.
         Entries tell it as far as they can: clocks are set back."""
         return entry < self.last or (entry == self.last and at <= self.at)
 
 
 def format_transcript(entries: Sequence[Entry]) -> str:
-    """`entries` one after the other, a blank line between: `[ID] ROLE`, the content, its images and calls by name."""
+    """Return `entries` one after the other, a blank line between: `[ID] ROLE`, the content, its images and calls by
+    name."""
     return "\n\n".join(_format_entry(entry) for entry in entries)
 
 

@@ -47,12 +47,12 @@ class NexusError(Exception):
 
     @property
     def message(self) -> str:
-        """`WHAT: WHY`, on one line."""
+        """Return `WHAT: WHY` on one line."""
         return " ".join(f"{self.what}: {self.why}".split())
 
     @property
     def line(self) -> str:
-        """The whole line for stderr, without control of its length."""
+        """Return the whole line for stderr, without control of its length."""
         hint = " ".join(self.hint.split())
         return f"nexus: {self.message.rstrip('.')}." + (f" {hint.rstrip('.')}." if hint else "")
 
@@ -87,5 +87,5 @@ class ProviderError(NexusError):
 
 
 def write_failure_hint(error: OSError, otherwise: str) -> str:
-    """What helps where something could not be written: room where there is none, else `otherwise`."""
+    """Return a hint for a failed write: free space where there is none, else `otherwise`."""
     return "Free some space" if error.errno in _NO_ROOM else otherwise

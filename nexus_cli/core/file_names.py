@@ -18,7 +18,7 @@ _NEAR = 0.6
 
 
 def find_spelling(path: str) -> str:
-    """`path`, an absolute one, or the existing path that differs from it only in how it is spelled.
+    """Return `path` (absolute), or the existing path that differs from it only in spelling.
 
     That is: letters composed or decomposed, a space of another kind (macOS puts a narrow no-break space into the names
     of its screenshots). Where the last names do not exist, those before them are still looked for.
@@ -39,8 +39,8 @@ def find_spelling(path: str) -> str:
 
 
 def resolve_spelling(folder: str, path: str) -> str:
-    """The absolute path that `path`, as somebody wrote it in `folder`, means: see `spelled`; a leading `@` that is no
-    part of a name is left out."""
+    """Return the absolute path that `path`, as somebody wrote it in `folder`, means: see `spelled`; a leading `@` that
+    is no part of a name is left out."""
     expanded = os.path.join(folder, os.path.expanduser(path))
     found = find_spelling(expanded)
     if path.startswith("@") and not os.path.lexists(found) and len(path) > 1:
@@ -50,7 +50,8 @@ def resolve_spelling(folder: str, path: str) -> str:
 
 
 def nearest_path(folder: str, path: str) -> str:
-    """An existing path with a name like that of `path`, relative to `folder` where it lies in it; "" without any."""
+    """Return an existing path with a name like that of `path`, relative to `folder` where it lies in it; "" without
+    any."""
     done = "/"
     for part in os.path.normpath(resolve_spelling(folder, path)).split("/")[1:]:
         here = os.path.join(done, part)
@@ -66,7 +67,7 @@ def nearest_path(folder: str, path: str) -> str:
 
 
 def suggestion(folder: str, path: str) -> str:
-    """`. Did you mean src/app.py?`, or "" where nothing near is there."""
+    """Return `. Did you mean src/app.py?`, or "" where no name is near."""
     near = nearest_path(folder, path)
     return f". Did you mean {near}?" if near and near.isprintable() else ""
 
@@ -81,7 +82,7 @@ def _key(name: str) -> str:
 
 
 def _close(part: str, names: list[str]) -> str:
-    """The name most like `part`, case aside; an ending alone makes no likeness."""
+    """Return the name most like `part`, case aside; an ending alone makes no likeness."""
     folded = {name.casefold(): name for name in names}
     stem = os.path.splitext(part.casefold())[0]
     for near in difflib.get_close_matches(part.casefold(), folded, 5, _NEAR):

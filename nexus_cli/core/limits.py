@@ -59,7 +59,7 @@ class Limits:
 
     @property
     def one_call(self) -> bool:
-        """Whether a turn may run the calls of one step only; those that are asked for together are one action."""
+        """True if a turn may run the calls of one step only; calls requested together are one action."""
         return self.mode == "single_action" or self.multi_tool is False
 
 
@@ -92,13 +92,13 @@ class Bound:
     """What each layer that names it said, by the name of the layer."""
 
     def described(self) -> dict[str, Any]:
-        """As JSON (interface.md section 8)."""
+        """Return the JSON form (interface.md section 8)."""
         said = {layer: json_value(value) for layer, value in self.said.items()}
         return {"name": self.name, "value": json_value(self.value), "bound_by": self.bound_by, "said": said}
 
 
 def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:
-    """The meet of all layers, and for each limit in force the first layer that names its value."""
+    """Return the meet of all layers, and for each limit in force the first layer that names its value."""
     effective = Limits()
     for _, limits in layers:
         effective = effective & limits
@@ -114,5 +114,5 @@ def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[
 
 
 def json_value(value: Any) -> Any:
-    """The value of a limit as JSON has it: a set as a sorted list."""
+    """Return the value of a limit as JSON has it: a set as a sorted list."""
     return sorted(value) if isinstance(value, frozenset) else value

@@ -69,7 +69,7 @@ class Fact:
 
     @property
     def source(self) -> str:
-        """Where it comes from, in words."""
+        """Return the origin of the fact in words."""
         if not self.entry and self.actor == "person":
             return "typed by the person"
         if not self.entry:
@@ -91,7 +91,7 @@ class Episode:
 
 
 def fact_text(text: str) -> str:
-    """`text` as a fact: sound, on one line. `ValueError` when it is empty or longer than `LONGEST`."""
+    """Return `text` as a fact: storable, on one line. `ValueError` if it is empty or longer than `LONGEST`."""
     line = " ".join(_CONTROLS.sub(" ", replace_surrogates(text)).split())
     if not line:
         raise ValueError("a fact needs a text")
@@ -117,13 +117,13 @@ class Facts(Protocol):
         ...
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
-        """The kept facts that fit `text` best, the best first; all slots when none is named. With "" the newest, with
-        an id that one."""
+        """Return the kept facts that fit `text` best, the best first; all slots when none is named. With "" the newest,
+        with an id that one."""
         ...
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
-        """The kept facts of one slot that matter for what the person just said, the best first; none when nothing fits.
-        Never raises."""
+        """Return the kept facts of one slot that matter for what the person just said, the best first; none when
+        nothing fits. Never raises."""
         ...
 
 
@@ -132,7 +132,7 @@ class Merging(Protocol):
     """Puts facts in order; only where that is what a run is for."""
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
-        """A proposal that takes the place of several facts of one slot: at once where all of them were proposals, else
-        when the person accepts it, until when they stay. `ValueError` for a text that is none, `NexusError("usage",
-        ...)` for facts that are unknown here or of different slots."""
+        """Return a proposal that takes the place of several facts of one slot: at once where all of them were
+        proposals, else when the person accepts it, until when they stay. `ValueError` for a text that is none,
+        `NexusError("usage", ...)` for facts that are unknown here or of different slots."""
         ...

@@ -27,7 +27,7 @@ class Role(StrEnum):
 
 
 def text_of(value: object, what: str) -> str:
-    """`value` as text that can be stored, None as ""; `TypeError` naming `what` when it is something else."""
+    """Return `value` as text that can be stored, None as ""; `TypeError` naming `what` when it is something else."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -36,7 +36,7 @@ def text_of(value: object, what: str) -> str:
 
 
 def _json_value(value: object) -> Any:
-    """`value` as storable JSON data, what JSON does not have as its `repr`."""
+    """Return `value` as storable JSON data, what JSON does not have as its `repr`."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, Mapping):
@@ -47,7 +47,8 @@ def _json_value(value: object) -> Any:
 
 
 def _arguments(value: object, name: str) -> dict[str, Any]:
-    """The arguments of a call to `name`: a mapping, or the JSON text of an object; none where there is nothing."""
+    """Return the arguments of a call to `name`: a mapping, or the JSON text of an object; none where there is
+    nothing."""
     what = f"arguments of the tool call {name!r}"
     if isinstance(value, str) and value.strip():
         try:
@@ -85,8 +86,8 @@ class ToolCall:
 
     @classmethod
     def of(cls, value: object) -> ToolCall:
-        """`value` if it is a call, else the call that a mapping describes, in our form or that of Chat Completions
-        (`function` with `name` and `arguments`); `TypeError` or `ValueError` when it is none."""
+        """Return `value` if it is a call, else the call that a mapping describes, in our form or that of Chat
+        Completions (`function` with `name` and `arguments`); `TypeError` or `ValueError` when it is none."""
         if isinstance(value, ToolCall):
             return value
         if not isinstance(value, Mapping):
@@ -136,7 +137,7 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """What the model is shown: the error where there is one (after the output), else the output."""
+        """Return the text for the model: output, then error, as far as there are any."""
         if self.error and self.output:
             return f"{self.output}\n{self.error}"
         return self.error or self.output
@@ -181,7 +182,7 @@ class Message:
 
 
 def _calls(value: object) -> tuple[ToolCall, ...]:
-    """The calls of a message, see `ToolCall.of`; none where there is nothing."""
+    """Return the calls of a message, see `ToolCall.of`; none where there is nothing."""
     if isinstance(value, tuple) and all(isinstance(one, ToolCall) for one in value):
         return value
     if isinstance(value, str | Mapping | ToolCall) or not isinstance(value, Iterable | None):
@@ -190,7 +191,7 @@ def _calls(value: object) -> tuple[ToolCall, ...]:
 
 
 def to_record(message: Message) -> dict[str, Any]:
-    """`message` as a JSON object for storage; absent fields are left out."""
+    """Return `message` as a JSON object for storage; absent fields are left out."""
     record: dict[str, Any] = {"role": str(message.role), "content": message.content}
     if message.tool_calls:
         record["calls"] = [
@@ -208,7 +209,7 @@ def to_record(message: Message) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> Message:
-    """The message that `to_record` wrote; `KeyError` or `ValueError` when the record is not one."""
+    """Return the message that `to_record` wrote; `KeyError` or `ValueError` when the record is not one."""
     opaque = record.get("opaque")
     return Message(
         role=Role(record["role"]),

@@ -248,7 +248,8 @@ OPAQUE = re.compile(
 
 
 def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None = None) -> str:
-    """`text` with keys replaced by `[redacted]`: values of key variables in `environ`, and strings that look like keys.
+    """Return `text` with keys replaced by `[redacted]`: values of key variables in `environ`, and strings that look
+    like keys.
 
     `environ` is the process's own unless given. With `opaque` long words without meaning go too: for a line about a
     failure, not for a conversation, whose hashes and names are needed.

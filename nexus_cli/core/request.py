@@ -105,7 +105,7 @@ class Provider(Protocol):
     """
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of one reply."""
+        """Return the deltas of one reply."""
         ...
 
 
@@ -152,11 +152,12 @@ class ModelInfo:
 
     @property
     def served(self) -> str:
-        """What is learned of it is kept under this name: another server may count, and bound, in another way."""
+        """Return the name under which learned values are kept: another server may count and limit in another way."""
         return f"{self.name} at {self.address}" if self.address else self.name
 
     def priced(self, tokens: int) -> ModelInfo:
-        """The same model with the prices of a request of `tokens` of input, every token of which costs the same."""
+        """Return the same model with the prices of a request of `tokens` of input, every token of which costs the
+        same."""
         tier = next((tier for tier in reversed(self.tiers) if tokens >= tier.least), None)
         if tier is None:
             return self

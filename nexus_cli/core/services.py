@@ -109,15 +109,15 @@ class Recall(Protocol):
     """Reads back what was left out."""
 
     def recall(self, drop_id: str) -> str | None:
-        """The whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
+        """Return the whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
         ...
 
     def original(self, drop_id: str) -> str | None:
-        """As `recall`, without counting."""
+        """Return the same as `recall`, without counting."""
         ...
 
     def recalled(self, drop_id: str) -> None:
-        """Count that something of a drop was read back."""
+        """Count one recall of a drop."""
         ...
 
 
@@ -126,11 +126,11 @@ class Assembly(Protocol):
     """What the session's own next request holds, as far as its model may see it."""
 
     def held(self) -> Mapping[str, Any]:
-        """`budget`, `sections` and `drops` with the keys of interface.md section 8, as they are now."""
+        """Return `budget`, `sections` and `drops` as they are now, with the keys of interface.md section 8."""
         ...
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
-        """The text of a section that is sent short or not at all, and the id of its drop; counts as a recall.
+        """Return the text of a section that is sent short or not at all, and the id of its drop; counts as a recall.
 
         `form` is `full`, `shortened`, `outline` or `pointer`; where there is none of this name the next fuller one is
         given. Two empty texts when it is sent whole; None when there is no such section.
@@ -143,7 +143,7 @@ class Seen(Protocol):
     """Remembers the files that this session read or wrote, over processes."""
 
     def digest(self, path: str) -> str | None:
-        """SHA-256 (hex) of the file's bytes when it was last read or written here, or None."""
+        """Return the SHA-256 (hex) of the file's bytes when it was last read or written here, or None."""
         ...
 
     def note(self, path: str, digest: str, how: str) -> None:
@@ -154,7 +154,7 @@ class TokenCounter(Protocol):
     """Counts tokens of a text (seed A). Never raises, never needs the network."""
 
     def count(self, text: str) -> int:
-        """Tokens of `text`."""
+        """Return tokens of `text`."""
         ...
 
 
@@ -177,7 +177,7 @@ class Calibrations(Protocol):
     """Keeps one calibration per model."""
 
     def calibration(self, model: str) -> Calibration:
-        """What was learned of `model` so far."""
+        """Return what was learned of `model` so far."""
         ...
 
     def calibrate(self, model: str, value: Calibration) -> None:
@@ -188,7 +188,7 @@ class Counts(Protocol):
     """Remembers token counts by the hash of the text."""
 
     def known(self, encoding: str, digest: bytes) -> int | None:
-        """The stored count, or None."""
+        """Return the stored count, or None."""
         ...
 
     def remember(self, encoding: str, digest: bytes, tokens: int) -> None:

@@ -26,7 +26,7 @@ class Effect(StrEnum):
 
 
 def _ignore_text(text: str) -> None:
-    """Nobody wants to know."""
+    """Ignore the text."""
 
 
 @dataclass(frozen=True)
@@ -75,5 +75,5 @@ class Tool:
 
     @property
     def together(self) -> bool:
-        """Calls of one message may run at the same time."""
+        """True if calls of one message may run at the same time."""
         return self.effect in (Effect.NONE, Effect.READ) and not self.ordered

@@ -9,7 +9,7 @@ DECIMALS = 8
 
 
 def round_dollars(dollars: float) -> float:
-    """`dollars` without what a computer's fractions leave behind."""
+    """Return `dollars` without floating-point residue."""
     return round(dollars, DECIMALS)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def canonical(value: Any) -> bytes:
-    """One JSON line without its newline: UTF-8, no spaces, keys in the order given (design.md section 2)."""
+    """Return one JSON line without its newline: UTF-8, no spaces, keys in the given order (design.md section 2)."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -36,17 +36,18 @@ class WireRules:
     """An assistant message with calls and no text has `content: null`; otherwise the key is left out."""
 
     def dumps(self) -> str:
-        """As JSON, for the epoch."""
+        """Return JSON for the epoch."""
         return canonical(asdict(self)).decode()
 
     @classmethod
     def loads(cls, text: str) -> WireRules:
-        """The rules that an epoch stored; keys of a newer version are ignored."""
+        """Return the rules that an epoch stored; keys of a newer version are ignored."""
         known = cls.__dataclass_fields__
         return cls(**{key: value for key, value in json.loads(text).items() if key in known})
 
     def between(self, previous: str | None, role: str) -> dict[str, str] | None:
-        """The bridging message before a message of `role` that follows one of role `previous` (None: the first)."""
+        """Return the bridging message before a message of `role` that follows one of role `previous` (None: the
+        first)."""
         if previous is None:
             return {"role": "user", "content": self.first_not_user} if self.first_not_user and role != "user" else None
         text = {
@@ -59,13 +60,13 @@ class WireRules:
         return {"role": "user" if role == "assistant" else "assistant", "content": text}
 
     def call_id(self, call_id: str) -> str:
-        """`call_id` in the length that this provider wants."""
+        """Return `call_id` in the length that this provider requires."""
         return call_id[:1] + call_id[1:].zfill(self.call_id_length - 1) if self.call_id_length else call_id
 
 
 def json_text(value: Any, *, escaped: bool, indent: int | None = None, dense: bool = False) -> str:
-    """`value` as JSON (RFC 8259), `escaped` to ASCII or not; a number that JSON does not have (infinity, not a number)
-    is null. `dense` leaves out the spaces."""
+    """Return `value` as JSON (RFC 8259), `escaped` to ASCII or not. Numbers that JSON lacks (infinity, not a number)
+    become null. `dense` omits the spaces."""
     separators = (",", ":") if dense else None
     try:
         return json.dumps(value, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)

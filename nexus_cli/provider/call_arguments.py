@@ -23,7 +23,7 @@ THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
 
 def effort_for(request: Request, provider: str) -> str:
-    """The effort to send, or "" when the model takes none.
+    """Return the effort to send, or "" when the model takes none.
 
     Claude refuses thinking when the calls it has just been answered were made without: after a switch from another
     model the effort waits for the next turn.
@@ -40,19 +40,19 @@ def effort_for(request: Request, provider: str) -> str:
 
 
 def effort_notice(model: str, effort: str) -> str:
-    """One line for the person when `effort` means nothing to `model`, else ""."""
+    """Return a line for the person if `effort` has no effect on `model`, else ""."""
     if not effort or takes_effort(model):
         return ""
     return f"{model} is not known to take an effort: {effort} is not sent"
 
 
 def drop_nulls(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """`messages` without fields that are null, as litellm itself would send them; the others are the same objects."""
+    """Return `messages` without null fields, as litellm would send them; unchanged messages stay the same objects."""
     return [m if None not in m.values() else {k: v for k, v in m.items() if v is not None} for m in messages]
 
 
 def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
-    """The keyword arguments for `acompletion`.
+    """Return the keyword arguments for `acompletion`.
 
     With `walk` False the messages go into `extra_body`, where the SDK does not look at them; only for providers in
     `WALKED`, whose body is the same either way.

@@ -65,7 +65,7 @@ class ChunkParser:
         """A first content delta was read."""
 
     def read(self, chunk: object) -> list[Delta]:
-        """The deltas of one chunk. `ProviderError` when it says that the provider failed."""
+        """Return the deltas of one chunk. `ProviderError` when it says that the provider failed."""
         deltas: list[Delta] = []
         usage = as_mapping(_get(chunk, "usage"))
         if usage:
@@ -81,7 +81,7 @@ class ChunkParser:
         return deltas
 
     def end(self) -> list[Delta]:
-        """What stands at the end: usage and finish reason, or nothing when the stream ended without a reason."""
+        """Return usage and finish reason at the end of the stream; nothing if it ended without a reason."""
         if self._refused:
             self._reason = "content_filter"
         if not self._reason:
@@ -92,7 +92,7 @@ class ChunkParser:
         return [*deltas, FinishDelta(self._reason)]
 
     def watch(self, stream: object) -> None:
-        """Notes Gemini's own finish reasons on the way into `stream`, whose chunks all claim to be the last."""
+        """Record Gemini's own finish reasons on the way into `stream`: its chunks all claim to be the last."""
         parse: Callable[..., Any] | None = getattr(stream, "chunk_parser", None)
         if parse is None:
             return
@@ -139,8 +139,7 @@ class ChunkParser:
         deltas += [_call_delta(call) for call in calls or ()]
 
     def _generic(self, chunk: Mapping[str, Any], deltas: list[Delta]) -> None:
-        """A chunk in litellm's own small form. Its `[DONE]` says "stop" though nobody stopped, so it counts only with
-        something in it."""
+        """Parse a chunk in litellm's generic form. Its `[DONE]` always says "stop", so it counts only with content."""
         text, call = _string(chunk.get("text")), chunk.get("tool_use")
         if text:
             deltas.append(TextDelta(text))

@@ -40,7 +40,8 @@ class LocalServer:
 def local_servers(
     timeout: float = 0.05, ports: tuple[tuple[int, str, str], ...] = PORTS, host: str = "127.0.0.1"
 ) -> list[LocalServer]:
-    """The servers that accept a connection within `timeout` seconds each, in the order of `ports`. Never raises."""
+    """Return the servers that accept a connection within `timeout` seconds each, in the order of `ports`. Never
+    raises."""
     found = []
     for port, name, prefix in ports:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -49,6 +50,7 @@ def local_servers(
                 path = "" if prefix == "ollama_chat/" else "/v1"
                 found.append(LocalServer(name, f"http://{host}:{port}{path}", prefix))
     return found
+
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -74,7 +76,7 @@ BASE_VARIABLES: dict[str, tuple[str, ...]] = {
 
 
 def key_variable(provider: str) -> str:
-    """The variable to set for `provider`."""
+    """Return the variable to set for `provider`."""
     return KEY_VARIABLES.get(provider, (f"{provider.upper() or 'PROVIDER'}_API_KEY",))[0]
 
 
@@ -84,7 +86,8 @@ def set_key_hint(provider: str) -> str:
 
 
 def base_variable(provider: str) -> str:
-    """The variable that gives `provider` its address: the one that is set, else the usual one; "" without any."""
+    """Return the variable that gives `provider` its address: the one that is set, else the usual one; "" without
+    any."""
     names = BASE_VARIABLES.get(provider, ())
     return next((name for name in names if os.environ.get(name)), names[0] if names else "")
 
@@ -103,8 +106,8 @@ class EnvValue:
 
 
 def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
-    """The key that litellm would find for `provider`; None without any. `ProviderError` of kind `auth` where it cannot
-    be sent."""
+    """Return the key that litellm would find for `provider`; None without any. `ProviderError` of kind `auth` where it
+    cannot be sent."""
     names = KEY_VARIABLES.get(provider, (key_variable(provider),) if provider in LOCAL else ())
     name = next((name for name in names if environ.get(name)), "")
     if not name:
@@ -119,8 +122,8 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
 
 
 def read_env_address(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
-    """The address that litellm would find for `provider`; None without any. `ProviderError` of kind `config` where it
-    is none."""
+    """Return the address that litellm would find for `provider`; None without any. `ProviderError` of kind `config`
+    where it is none."""
     names = BASE_VARIABLES.get(provider, (f"{provider.upper()}_API_BASE",))
     name = next((name for name in names if environ.get(name)), "")
     if not name:
@@ -159,7 +162,7 @@ class Endpoint:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """As arguments of a call."""
+        """Return the keyword arguments for a call."""
         given = {"api_base": self.base, "api_key": self.key}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -171,7 +174,7 @@ def is_loopback(address: str) -> bool:
 
 
 def address_from_env(model: str, environ: Mapping[str, str]) -> str:
-    """Host and port that the environment sends `model` to, without name or password; empty where it says nothing."""
+    """Return host and port that the environment sends `model` to, without name or password; "" if unset."""
     try:
         given = read_env_address(provider_of(model), environ)
     except ProviderError:
@@ -189,7 +192,7 @@ def _local_base(provider: str) -> str | None:
 def resolve_endpoint(
     model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None
 ) -> Endpoint:
-    """The endpoint of `model`; `base` and `key` win over the environment.
+    """Return the endpoint of `model`; `base` and `key` win over the environment.
 
     Raises `ProviderError`: `usage` when the name tells no provider, `auth` when a key is needed and there is none, or
     one that cannot be sent, `config` when the address that the environment has is none.

@@ -25,7 +25,7 @@ CODE = re.compile(r"^Error code: (\d{3}) - ")
 
 
 def strip_wrapping(text: str) -> str:
-    """`text` without the class names that libraries put before it, and without Python's quotes around bytes."""
+    """Return `text` without the class names that libraries prepend and without Python's quotes around bytes."""
     before = None
     while before != text:
         before = text
@@ -45,7 +45,7 @@ def _literal(text: str) -> object:
 
 
 def parse_body(text: str) -> Mapping[str, Any]:
-    """The JSON object (or Python's picture of one) of an error that stands somewhere in `text`, or {}."""
+    """Return the JSON object (or Python's picture of one) of an error that stands somewhere in `text`, or {}."""
     text = strip_wrapping(text)
     start = text.find("{")
     if start < 0 or len(text) > LONGEST:
@@ -58,7 +58,7 @@ def parse_body(text: str) -> Mapping[str, Any]:
 
 
 def find_error(body: object) -> Mapping[str, Any]:
-    """The innermost `error` object of a body, or the body itself; {} when there is none."""
+    """Return the innermost `error` object of a body, or the body itself; {} when there is none."""
     if isinstance(body, list):
         body = body[0] if body else {}
     if not isinstance(body, Mapping):
@@ -70,8 +70,7 @@ def find_error(body: object) -> Mapping[str, Any]:
 
 
 def format_error_line(text: str) -> str:
-    """`text` on one line of at most 240 characters: no class names of libraries, no JSON around it, no traceback, no
-    keys."""
+    """Return `text` on one line of at most 240 characters, without class names, JSON, tracebacks and keys."""
     text = TRACE.split(strip_wrapping(text), maxsplit=1)[0]
     message = find_error(parse_body(text)).get("message")
     words = " ".join((message if isinstance(message, str) and message else text).split())

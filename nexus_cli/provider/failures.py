@@ -77,12 +77,12 @@ def _first(patterns: list[re.Pattern[str]], text: str) -> int | None:
 
 
 def overflow_numbers(text: str) -> tuple[int | None, int | None]:
-    """The window and the tokens of the request that `text` names, each None when it does not."""
+    """Return the window and the tokens of the request that `text` names, each None when it does not."""
     return _first(LIMITS, text), _first(COUNTS, text)
 
 
 def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = False) -> str:
-    """What to do about a failure of `kind` with `model`; "" when there is nothing particular."""
+    """Return the advice for a failure of `kind` with `model`; "" if there is none."""
     provider = provider_of(model)
     if spent and kind in ("auth", "rate_limit", "provider"):
         return f"Look at the plan and the balance of the {provider} account, or choose another model"
@@ -182,7 +182,7 @@ class ErrorFacts:
 
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """`error` and the exceptions behind it, nearest first, each once."""
+    """Yield `error` and the exceptions behind it, nearest first, each once."""
     seen: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting and len(seen) < 12:
@@ -240,7 +240,7 @@ def _code(body: Mapping[str, Any]) -> str:
 
 
 def read_facts(error: BaseException) -> ErrorFacts:
-    """What can be known of `error`."""
+    """Collect status, text, code, network exception and headers of `error`."""
     links = list(iterate_causes(error))
     bodies = [body for link in links if (body := _body(link))]
     codes = [code for body in bodies if (code := _code(body))]
@@ -263,7 +263,8 @@ def read_facts(error: BaseException) -> ErrorFacts:
 
 
 def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None = None) -> float | None:
-    """Seconds to wait as the headers (`retry-after-ms`, `retry-after` in seconds or as a date) or the text say."""
+    """Return the seconds to wait by the headers (`retry-after-ms`; `retry-after` in seconds or as a date) or the
+    text."""
     for key, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(key, "").strip()
         if re.fullmatch(r"\d+(\.\d+)?", value):
@@ -285,7 +286,7 @@ def _is_refused(f: ErrorFacts) -> bool:
 
 
 def _classify(f: ErrorFacts) -> tuple[str, bool]:
-    """Kind and whether another try may help."""
+    """Return kind and whether a retry may help."""
     if f.network is not None:
         return "network", True
     if (is_overflow(f.text) and f.status not in (401, 403, 404, 429)) or f.status == 413:
@@ -311,7 +312,7 @@ def _classify(f: ErrorFacts) -> tuple[str, bool]:
 
 
 def _classify_429(f: ErrorFacts) -> tuple[str, bool]:
-    """Kind and whether another try may help, for a 429: what waiting cannot mend is no limit of the rate."""
+    """Return kind and whether a retry may help, for a 429: what waiting cannot solve is no rate limit."""
     if DAILY.search(f.text):
         return "rate_limit", False
     if NO_CREDIT.search(f.text) or TOO_LARGE.search(f.text):
@@ -321,7 +322,7 @@ def _classify_429(f: ErrorFacts) -> tuple[str, bool]:
 
 
 def missing_package(error: BaseException) -> str:
-    """The package whose absence is behind `error`, or ""."""
+    """Return the package whose absence is behind `error`, or ""."""
     absent = next((link for link in iterate_causes(error) if isinstance(link, ImportError)), None)
     if absent is None:
         return ""
@@ -346,7 +347,7 @@ def _network_line(error: BaseException, line: str) -> str:
 
 
 def to_provider_error(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
-    """`error` as a `ProviderError`: kind, one line, a hint, and what retrying and compaction need to know.
+    """Return `error` as a `ProviderError`: kind, one line, a hint, and the data for retries and compaction.
 
     `started`: a first token had arrived; then nothing is transient. An error that is one already is returned as it is.
     """

@@ -42,7 +42,8 @@ _litellm: Any = None
 
 
 def litellm() -> Any:
-    """The module, imported and set up on the first call. Safe from any thread; raises `ImportError` if it is absent.
+    """Return the module, imported and set up on the first call. Safe from any thread; raises `ImportError` if it is
+    absent.
 
     The import makes so many lasting objects that collecting among them doubles its cost: collection is off during it,
     and what it made is never looked at again.
@@ -65,7 +66,8 @@ def litellm() -> Any:
 
 
 def _client_class() -> Any:
-    """litellm's HTTP client without its second try: on a lost connection it sends the request once more by itself."""
+    """Return litellm's HTTP client class without its second try: it repeats a request by itself after a lost
+    connection."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
     class OneTry(AsyncHTTPHandler):  # type: ignore[misc]
@@ -91,7 +93,7 @@ class LitellmBackend:
         first_byte_hook: Callable[[], None] | None = None,
         info: Callable[[str], ModelInfo] = model_info,
     ) -> None:
-        """`api_base` and `api_key` win over the environment.
+        """Initialize; `api_base` and `api_key` win over the environment.
 
         `first_byte_hook` is called once per request when its first chunk has come; `info` tells windows and prices
         (`model_info` bound to the settings' overrides).
@@ -104,17 +106,17 @@ class LitellmBackend:
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
 
     def prepare(self) -> None:
-        """Imports litellm (about 1.3 s of CPU). Callable from a thread while other things go on; idempotent."""
+        """Import litellm (about 1.3 s of CPU). Thread-safe and idempotent."""
         litellm()
 
     async def aclose(self) -> None:
-        """Closes the connections that were kept for the next request."""
+        """Close the connections kept for the next request."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of one reply; see `core.request.Provider`.
+        """Yield the deltas of one reply; see `core.request.Provider`.
 
         A stream that stays silent for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
         iterator or cancelling its task closes the socket.
@@ -171,7 +173,7 @@ class LitellmBackend:
                 await line.open(module.acompletion, made)
 
     def _walks(self, request: Request, where: Endpoint) -> bool:
-        """Whether the messages must go through litellm: everywhere but where the body is provably the same."""
+        """Return True if the messages must go through litellm: everywhere but where the body is provably the same."""
         bare = split_model_name(where.model)[1]
         if where.provider not in SDK_WALKS or REASONERS.match(bare):
             return True

@@ -32,7 +32,7 @@ _before: dict[str, str | None] = {}
 
 @contextmanager
 def litellm_environment() -> Iterator[None]:
-    """The environment as litellm shall find it, within the block; nested and overlapping blocks count."""
+    """Yield the environment as litellm shall find it, within the block; nested and overlapping blocks count."""
     global _depth
     with _lock:
         if _depth == 0:
@@ -52,7 +52,7 @@ def litellm_environment() -> Iterator[None]:
 
 
 def silence_litellm(module: Any) -> None:
-    """Sets up the module after its import, and silences what it and pydantic under it would write to stderr."""
+    """Set up the module after its import, and silence its and pydantic's writes to stderr."""
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
     # A request that is cancelled as it begins leaves one of litellm's coroutines behind.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited", category=RuntimeWarning)
@@ -74,7 +74,7 @@ def silence_litellm(module: Any) -> None:
 
 @cache
 def http_library() -> str:
-    """`litellm 1.2.3`: what a recorded body was made by."""
+    """Return `litellm 1.2.3`: the library that makes a recorded body, without importing it."""
     try:
         return f"litellm {version('litellm')}"
     except PackageNotFoundError:

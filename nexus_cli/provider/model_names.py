@@ -29,7 +29,7 @@ EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{4}|latest|d
 
 
 def litellm_folder() -> Path | None:
-    """Where litellm is installed, or None when it is not."""
+    """Return the folder of litellm, or None if it is not installed."""
     try:
         spec = importlib.util.find_spec("litellm")
     except (ImportError, ValueError, AttributeError):
@@ -39,7 +39,7 @@ def litellm_folder() -> Path | None:
 
 @lru_cache(maxsize=1)
 def provider_prefixes() -> frozenset[str]:
-    """What may stand before the first slash of a model's name. Anything else there is part of the name."""
+    """Return the names that may precede the first slash of a model's name; anything else there is part of the name."""
     folder = litellm_folder()
     found = set(WELL_KNOWN)
     if folder is None:
@@ -54,13 +54,13 @@ def provider_prefixes() -> frozenset[str]:
 
 
 def split_model_name(name: str) -> tuple[str, str]:
-    """`name` as (provider prefix or "", rest)."""
+    """Return (provider prefix or "", rest) of `name`."""
     prefix, slash, rest = name.partition("/")
     return (prefix, rest) if slash and prefix in provider_prefixes() else ("", name)
 
 
 def model_stem(name: str) -> str:
-    """The model that `name` is an edition of: without provider, maker, region, tag, date; `.` is `-`.
+    """Return the model that `name` is an edition of: without provider, maker, region, tag, date; `.` is `-`.
 
     `bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0` and `claude-sonnet-4` have one stem.
     """

@@ -47,7 +47,7 @@ def _read(entry: Mapping[str, Any], suffix: str = "") -> Prices:
 
 
 def base_prices(entry: Mapping[str, Any]) -> Prices:
-    """The four prices of `entry`, by the names of `ModelInfo`; None where the table has none."""
+    """Return the four prices of `entry`, by the names of `ModelInfo`; None where the table has none."""
     base = _read(entry)
     if base["input_price"] is None and (ranges := _ranges(entry)):
         return _in_range(ranges[0][1], base)
@@ -60,7 +60,7 @@ def _in_range(tier: Mapping[str, Any], base: Prices) -> Prices:
 
 
 def _ranges(entry: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
-    """`tiered_pricing`, by where each tier begins."""
+    """Return the tiers of `tiered_pricing`, by where each begins."""
     listed = entry.get("tiered_pricing")
     found = []
     for tier in listed if isinstance(listed, list) else ():
@@ -71,7 +71,7 @@ def _ranges(entry: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
 
 
 def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
-    """The prices of `entry` for long inputs, by rising length.
+    """Return the prices of `entry` for long inputs, by rising length.
 
     A price that a threshold does not name stays what it is below. A tier of `tiered_pricing` that names no price of
     the cache has its price of input for it.
@@ -119,7 +119,7 @@ OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
 
 
 def table_path() -> Path | None:
-    """Where litellm keeps its table, or None when litellm is not installed."""
+    """Return the path of litellm's table, or None if litellm is not installed."""
     folder = litellm_folder()
     return folder / TABLE if folder else None
 
@@ -134,7 +134,7 @@ def _table() -> dict[str, Any]:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """The keys under which `name` may stand, best first; the date suffix goes last (seed B)."""
+    """Yield the keys under which `name` may stand, best first; the date suffix goes last (seed B)."""
     prefix, rest = split_model_name(name)
     stems = [name]
     if prefix in ("ollama", "ollama_chat"):
@@ -151,12 +151,12 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def _house(listed: str) -> str:
-    """The provider's own name for what the table lists as `litellm_provider`."""
+    """Return the provider's own name for what the table lists as `litellm_provider`."""
     return next((family for start, family in FAMILIES if listed.startswith(start)), listed)
 
 
 def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
-    """Whether `entry` (at `key` of the table) has the prices of `name`: the same provider, and the same variant."""
+    """Return True if `entry` (at `key` of the table) has the prices of `name`: same provider, same variant."""
     prefix, tag = split_model_name(name)[0], name.rpartition("/")[2].partition(":")[2]
     house = _house(str(entry.get("litellm_provider", "")))
     if prefix and SAME_BILL.get(house, house) != SAME_BILL.get(prefix, prefix):
@@ -165,13 +165,14 @@ def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
 
 
 def _answers(entry: object) -> TypeGuard[dict[str, Any]]:
-    """Whether the entry is that of a model that text can be asked of."""
+    """Return True if the entry is of a model that generates text."""
     return isinstance(entry, dict) and entry.get("mode") in ("chat", "responses", "completion")
 
 
 @lru_cache(maxsize=64)
 def _entry(name: str) -> Mapping[str, Any] | None:
-    """The entry for `name`: one with its prices if there is any, else one of the same model elsewhere, without."""
+    """Return the entry for `name`: one with its prices if there is any, else one of the same model elsewhere,
+    without."""
     table = _table()
     prefix = split_model_name(name)[0]
     elsewhere = None
@@ -189,8 +190,8 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @lru_cache(maxsize=64)
 def _relative(name: str) -> Mapping[str, Any] | None:
-    """The entry of another edition of a model that the table does not list: the provider's own, else the maker's (a
-    bare key); the newest. What another host made of the same weights says nothing.
+    """Return the entry of another edition of a model that the table does not list: the provider's own, else the maker's
+    (a bare key); the newest. What another host made of the same weights says nothing.
 
     It has its prices where its provider takes the same for all editions.
     """
@@ -209,13 +210,13 @@ def _relative(name: str) -> Mapping[str, Any] | None:
 
 
 def _window(entry: Mapping[str, Any]) -> int:
-    """The window that an entry gives."""
+    """Return the window that an entry gives."""
     # `max_tokens` is the output cap wherever `max_output_tokens` stands too; alone it is the old word for the window.
     return _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
 
 
 def provider_of(name: str) -> str:
-    """litellm's name of the provider that `name` goes to; "" when neither prefix nor table tells.
+    """Return litellm's name of the provider of `name`; "" when neither prefix nor table tells.
 
     A prefix decides. A bare name is looked up in the table; a family name that the table does not have yet
     (`gpt-9`, `claude-opus-9`) goes where its family goes. `ollama/` counts as `ollama_chat`, which is what is called.
@@ -238,7 +239,7 @@ def takes_effort(name: str) -> bool:
 
 
 def encoding_of(name: str) -> str:
-    """The tiktoken table that counts best for a model: `cl100k_base` for older GPTs, else `o200k_base`."""
+    """Return the tiktoken table that counts best for a model: `cl100k_base` for older GPTs, else `o200k_base`."""
     return "cl100k_base" if OLD_ENCODING.search(name) else "o200k_base"
 
 
@@ -267,7 +268,7 @@ def _from_table(name: str) -> ModelInfo:
 
 
 def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = MappingProxyType({})) -> ModelInfo:
-    """What is known of `name`; `overrides` (settings, by model name) win field by field.
+    """Return what is known of `name`; `overrides` (settings, by model name) win field by field.
 
     Keys of an override: `window`, `max_output` (tokens), `input_price`, `output_price`, `cache_read_price`,
     `cache_write_price` (dollars per million tokens), `images`. An unknown model has a window of 128,000, no prices and
@@ -289,18 +290,17 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
 
 
 def window_setting_key(name: str) -> str:
-    """The key of the setting that names the window of a model."""
+    """Return the key of the setting that names the window of a model."""
     return f'models."{name}".window'
 
 
 def window_command(info: ModelInfo, window: int) -> str:
-    """The command that sets the window of a model."""
+    """Return the command that sets the window of a model."""
     return f"nexus config set '{info.window_key or window_setting_key(info.name)}' {window}"
 
 
 def check_model(name: str) -> None:
-    """`NexusError` of kind `usage` for a name that cannot be asked: no provider is known for it, or nothing is behind
-    the provider's."""
+    """Raise `NexusError` of kind `usage` for a name without a known provider or without a model."""
     provider, rest = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not rest.strip("/"):
         why = f"no provider is known for {name!r}" if not provider else f"{name!r} names a provider and no model"

@@ -24,7 +24,7 @@ END: Final = object()
 
 
 async def note_response(response: Any) -> None:
-    """A hook of the HTTP client: remembers the response for the line that is being opened."""
+    """Record the response for the stream that is being opened: a hook of the HTTP client."""
     noted = _responses.get()
     if noted is not None:
         noted.append(response)
@@ -45,7 +45,7 @@ class OpenStream:
         self.watch = StallWatch(stall_seconds, self._received)
 
     async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
-        """Makes the call and finds the chunks of its answer."""
+        """Make the call and find the chunks of its answer."""
         token = _responses.set(self._responses)
         try:
             self._wrapper = await call(**made)
@@ -65,7 +65,7 @@ class OpenStream:
         self.chunks = source.__aiter__()
 
     async def next(self) -> object:
-        """The next chunk, or `END`. Raises `Stalled`, and whatever the network and the SDKs raise."""
+        """Return the next chunk, or `END`. Raises `Stalled`, and whatever the network and the SDKs raise."""
         while True:
             async with self.watch.waiting():
                 chunk: object = await anext(self.chunks, END)
@@ -74,7 +74,7 @@ class OpenStream:
 
     @property
     def sent(self) -> str:
-        """SHA-256 of the body of the request that was answered; "" where the transport does not show it."""
+        """Return the SHA-256 of the body of the answered request; "" where the transport hides it."""
         for response in self._responses:
             body = getattr(getattr(response, "request", None), "content", None)
             if isinstance(body, bytes) and body:
@@ -83,11 +83,11 @@ class OpenStream:
 
     @property
     def invented(self) -> bool:
-        """litellm's wrapper had to be read (a provider without asynchronous chunks) and made up the end."""
+        """True if litellm's wrapper had to be read (a provider without asynchronous chunks) and invented the end."""
         return self._plain and getattr(self._wrapper, "received_finish_reason", None) is None
 
     async def aclose(self) -> None:
-        """Closes the sockets at once; an answer that was read whole leaves its connection for the next request."""
+        """Close the sockets at once; an answer that was read whole leaves its connection for the next request."""
         self._closing = True
         for closable in (*self._responses, self._wrapper):
             if hasattr(closable, "aclose"):

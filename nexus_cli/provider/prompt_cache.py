@@ -28,14 +28,14 @@ def takes_marks(model: str, provider: str) -> bool:
 
 
 def count_blocks(message: Mapping[str, Any]) -> int:
-    """Content blocks that a message becomes: its texts and images, its thinking, its calls."""
+    """Return the number of content blocks that a message becomes: texts and images, thinking, calls."""
     content = message.get("content")
     texts = len(content) if isinstance(content, list) else 1 if content else 0
     return max(1, texts + len(message.get("thinking_blocks") or ()) + len(message.get("tool_calls") or ()))
 
 
 def _spare_mark(messages: Sequence[Mapping[str, Any]], start: int, end: int) -> int | None:
-    """The message in `start..end` that keeps a long batch within reach, or None when the batch is short."""
+    """Return the message in `start..end` that keeps a long batch within reach, or None when the batch is short."""
     if sum(count_blocks(m) for m in messages[start:end]) <= LOOK_BACK:
         return None
     count = 0
@@ -47,7 +47,7 @@ def _spare_mark(messages: Sequence[Mapping[str, Any]], start: int, end: int) -> 
 
 
 def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> list[int]:
-    """Indices of the messages to mark, at most four, in order.
+    """Return the indices of the messages to mark, at most four, in order.
 
     End of the system text, end of the previous request, end of this one, and one spare where more than 15 blocks came
     since. An end that is an assistant's turn is left: its last block may be thinking, which takes no mark.
@@ -63,7 +63,8 @@ def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> 
 
 
 def add_cache_marks(request: Request, provider: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The messages and tools of `request`, with cache marks where `provider` takes them; `request` is left as it is.
+    """Return the messages and tools of `request`, with cache marks where `provider` takes them; `request` is left as it
+    is.
 
     Pure. Messages without a mark are the very same objects. Without a system text the last tool carries its mark.
     """
@@ -78,7 +79,7 @@ def add_cache_marks(request: Request, provider: str) -> tuple[list[Mapping[str, 
 
 
 def cache_key_arguments(request: Request, provider: str) -> dict[str, Any]:
-    """The arguments that carry `request.cache_key`: a body field for OpenAI, a header for xAI, else nothing."""
+    """Return the arguments that carry `request.cache_key`: a body field for OpenAI, a header for xAI, else nothing."""
     if not request.cache_key:
         return {}
     if provider in ("openai", "azure"):
@@ -138,7 +139,7 @@ HOUSES = {
 
 
 def cache_life(model: str, provider: str, *, caches: bool = False) -> CacheLife | None:
-    """What is known of the cache that `model` has at `provider`; None where there is none that we know of.
+    """Return the lifetime of the cache that `model` has at `provider`; None where no cache is known.
 
     `caches`: the model is known to have one, whoever serves it.
     """

@@ -26,7 +26,7 @@ class BodyCatcher:
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> str:
-        """Its address."""
+        """Start the server and return its address."""
         self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
@@ -50,7 +50,7 @@ class BodyCatcher:
 
 
 async def hash_rebuilt_body(request: Request, at: BodyCatcher, through: Provider) -> str:
-    """The SHA-256 of the body that `through`, which sends to `at`, makes of a request; "" where none arrives."""
+    """Return the SHA-256 of the body that `through`, which sends to `at`, makes of a request; "" where none arrives."""
     at.bodies.clear()
     try:
         async with asyncio.timeout(SECONDS), closing(through.stream(request)) as deltas:

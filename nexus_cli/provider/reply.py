@@ -42,7 +42,7 @@ class ThinkingFold:
         self._reasoning: list[str] = []
 
     def feed(self, delta: OpaqueDelta) -> None:
-        """Takes a fragment; values of another shape than its field has are left out."""
+        """Take a fragment; values of another shape than its field has are left out."""
         if delta.field == "reasoning_content":
             if isinstance(delta.value, str):
                 self._reasoning.append(delta.value)
@@ -68,7 +68,7 @@ class ThinkingFold:
         self._unsigned.clear()
 
     def fields(self) -> dict[str, Any]:
-        """The fields to merge into the message when it goes back to the same provider and model."""
+        """Return the fields to merge into the message when it goes back to the same provider and model."""
         if self._provider in WANTS_REASONING:
             text = "".join(self._reasoning)
             return {"reasoning_content": text} if text else {}
@@ -106,7 +106,7 @@ class ReplyFold:
     """Collects the deltas of one stream."""
 
     def __init__(self, name_call: Callable[[int], str], provider: str, model: str) -> None:
-        """`name_call(n)` gives our id of the reply's n-th call, counted from 0."""
+        """Initialize; `name_call(n)` gives our id of the reply's n-th call, counted from 0."""
         self._name_call = name_call
         self._provider = provider
         self._model = model
@@ -118,7 +118,7 @@ class ReplyFold:
         self._sent = ""
 
     def feed(self, delta: Delta) -> None:
-        """Takes the next delta."""
+        """Add a delta."""
         match delta:
             case TextDelta(text):
                 self._text.append(text)
@@ -138,7 +138,7 @@ class ReplyFold:
                 assert_never(delta)
 
     def finish(self) -> Reply:
-        """The whole reply. Which calls are there decides, not the reason that the provider gave."""
+        """Return the whole reply. Which calls are there decides, not the reason that the provider gave."""
         text = "".join(self._text)
         text = text if text.strip() else ""
         outcome = self._outcome(text)
@@ -150,7 +150,7 @@ class ReplyFold:
         return Reply(message, self._usage, outcome, self._problem(outcome), self._sent)
 
     def partial(self) -> Message:
-        """The message so far, for a stream that was interrupted: its text, no half calls, no half thinking."""
+        """Return the message so far, for a stream that was interrupted: its text, no half calls, no half thinking."""
         return Message(Role.ASSISTANT, "".join(self._text))
 
     def _outcome(self, text: str) -> str:

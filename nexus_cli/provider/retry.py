@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """`iterator`, closed on the way out if it can be closed. A plain iterator without `aclose` is left alone."""
+    """Yield `iterator` and close it on the way out, if it can be closed."""
     try:
         yield iterator
     finally:
@@ -37,12 +37,12 @@ class RandomSource(Protocol):
     """Where the jitter comes from."""
 
     def random(self) -> float:
-        """A number from 0 up to 1."""
+        """Return a number from 0 up to 1."""
         ...
 
 
 def backoff_seconds(attempt: int, chance: float) -> float:
-    """Seconds before try `attempt` + 1: doubling from half a second to thirty, of which between half and all."""
+    """Return the seconds before try `attempt` + 1: doubling from 0.5 to 30, of which between half and all."""
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
 
 
@@ -59,7 +59,7 @@ class Retrying:
         rng: RandomSource = random,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """At most `tries` requests, and no new one later than `seconds` after the first began."""
+        """Allow at most `tries` requests, and none later than `seconds` after the first."""
         self.inner = inner
         self._tries = tries
         self._seconds = seconds
@@ -68,7 +68,7 @@ class Retrying:
         self._now = now
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of the first try that begins to answer; a `RetryDelta` before each wait.
+        """Yield the deltas of the first try that begins to answer; a `RetryDelta` before each wait.
 
         A wait is what the provider asked for, at least our own back-off. If that exceeds the time that is left, the
         failure is raised at once. Raises the last `ProviderError`, with its kind.

@@ -72,7 +72,7 @@ class Moment:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Moment:
-        """The end of `messages`, Chat Completions message objects."""
+        """Return the end of `messages`, Chat Completions message objects."""
         last = max((index for index, one in enumerate(messages) if one["role"] == "user"), default=0)
         since = messages[last + 1 :]
         asking = max((index for index, one in enumerate(since) if one["role"] == "assistant"), default=-1)
@@ -85,13 +85,13 @@ class Moment:
 
 
 def load_script(path: Path) -> tuple[ScriptStep, ...]:
-    """The steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
+    """Return the steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
     return tuple(ScriptStep(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
 
 
 def count_tokens(text: str) -> int:
-    """Tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
+    """Count tokens as this model does: short words, groups of digits, signs, indents, line ends."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
@@ -109,15 +109,15 @@ class ScriptedProvider:
     model = MODEL
 
     def __init__(self, steps: Sequence[ScriptStep], *, pace: float = 0.0, memory: Path | None = None) -> None:
-        """`pace` is seconds between two words. In `memory` stands what was sent before, as hashes of prefixes: a cache
-        as providers have it, for every process that is given the same file."""
+        """`pace` is seconds between two words. `memory` keeps hashes of sent prefixes: a prompt cache that processes
+        share through a file."""
         self._steps = steps
         self._pace = pace
         self._memory = memory
         self._sent: set[str] = set()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of one reply: its text in words, its calls in fragments, what it used."""
+        """Yield the deltas of one reply: its text in words, its calls in fragments, what it used."""
         text, calls = self._reply(request)
         used = self._used(request, text + "".join(arguments for _, arguments in calls))
         for word in re.findall(r"\S+\s*|\s+", text):
@@ -147,7 +147,7 @@ class ScriptedProvider:
         raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
 
     def _used(self, request: Request, said: str) -> Usage:
-        """What the request took, and how much of it began as an earlier one to the same model did."""
+        """Return the usage of a request, and how much of it began as an earlier one to the same model did."""
         tools = canonical(list(request.tools))
         lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
         known = self._known()
@@ -175,7 +175,7 @@ class ScriptedProvider:
 
 
 def _match_step(step: ScriptStep, moment: Moment) -> dict[str, str] | None:
-    """What the patterns of `step` found, or None where it does not fit."""
+    """Return the groups that the patterns of `step` match, or None where it does not fit."""
     if step.after != moment.after or (step.done and step.done not in moment.done):
         return None
     groups: dict[str, str] = {}
@@ -209,7 +209,7 @@ def _room(instruction: str) -> int:
 
 
 def summarize(messages: Sequence[Message], room: int) -> str:
-    """A summary of `messages` in at most `room` tokens: what was asked, run, changed, left out and answered.
+    """Return a summary of `messages` in at most `room` tokens: what was asked, run, changed, left out and answered.
 
     Every line of it is taken from the conversation; the older ones of a kind go first where there is no room.
     """
@@ -236,12 +236,12 @@ def summarize(messages: Sequence[Message], room: int) -> str:
 
 
 def _last_line(text: str) -> str:
-    """The last line: before it stands what was added to the person's words, or what leads to an answer."""
+    """Return the last line: before it stands what was added to the person's words, or what leads to an answer."""
     return text.strip().rpartition("\n")[2].strip()
 
 
 def _describe_call(call: Message, result: str) -> str:
-    """One call and how it ended, on one line: of a test that failed its name, and not what it said."""
+    """Return one call and its outcome on one line; for a failed test its name."""
     function = call["function"]
     arguments = json.loads(function["arguments"])
     subject = " ".join(str(value) for value in arguments.values() if isinstance(value, str))

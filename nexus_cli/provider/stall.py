@@ -55,7 +55,7 @@ class StallWatch:
     """
 
     def __init__(self, seconds: float, received: Callable[[], int]) -> None:
-        """`seconds` without progress are a stall; `received` tells how many bytes have come so far."""
+        """Initialize; `seconds` without progress are a stall, and `received` returns the bytes so far."""
         self.seconds = seconds
         self.task: asyncio.Task[Any] | None = None
         """Whose wait it is, while it lasts."""
@@ -77,7 +77,7 @@ class StallWatch:
 
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
-        """Around one wait. Raises `Stalled` when it lasts too long; any other `TimeoutError` passes."""
+        """Wrap one wait. Raise `Stalled` when it lasts too long; any other `TimeoutError` passes."""
         self._since, self._bytes = time.monotonic(), self._received()
         timer = asyncio.timeout(None)
         try:

@@ -31,11 +31,11 @@ class CallDraft:
 
     @property
     def name(self) -> str:
-        """The name, in characters that every provider takes back."""
+        """Return the name, in characters that every provider takes back."""
         return re.sub(r"[^a-zA-Z0-9_-]", "_", "".join(self.names).strip())[:NAME_LENGTH] or NAMELESS
 
     def add(self, delta: CallDelta) -> None:
-        """Takes a fragment that belongs to this call. A name that is merely repeated is not added again."""
+        """Add a fragment of this call. A name that is merely repeated is not added again."""
         self.id = self.id or delta.id
         if delta.name and not self.pieces and "".join(self.names) != delta.name:
             self.names.append(delta.name)
@@ -44,7 +44,7 @@ class CallDraft:
         self.fields.update(delta.fields or {})
 
     def arguments(self) -> tuple[dict[str, Any], str]:
-        """The arguments, or {} and the raw text when they are no object."""
+        """Return the arguments, or {} and the raw text when they are no object."""
         return parse_arguments("".join(self.pieces))
 
 
@@ -62,7 +62,7 @@ def _loads(text: str) -> object:
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
-    """`text` as an object, and ""; else {} and `text`.
+    """Return `text` as an object, and ""; else {} and `text`.
 
     No arguments at all and `null` are the empty object; an object that was encoded twice is read twice. NaN and
     Infinity are no JSON, and a number beyond what can be sent back as one (`1e999`) is refused.
@@ -88,7 +88,7 @@ class ToolCallFold:
         self._by_index: dict[int, CallDraft] = {}
 
     def feed(self, delta: CallDelta) -> None:
-        """Takes one fragment.
+        """Add one fragment.
 
         An index names the call, unless the fragment brings another id and a name too: then the provider counts each
         chunk from 0, and this is a new call. Without an index a new id or, lacking ids, a name begins a call, and
@@ -113,7 +113,7 @@ class ToolCallFold:
 
     @staticmethod
     def _begins(draft: CallDraft, delta: CallDelta) -> bool:
-        """Whether a fragment that points at `draft` is the beginning of another call."""
+        """Return True if a fragment that points at `draft` begins another call."""
         if not delta.name or not draft.names:
             return False
         if delta.id and draft.id:
@@ -121,7 +121,7 @@ class ToolCallFold:
         return bool(draft.pieces) and not draft.arguments()[1]
 
     def merge_equal(self) -> None:
-        """Keep the first of calls that are equal in name and arguments, as an adapter that drops the others wants."""
+        """Keep the first of calls with equal name and arguments, as an adapter that drops the others requires."""
         seen: list[tuple[str, tuple[dict[str, Any], str]]] = []
         kept = []
         for draft in self.drafts:
@@ -132,5 +132,5 @@ class ToolCallFold:
         self.drafts = kept
 
     def fields(self, keep_id: bool) -> list[Mapping[str, Any]]:
-        """Per call what the provider wants back with it; its own id among it with `keep_id`."""
+        """Return per call the fields to send back with it; with `keep_id` its own id among them."""
         return [{**({"id": d.id} if keep_id and d.id else {}), **d.fields} for d in self.drafts]

@@ -34,7 +34,7 @@ MILLION = 1e6
 
 
 def as_mapping(raw: object) -> Mapping[str, Any]:
-    """`raw` (a mapping, a pydantic model or None) as a plain mapping."""
+    """Return `raw` (a mapping, a pydantic model or None) as a plain mapping."""
     if isinstance(raw, Mapping):
         return raw
     dump = getattr(raw, "model_dump", None)
@@ -54,7 +54,7 @@ def _most(raw: Mapping[str, Any], paths: tuple[str, ...]) -> int:
 
 
 def merge_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Two reports of one stream as one: the larger of each number.
+    """Merge two reports of one stream: the larger of each number.
 
     Anthropic reports input at the start and output at the end; others repeat a growing total.
     """
@@ -71,7 +71,7 @@ def merge_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[s
 
 
 def usage_cost(usage: Usage, info: ModelInfo) -> float | None:
-    """Dollars for `usage` at the prices of `info` for an input of its length; None when a needed price is unknown.
+    """Return the dollars for `usage` at the prices of `info` for this input length; None if a needed price is unknown.
 
     A cache price that is unknown counts as the input price: caching is never dearer to read than not caching, and only
     Anthropic charges for writes, whose price the table has.
@@ -87,7 +87,7 @@ def usage_cost(usage: Usage, info: ModelInfo) -> float | None:
 
 
 def to_usage(raw: object, info: ModelInfo) -> Usage:
-    """`raw` as a `Usage`; counts that are absent, negative or no numbers are 0.
+    """Return `raw` as a `Usage`; counts that are absent, negative or no numbers are 0.
 
     `input` includes cache reads and writes: where a report counts them beside the prompt (Anthropic's own form, with
     `input_tokens`), they are added. `output` includes reasoning.

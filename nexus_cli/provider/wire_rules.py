@@ -53,7 +53,7 @@ PASSING_ON = LOCAL | {"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_
 
 
 def rules_for(provider: str, model: str = "") -> WireRules:
-    """The rules of `provider`, which may be a model's whole name (`openrouter/mistralai/mistral-large`) instead.
+    """Return the rules of `provider`, which may be a model's whole name (`openrouter/mistralai/mistral-large`) instead.
 
     Behind a provider that passes requests on, the name of `model` decides. Unknown ones get OpenAI's rules. The
     result's `provider` is always the provider asked for.

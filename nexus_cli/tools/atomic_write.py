@@ -65,7 +65,7 @@ def _take_lock(descriptor: int) -> bool:
 
 
 def is_draft(name: str) -> bool:
-    """Whether a file of this name is a temporary one of ours: in the making, or left by a process that was killed."""
+    """Return True for the name of a temporary file of ours: in the making, or left by a killed process."""
     return _DRAFT.fullmatch(name) is not None
 
 
@@ -118,7 +118,7 @@ def _file_state(path: Path) -> tuple[int, ...]:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Removes the drafts that killed processes of this user left in `folder`."""
+    """Remove the drafts that killed processes of this user left in `folder`."""
     try:
         with os.scandir(folder) as entries:
             drafts = [entry for entry in entries if is_draft(entry.name)]

@@ -25,22 +25,22 @@ class Stop:
         self._changed = threading.Event()
 
     def press(self) -> None:
-        """Cancelled (once more)."""
+        """Request a stop (once more)."""
         self._presses += 1
         self._changed.set()
 
     @property
     def pressed(self) -> bool:
-        """Work that is not yet committed should be given up."""
+        """True if work that is not yet committed should be given up."""
         return self._presses > 0
 
     @property
     def hurry(self) -> bool:
-        """Pressed more than once: skip every grace."""
+        """True if pressed more than once: skip every grace period."""
         return self._presses > 1
 
     def check(self) -> None:
-        """Raises `Stopped` when pressed."""
+        """Raise `Stopped` when pressed."""
         if self.pressed:
             raise Stopped
 
@@ -50,7 +50,7 @@ def _ignore(_: object) -> None:
 
 
 async def run_in_thread(work: Callable[[Stop], T], after: Callable[[T], object] = _ignore) -> T:
-    """`work(stop)` in a thread, then `after(result)` here on the loop, which also happens when cancelled meanwhile.
+    """Run `work(stop)` in a thread, then `after(result)` here on the loop, even if cancelled meanwhile.
 
     A cancellation presses `stop`, waits until the thread is done, and only then goes on; so no thread writes or runs
     a child after its call has ended. Raises what `work` raises.

@@ -177,7 +177,7 @@ _DIFF_LINES = 5_000
 
 
 def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> str:
-    """`text` after all edits in order, each on what the one before left.
+    """Apply the edits in order, each to the result of the one before.
 
     An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once. Every line
     keeps its own end, and an added one takes that of its neighbours, whatever line ends `old` and `new` are written
@@ -222,7 +222,7 @@ def _diff_lines(text: str) -> list[str]:
 
 
 def _shift_header(line: str, offset: int) -> str:
-    """A hunk header with its line numbers counted from the start of the file; another line as it is."""
+    """Return a hunk header with line numbers counted from the start of the file; another line as it is."""
     if not line.startswith("@@"):
         return line
     return re.sub(r"([-+])(\d+)", lambda m: f"{m[1]}{int(m[2]) + offset}", line)
@@ -329,7 +329,8 @@ def _find_candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[
 
 
 def _find_similar(lines: Sequence[str], key: str, stop: Stop) -> list[tuple[float, int]]:
-    """Likeness and negative index of the lines that resemble `key`, cheaply bounded before it is measured."""
+    """Return likeness and negative index of the lines that resemble `key`, with a cheap bound before each is
+    measured."""
     matcher = difflib.SequenceMatcher(None, "", key[:_COMPARED], False)
     found = []
     for index, line in enumerate(lines):

@@ -34,7 +34,7 @@ class Refused(Exception):
 
 
 def resolve_path(path: str, cwd: Path) -> Path:
-    """Where `path`, as the model wrote it, leads: `~` expanded, relative to `cwd`, every link and `..` resolved.
+    """Return the real path of `path` as the model wrote it: `~` expanded, relative to `cwd`, links and `..` resolved.
 
     Also for files that do not exist yet, unless one differs only in its spelling (`core/file_names`): then that one.
     Raises `Refused` for what is no path.
@@ -45,13 +45,13 @@ def resolve_path(path: str, cwd: Path) -> Path:
 
 
 def project_relative(path: Path, project: Path) -> str:
-    """`path` relative to the project where it lies in it, else absolute; with `/`."""
+    """Return `path` relative to the project where it lies in it, else absolute; with `/`."""
     root = Path(os.path.realpath(project))
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
 def describe_problem(path: str, error: OSError | ValueError | Refused, cwd: Path) -> str:
-    """One line for the model about a path that could not be used, with the nearest one where there is none."""
+    """Return a line for the model about an unusable path, with the nearest one where it does not exist."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     return f"{path}: {why}{suggestion(str(cwd), path) if missing else ''}"
@@ -67,17 +67,17 @@ class Content:
 
     @property
     def digest(self) -> str:
-        """SHA-256 in hex; of the whole file only where nothing lies beyond."""
+        """Return the SHA-256 in hex; of the whole file only where nothing lies beyond."""
         return sha256_hex(self.data)
 
 
 def sha256_hex(data: bytes) -> str:
-    """SHA-256 in hex, the form that `Seen` keeps."""
+    """Return the SHA-256 in hex, the form that `Seen` stores."""
     return hashlib.sha256(data).hexdigest()
 
 
 def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> Content:
-    """At most `limit` bytes of a regular file.
+    """Return at most `limit` bytes of a regular file.
 
     Raises `Refused` for a FIFO, socket or device (never opened, so nothing can block), `IsADirectoryError` for a
     folder, and the `OSError` of what else failed.
@@ -117,7 +117,7 @@ NUL = "\u2400"
 
 
 def decode_file(data: bytes) -> decoding.DecodedText | None:
-    """The text of `data`, which encodes back to exactly these bytes, or None when it is binary.
+    """Return the text of `data`, which encodes back to exactly these bytes, or None when it is binary.
 
     Binary is a NUL near the beginning without a mark, a mark with unsound text behind it, and what is neither mostly
     UTF-8 nor anything else and has stray bytes for more than a tenth of it.
@@ -129,7 +129,7 @@ def decode_file(data: bytes) -> decoding.DecodedText | None:
 
 
 def decode_stream(data: bytes, *, cut: bool = False) -> decoding.DecodedText | None:
-    """The text of what is piped, or None when it is binary. With `cut` its end may be torn.
+    """Return the text of what is piped, or None when it is binary. With `cut` its end may be torn.
 
     Unlike in a file some NULs are no sign of binary (`find -print0`), and UTF-16 needs no mark (programs for Windows).
     """
@@ -137,7 +137,8 @@ def decode_stream(data: bytes, *, cut: bool = False) -> decoding.DecodedText | N
 
 
 def decode_output(data: bytes, *, cut: bool = False) -> decoding.DecodedText | None:
-    """The same of a command, whose output nobody chose to be text: much noise and many controls are binary too."""
+    """Return the same of a command, whose output nobody chose to be text: much noise and many controls are binary
+    too."""
     read = decode_stream(data, cut=cut)
     if read is None or _is_noise(read):
         return None
@@ -148,7 +149,7 @@ def decode_output(data: bytes, *, cut: bool = False) -> decoding.DecodedText | N
 
 
 def _utf_16(data: bytes) -> decoding.DecodedText | None:
-    """The text of UTF-16 without a mark: nearly every second byte is NUL, and none between them."""
+    """Return the text of UTF-16 without a mark: nearly every second byte is NUL, and none between them."""
     head = data[:_SAMPLE]
     if len(data) < _LEAST or len(data) % 2 or data.startswith(tuple(bom for bom, _ in decoding.MARKS)):
         return None
@@ -165,7 +166,7 @@ def _is_noise(read: decoding.DecodedText) -> bool:
 
 
 def _mostly_utf_8(read: decoding.DecodedText) -> bool:
-    """As many characters in UTF-8 as bytes that are not."""
+    """Return True if there are as many UTF-8 characters as stray bytes."""
     return read.stray * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
 
 

@@ -60,7 +60,7 @@ class NormalizedPattern:
         self._composed = re.compile(composed, flags) if differs else None
 
     def search(self, line: str) -> re.Match[str] | None:
-        """The first match in `line`."""
+        """Return the first match in `line`."""
         match = self._plain.search(line)
         if match is None and self._composed is not None and not line.isascii():
             return self._composed.search(unicodedata.normalize("NFC", line))
@@ -68,7 +68,7 @@ class NormalizedPattern:
 
 
 def _open_without_links(path: bytes) -> int:
-    """A descriptor of the file, reached through no link: somebody could have put one there since it was listed."""
+    """Open the file through no link: one could have been put there since it was listed."""
     *folders, name = path.split(b"/")
     if not path.startswith(b"/"):
         folders.insert(0, b".")
@@ -86,7 +86,8 @@ def _open_without_links(path: bytes) -> int:
 
 
 def lines_of(path: bytes) -> Iterator[str]:
-    """The lines of a regular file one by one, without their ends. `Binary`, or `OSError` if it cannot be read."""
+    """Yield the lines of a regular file one by one, without their ends. `Binary`, or `OSError` if it cannot be
+    read."""
     with open(_open_without_links(path), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > HARD_LIMIT:
@@ -114,7 +115,7 @@ def _is_utf_8(file: BinaryIO) -> bool:
 
 
 def _decode(data: bytes) -> str:
-    """The text as `read_file` shows it; raises `Binary`."""
+    """Return the text as `read_file` shows it; raises `Binary`."""
     read = importlib.import_module("nexus_cli.core.decode").decode(data)
     if read is None:
         raise Binary
@@ -132,7 +133,7 @@ class FileHits:
         """There is a match beyond the limit."""
 
     def rows(self, lines: Iterable[str], regex: NormalizedPattern | re.Pattern[str]) -> Iterator[str]:
-        """Reads no further than it must, and keeps nothing but the lines that the next match may need."""
+        """Yield the rows; reads no further than needed and keeps only the lines that the next match may need."""
         context = self._before.maxlen or 0
         after = last = 0
         for number, line in enumerate(lines, 1):
@@ -157,7 +158,7 @@ class FileHits:
 
 
 def _shorten_line(line: str, match: re.Match[str] | None) -> str:
-    """A very long line as the part around the match, with marks that say how much is not shown."""
+    """Return a very long line as the part around the match, with marks that count what is hidden."""
     if len(line) <= LONGEST_LINE:
         return line
     start = max(0, min(match.start() - 100 if match else 0, len(line) - LONGEST_LINE))
@@ -167,7 +168,7 @@ def _shorten_line(line: str, match: re.Match[str] | None) -> str:
 
 
 def search(job: SearchJob, paths: Sequence[bytes]) -> Iterator[str]:
-    """The answer, piece by piece. Raises at once what `re.compile` raises for a pattern that is none."""
+    """Return the answer, piece by piece. Raises at once what `re.compile` raises for a pattern that is none."""
     return _search_files(job, paths, NormalizedPattern(job.pattern, re.IGNORECASE if job.ignore_case else 0))
 
 
@@ -208,7 +209,7 @@ def _display_path(job: SearchJob, path: bytes) -> str:
 
 
 def main() -> int:
-    """Reads the job (a JSON line, then paths ended by NUL), writes the answer; 3 for a bad pattern."""
+    """Read the job (a JSON line, then paths ended by NUL) and write the answer; return 3 for a bad pattern."""
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)

@@ -33,7 +33,7 @@ _LS = (
 
 
 def list_files(root: Path, project: Path, stop: Stop) -> list[str]:
-    """Paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
+    """Return paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
 
     A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it.
     """
@@ -46,7 +46,7 @@ def list_files(root: Path, project: Path, stop: Stop) -> list[str]:
 
 
 def is_regular_file(root: Path, path: str) -> bool:
-    """Whether a listed path is a regular file and no link."""
+    """Return True if a listed path is a regular file and no link."""
     try:
         return stat.S_ISREG(os.lstat(root / path).st_mode)
     except OSError:
@@ -54,13 +54,13 @@ def is_regular_file(root: Path, path: str) -> bool:
 
 
 def find_program(name: str) -> str | None:
-    """The absolute path of a program on the PATH, never one found through a relative entry."""
+    """Return the absolute path of a program on the PATH, never one found through a relative entry."""
     found = shutil.which(name)
     return found if found is not None and os.path.isabs(found) else None
 
 
 def _list_by_git(root: Path, stop: Stop, depth: int) -> list[str]:
-    """What git lists, with nested repositories; empty where git cannot tell."""
+    """Return the files that git lists, with nested repositories; empty where git cannot tell."""
     git = find_program("git")
     if git is None or depth > _SUBMODULES:
         return []
@@ -98,7 +98,7 @@ Rules = Sequence[tuple[str, "GitIgnoreSpec"]]
 
 
 def _inherited_rules(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
-    """The rules of the folders above `root`, up to the project."""
+    """Yield the rules of the folders above `root`, up to the project."""
     top = Path(os.path.realpath(project))
     if root == top or not root.is_relative_to(top):
         return
@@ -133,7 +133,7 @@ def _walk(root: Path, inherited: Rules, stop: Stop) -> Iterator[str]:
 
 
 def _is_ignored(path: str, rules: Rules) -> bool:
-    """The innermost file that has a rule for the path decides."""
+    """Return the innermost file that has a rule for the path decides."""
     for prefix, spec in reversed(rules):
         relative = path[len(prefix) - 1 :] if prefix.startswith("\0") else prefix + path
         include = spec.check_file(relative).include

@@ -23,7 +23,7 @@ class PathPattern:
     """
 
     def __init__(self, pattern: str) -> None:
-        """Raises `Refused` for a pattern that is empty, leaves its folder, or stands for too many others."""
+        """Parse; `Refused` for a pattern that is empty, leaves its folder, or expands to too many."""
         parts = _split_list(pattern)
         if not any(part.strip("{}") for part in parts):
             raise Refused("the pattern must not be empty")
@@ -31,11 +31,12 @@ class PathPattern:
         self._parts = [_PatternChoice(part) for part in parts] if len(parts) > 1 else []
 
     def matches(self, path: str) -> bool:
-        """Whether this relative path, with `/`, is meant."""
+        """Return True if the pattern matches this relative path (with `/`)."""
         return bool(self.select([path]))
 
     def select(self, paths: Sequence[str]) -> list[str]:
-        """Those of `paths`, relative and with `/`, that are meant. `Refused` where the pattern can match none."""
+        """Return those of `paths`, relative and with `/`, that are meant. `Refused` where the pattern can match
+        none."""
         found = self._whole.select(paths) or {path for part in self._parts for path in part.select(paths)}
         if not found and all(reading.impossible for reading in self._parts or [self._whole]):
             raise Refused("the pattern can match no name: a range in its brackets is empty")
@@ -53,11 +54,11 @@ class _PatternChoice:
 
     @property
     def impossible(self) -> bool:
-        """No name fits any of its choices."""
+        """True if no name can match any of its choices."""
         return all(any(name and _NEVER in name.pattern for name in loose) for _, loose in self._choices)
 
     def select(self, paths: Sequence[str]) -> set[str]:
-        """The path that is spelled so; else those that fit, of each choice the literal ones if there are any."""
+        """Return the path that is spelled so; else those that fit, of each choice the literal ones if there are any."""
         names = {path: unicodedata.normalize("NFC", path).split("/") for path in paths}
         same = {path for path in paths if "/".join(names[path]) == self._exact}
         if same and "*" not in self._exact:
@@ -70,7 +71,7 @@ class _PatternChoice:
 
 
 def _split_list(pattern: str) -> list[str]:
-    """The patterns of a list with `,`, `;`, `|` or white space between them, those within braces apart."""
+    """Return the patterns of a list with `,`, `;`, `|` or white space between them, those within braces apart."""
     parts, start, depth = [], 0, 0
     closing = pattern.count("}")
     for at, letter in enumerate(pattern):
@@ -86,7 +87,7 @@ def _split_list(pattern: str) -> list[str]:
 
 
 def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | None]:
-    """One regular expression per name; None stands for `**`. With `literal` brackets are letters."""
+    """Return one regular expression per name; None means `**`. With `literal` brackets are letters."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
         raise Refused("the pattern is relative: name its folder in `path`")
     names = [name for name in pattern.split("/") if name not in ("", ".")]
@@ -113,7 +114,7 @@ def _fits(segments: list[re.Pattern[str] | None], names: list[str]) -> bool:
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    """The patterns that braces stand for; a brace without a partner or a comma is a letter."""
+    """Return the patterns that braces stand for; a brace without a partner or a comma is a letter."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:

@@ -58,7 +58,7 @@ def decide(
     project: Path,
     config_dirs: Iterable[Path] = (),
 ) -> Verdict:
-    """Whether this call runs at level `allow` (one of `LEVELS`; `ValueError` for another).
+    """Decide whether this call runs at level `allow` (one of `LEVELS`; `ValueError` for another).
 
     Paths are judged by where they lead, links and `..` resolved, names compared without regard to case. Raising the
     level never turns a granted call into one that asks.
@@ -83,7 +83,7 @@ def decide(
 
 
 def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]) -> Ask | None:
-    """Why a path is asked about at every level below `all`, or None."""
+    """Return why a path needs approval at every level below `all`, or None."""
     target = resolve_path(path, cwd)
     told = " ".join(path.split())
     verb = "writes" if writes else "reads"
@@ -108,6 +108,7 @@ def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[
 
 
 def _folded(name: str) -> str:
-    """A name as the most forgiving file system reads it: no case, no invisible letters, no dots or spaces behind."""
+    """Return a name as the most lenient file system reads it: no case, no invisible letters, no final dots or
+    spaces."""
     shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
     return shown.casefold().rstrip(". ")

@@ -25,7 +25,7 @@ _COMPARED = 4_000_000
 
 
 def unified_diff(before: str | None, after: str, name: str) -> str:
-    """The change of the file `name` from `before` (None: there was none) to `after`; "" when no text changes.
+    """Return the change of the file `name` from `before` (None: there was none) to `after`; "" when no text changes.
 
     In the form of `diff -u`, without times. Where line ends change or are of several kinds (a new file is
     compared with `\\n`), a line that ends in
@@ -43,7 +43,7 @@ def unified_diff(before: str | None, after: str, name: str) -> str:
 
 
 def preview_change(path: str, cwd: Path, change: Callable[[DecodedText | None], str]) -> str:
-    """The diff of what `change` makes of the text of the file at `path` (None: there is no file).
+    """Return the diff of what `change` makes of the text of the file at `path` (None: there is no file).
 
     "" where it cannot be told: binary or over `LARGEST`, unreadable, or `change` raises `Refused`.
     """
@@ -82,7 +82,7 @@ def _lines(text: str, marked: bool) -> list[str]:
 
 
 def _hunks(old: list[str], new: list[str]) -> list[str]:
-    """What changed with three lines of context."""
+    """Return the changes with three lines of context."""
     shortest = min(len(old), len(new))
     first = next((at for at in range(shortest) if old[at] != new[at]), shortest)
     tail = 0
@@ -96,7 +96,7 @@ def _hunks(old: list[str], new: list[str]) -> list[str]:
 
 
 def _moved(header: str, offset: int) -> str:
-    """A hunk's header for a text that begins `offset` lines earlier."""
+    """Return a hunk's header for a text that begins `offset` lines earlier."""
     _, old, new, _ = header.split(" ", 3)
     starts = []
     for part in (old, new):
@@ -106,7 +106,7 @@ def _moved(header: str, offset: int) -> str:
 
 
 def _replaced(old: list[str], new: list[str], first: int, tail: int) -> list[str]:
-    """One hunk: all lines between the common beginning and end."""
+    """Return one hunk: all lines between the common beginning and end."""
     start = max(0, first - _CONTEXT)
     before, after = len(old) - tail, len(new) - tail
     close = old[before : before + _CONTEXT]

@@ -36,11 +36,11 @@ class BoundedOutput:
 
     @property
     def uncounted(self) -> int:
-        """Bytes that came and are not kept."""
+        """Return the number of bytes that came and are not kept."""
         return self._dropped + max(0, len(self._tail) - self._half)
 
     def add(self, data: bytes) -> None:
-        """One more piece, in time that grows with its length alone, however small the pieces are."""
+        """Add a piece, in time linear in its length, however small the pieces are."""
         room = self._half - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -50,7 +50,7 @@ class BoundedOutput:
             self._trim()
 
     def joined(self) -> bytes:
-        """What was kept, with a line where the hole is."""
+        """Return the kept bytes, with a line where the hole is."""
         self._trim()
         hole = f"\n[... {self.uncounted} bytes beyond the hard limit, not kept ...]\n" if self.uncounted else ""
         return b"".join((self._head, hole.encode(), self._tail))
@@ -92,7 +92,7 @@ class ProcessResult:
 
 
 def kill_all() -> None:
-    """SIGKILL to the tree of every child that runs now: for a program that must end at once."""
+    """Send SIGKILL to the tree of every running child, for a program that must end at once."""
     for pid, mark in tuple(_live):
         send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
 
@@ -108,7 +108,7 @@ def run_process(
     merge: bool = True,
     show: Callable[[bytes], None] | None = None,
 ) -> ProcessResult:
-    """Run `argv` and wait for it, blocking: call it through `threads.finish`.
+    """Run `argv` and wait for it, blocking: call it through `run_in_thread`.
 
     Nothing in its environment leads to nexus's own Python (`child_environment`). No terminal, stdin is `stdin` or
     empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when `stop` is pressed, the tree gets
@@ -163,7 +163,7 @@ class _Pipe:
         self._file.close()
 
     def pump(self, seconds: float) -> bool:
-        """Wait at most so long for output and keep what is there; False when none came."""
+        """Wait at most so long for output and keep it; return False when none came."""
         if not self.open:
             time.sleep(seconds)
             return False
@@ -217,7 +217,7 @@ def _await_child(
 
 
 def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
-    """SIGTERM to the tree, SIGKILL to what of it is left after two seconds; returns when the child is gone."""
+    """Send SIGTERM to the tree, and SIGKILL to the rest of it after two seconds; return when the child is gone."""
     found = find_tree(child.pid, mark)
     send_signal(child.pid, found, signal.SIGTERM)
     limit = time.monotonic() + _TERM

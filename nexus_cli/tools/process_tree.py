@@ -29,7 +29,7 @@ class Process:
 
 
 def find_tree(pid: int, mark: str = "") -> set[Process]:
-    """The running processes of the group that `pid` leads, those with `mark`, and all their descendants."""
+    """Return the running processes of the group that `pid` leads, those with `mark`, and all their descendants."""
     table = _read_table()
     members = {number for number, (_, _, group) in table.items() if group == pid}
     members |= ({pid} | _find_marked(mark)) & table.keys()
@@ -42,7 +42,7 @@ def find_tree(pid: int, mark: str = "") -> set[Process]:
 
 
 def find_remaining(pid: int, mark: str) -> set[Process]:
-    """What still runs of the group that `pid` led, and those with `mark`. Cheap when there are none."""
+    """Return the running processes of the group that `pid` led, and those with `mark`. Cheap when there are none."""
     marked = _find_marked(mark)
     if not marked:
         return find_group(pid)
@@ -50,7 +50,7 @@ def find_remaining(pid: int, mark: str) -> set[Process]:
 
 
 def find_group(pid: int) -> set[Process]:
-    """The running processes of the group that `pid` led. Cheap when there are none."""
+    """Return the running processes of the group that `pid` led. Cheap when there are none."""
     try:
         os.killpg(pid, 0)
     except ProcessLookupError:
@@ -62,13 +62,13 @@ def find_group(pid: int) -> set[Process]:
 
 
 def still_running(processes: Iterable[Process]) -> set[Process]:
-    """Those that still run."""
+    """Return those that still run."""
     table = _read_table()
     return {process for process in processes if process.pid in table and table[process.pid][0] == process}
 
 
 def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) -> None:
-    """A signal to the group that `pid` leads, at once, and to each of `processes`; who is gone is passed over.
+    """Send a signal to the group that `pid` leads, at once, and to each of `processes`; absent ones are skipped.
 
     The leader comes first: a shell that outlives its children for a moment would take their end for its own success.
     """
@@ -85,7 +85,7 @@ def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) 
 
 
 def _find_marked(mark: str) -> set[int]:
-    """Who was started with `mark` in the environment, as far as we may look."""
+    """Return the processes started with `mark` in the environment, as far as they are readable."""
     found: set[int] = set()
     if not mark or not (_PROC / "self/environ").exists():
         return found
@@ -103,7 +103,7 @@ def _find_marked(mark: str) -> set[int]:
 
 
 def _read_table() -> dict[int, tuple[Process, int, int]]:
-    """Every running process with its parent and its group."""
+    """Return every running process with its parent and group."""
     return _from_proc() if (_PROC / "self/stat").exists() else _from_ps()
 
 
@@ -164,7 +164,7 @@ class OrphanGuard:
         return self
 
     def watch(self, group: int) -> None:
-        """Once: the process group that the child leads."""
+        """Set the process group that the child leads; call it once."""
         assert self._shell.stdin is not None
         self._end = b"\n"
         # Should somebody have ended the shell, the child goes on without it.

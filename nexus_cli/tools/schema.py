@@ -25,7 +25,7 @@ _LONGEST_QUOTE = 60
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The arguments after harmless mending, and what is still wrong with them (empty: nothing).
+    """Return the arguments after harmless mending, and what is still wrong with them (empty: nothing).
 
     Mended: `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string, JSON
     text for an array or object, and null for an optional argument (left out).
@@ -35,7 +35,7 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
 
 
 def validate_arguments(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
-    """One sentence per fault, each naming the argument and what it must be; empty when there is none."""
+    """Return one sentence per fault, naming the argument and what it must be; empty when there is none."""
     return _faults(arguments, schema, "")
 
 

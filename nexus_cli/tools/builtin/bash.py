@@ -31,7 +31,7 @@ _LATIN = "nexus-latin"
 
 
 def _latin(error: UnicodeError) -> tuple[str, int]:
-    """Bytes that are not UTF-8, as the letters of Windows-1252."""
+    """Decode bytes that are not UTF-8 as Windows-1252."""
     assert isinstance(error, UnicodeDecodeError)
     return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
 
@@ -40,7 +40,7 @@ codecs.register_error(_LATIN, _latin)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """The output and a last line with the exit status; only a command that could not be started is an error."""
+    """Return the output and a last line with the exit status; only a command that could not be started is an error."""
     if not arguments["command"].strip():
         return ToolResult(error="`command` must not be empty", ran=False)
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
@@ -73,7 +73,7 @@ def _shell() -> str:
 
 
 def _text(output: bytes, uncounted: int = 0) -> str:
-    """`output` as text, ending in a newline if there is any; what is binary is named instead."""
+    """Return `output` as text with a final newline if there is any; binary output is named instead."""
     read = None if b"\0" in output else _utf_8(output)
     if read is None:
         decoded = decode_output(output, cut=uncounted > 0)
@@ -87,7 +87,7 @@ def _text(output: bytes, uncounted: int = 0) -> str:
 
 
 def _utf_8(output: bytes) -> str | None:
-    """`output` where it is UTF-8."""
+    """Return `output` decoded as UTF-8, or None."""
     # In pieces: one call would hold up every other thread until all of it is decoded.
     pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
     try:

@@ -22,7 +22,7 @@ _FORMS = ("full", "shortened", "outline", "pointer")
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """The overview, or the text of one section as far as one result may hold it."""
+    """Return the overview, or the text of one section as far as one result may hold it."""
     service: Assembly = context.services[Assembly]
     name = arguments.get("section", "")
     if not name:
@@ -48,7 +48,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def _token_bound(text: str) -> int:
-    """No fewer tokens than there can be: the measure without a counter."""
+    """Return an upper bound of the tokens of `text`, where no counter is supplied."""
     return len(text.encode("utf-8", "replace"))
 
 

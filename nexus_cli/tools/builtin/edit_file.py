@@ -36,7 +36,7 @@ class _Edited:
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """A short diff of what changed; an error, and an untouched file, when one of the edits does not fit."""
+    """Return a short diff of what changed; an error, and an untouched file, when one of the edits does not fit."""
     path = arguments["path"]
     seen: Seen = context.services[Seen]
     try:
@@ -52,7 +52,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
-    """What the edits would change, as a unified diff; "" where they do not fit."""
+    """Return the edits as a unified diff; "" where they do not apply."""
 
     def change(before: DecodedText | None) -> str:
         if before is None:

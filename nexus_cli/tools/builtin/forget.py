@@ -13,7 +13,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One line that says what was forgotten."""
+    """Return one line that says what was forgotten."""
     facts: Facts = context.services[Facts]
     try:
         fact = await run_in_thread(lambda stop: facts.forget(arguments["id"]))

@@ -19,7 +19,7 @@ LIMIT = 500
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One path per line as seen from the working folder; or `no files`."""
+    """Return one path per line as seen from the working folder; or `no files`."""
     path = arguments.get("path", ".")
     try:
         target = resolve_path(path, context.cwd)
@@ -43,7 +43,7 @@ def _list(target: Path, pattern: str, wanted: PathPattern, project: Path, stop: 
 
 
 def _find_exact(target: Path, pattern: str) -> list[str]:
-    """The file that `pattern` itself is the path of, though it is ignored. `Refused` where that is a folder."""
+    """Return the file that `pattern` itself is the path of, though it is ignored. `Refused` where that is a folder."""
     place = os.path.normpath(find_spelling(os.path.join(target, pattern)))
     if not os.path.lexists(place) or os.path.realpath(os.path.dirname(place)) != os.path.dirname(place):
         return []

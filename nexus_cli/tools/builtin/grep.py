@@ -34,7 +34,7 @@ _UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Matches under the path of their file, files in the order of their paths; or `no matches`."""
+    """Return matches under the path of their file, files in the order of their paths; or `no matches`."""
     path = arguments.get("path", ".")
     if not arguments["pattern"]:
         return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
@@ -85,14 +85,15 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
 
 
 def _libraries() -> list[str]:
-    """The folders that hold this package and the library that guesses encodings."""
+    """Return the folders that hold this package and the library that guesses encodings."""
     found = importlib.util.find_spec("charset_normalizer")
     places = [PACKAGE, *([Path(found.origin).parent] if found and found.origin else [])]
     return [str(place.parent) for place in places]
 
 
 def _narrow_by_rg(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: Stop) -> Sequence[str]:
-    """The files that `rg` cannot rule out; all of them without it, or where the pattern may mean something else."""
+    """Return the files that `rg` cannot rule out; all of them without it, or where the pattern may mean something
+    else."""
     rg = find_program("rg")
     pattern = arguments["pattern"]
     if rg is None or len(names) < 2 or not pattern or _OTHER_DIALECT.search(pattern):
@@ -114,7 +115,7 @@ def _narrow_by_rg(root: Path, names: Sequence[str], arguments: Mapping[str, Any]
 
 
 def _too_large(path: Path) -> bool:
-    """Whether our own search would count the file as one that it could not read."""
+    """Return True if our own search would count the file as unreadable."""
     try:
         return os.lstat(path).st_size > grep_worker.HARD_LIMIT
     except OSError:

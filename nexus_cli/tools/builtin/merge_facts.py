@@ -13,7 +13,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One line: the proposal's id and slot, and what stays until the person accepts it."""
+    """Return one line: the proposal's id and slot, and what stays until the person accepts it."""
     facts: Merging = context.services[Merging]
     try:
         fact = await run_in_thread(lambda stop: facts.merge(arguments["ids"], arguments["text"]))

@@ -27,7 +27,7 @@ from nexus_cli.tools.files import (
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """The text; a line in brackets says what else is to be known (range, line ends, encoding)."""
+    """Return the text; a line in brackets says what else is to be known (range, line ends, encoding)."""
     path = arguments["path"]
     try:
         target = resolve_path(path, context.cwd)

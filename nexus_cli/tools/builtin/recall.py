@@ -20,8 +20,8 @@ _MOST_HITS = 10_000
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """A piece of the original with its range and the way on, or the places where `query` occurs. It is counted as a
-    recall where it gives anything."""
+    """Return a piece of the original with its range and the next call, or the places of `query`. Counts as a recall
+    where it gives anything."""
     drop = arguments["id"]
     service: Recall = context.services[Recall]
     text = service.original(drop)
@@ -48,7 +48,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def _token_bound(text: str) -> int:
-    """No fewer tokens than a byte-pair table makes of ordinary text: the measure without a counter."""
+    """Return an upper bound of the tokens of ordinary text, where no counter is supplied."""
     plain = sum(map(str.isascii, text))
     return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
 
@@ -69,7 +69,7 @@ def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -
 
 
 def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -> str:
-    """Every place where `query` occurs, case aside, with some text around it, as many as fit."""
+    """Return the places of `query`, case aside, with some text around each, as many as fit."""
     spots: list[tuple[int, int]] = []
     total = unlisted = 0
     for match in re.compile(re.escape(query), re.IGNORECASE).finditer(text, start, end):

@@ -15,7 +15,7 @@ SLOTS = [str(slot) for slot in MemorySlot]
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One line: the fact's id and slot, and whether it is kept or waits."""
+    """Return one line: the fact's id and slot, and whether it is kept or waits."""
     facts: Facts = context.services[Facts]
     try:
         slot, text, quote = MemorySlot(arguments["slot"]), arguments["text"], arguments.get("quote", "")

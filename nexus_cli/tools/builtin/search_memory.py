@@ -16,7 +16,7 @@ LIMIT = 20
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """A line for each fact, the best first, at most `LIMIT`; a last line says so where there are more."""
+    """Return a line for each fact, the best first, at most `LIMIT`; a last line says so where there are more."""
     facts: Facts = context.services[Facts]
     try:
         slots = (MemorySlot(arguments["slot"]),) if "slot" in arguments else ()

@@ -44,7 +44,7 @@ class _Written:
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One line that says what was written."""
+    """Return one line that says what was written."""
     path, content = arguments["path"], arguments["content"]
     seen: Seen = context.services[Seen]
     try:
@@ -64,7 +64,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
-    """What writing would change, as a unified diff; "" where that cannot be told."""
+    """Return the write as a unified diff; "" where that is unknown."""
     return preview_of(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
 
 
