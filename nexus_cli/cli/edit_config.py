@@ -223,6 +223,6 @@ def _encoded(path: Path, text: str) -> bytes:
     old = decode(path.read_bytes()) if path.exists() else None
     if old is None:
         return text.encode()
-    if old.crlf and "\r\n" in text:
+    if old.is_crlf and "\r\n" in text:
         text = re.sub(r"\r?\n", "\r\n", text)
     return old.bom + text.encode()

@@ -1,4 +1,4 @@
-"""The environment of the programs that we start: the person's own, without the virtual environment of nexus.
+"""The environment of child processes: the person's own, without the virtual environment of nexus.
 
 Whoever starts nexus from an activated environment, or with its folder on `PATH`, has nexus's `python3` and `pip` first
 on `PATH`. Commands of the model and of the person must not get those, unless the environment is the project's too.

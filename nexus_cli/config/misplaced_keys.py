@@ -1,7 +1,7 @@
-"""Recognizes a key where the name of a model, an alias or a variable belongs, and says where keys go.
+"""Recognize an API key where the name of a model, an alias or a variable belongs, and say where keys go.
 
-What is taken for a key here is never shown, kept or sent. Stricter than `redaction`: a model's name has a known form,
-so that a long word without meaning is none.
+Such a key is never shown, kept or sent. Stricter than `redact_secrets`: a model's name has a known form, so a long word
+without meaning is none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def hide_key(text: str) -> str:
 
 
 def misplaced_notice(key: str, origin: str) -> str:
-    """Return what a person is told of the setting `key` that already holds a key."""
+    """Return the notice about a setting `key` that already holds an API key."""
     unset = f"nexus config set --unset {key}" if REDACTED not in key else "nexus config edit"
     return f"{key} in {origin} looks like a key and is not used: {unset} takes it out; keys go into the environment"
 

@@ -1,4 +1,4 @@
-"""Where things lie: `NEXUS_HOME` or platformdirs (interface.md section 5), the project, the package's defaults."""
+"""Folders and files of a person (`NEXUS_HOME` or platformdirs, interface.md section 5), a project and the package."""
 
 from __future__ import annotations
 

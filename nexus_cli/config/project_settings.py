@@ -1,7 +1,7 @@
-"""What a trusted project's `.nexus/config.toml` may say of the settings: it tightens what the person allowed (law 7).
+"""Settings of a trusted project (`.nexus/config.toml`): they only tighten what the person allowed (law 7).
 
-`allow` and the limits are met with the person's; how a session is compacted and cut may be set, since that permits
-nothing. No endpoint, model, key, hook or permission is a project's to set: such keys are named and have no effect.
+`allow` and the limits are met with the person's; compaction and truncation may be set, since they permit nothing. A
+project cannot set endpoint, model, key, hook or permission: such keys are named and have no effect.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ FOLDER, FILE = ".nexus", "config.toml"
 NESTED = ("compact", "limits", "truncation")
 """The tables of which a project may set something."""
 WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
-"""What can contradict each other."""
+"""Keys that can contradict each other."""
 NOT_FOR_PROJECTS = frozenset({"compact.model"})
 """Of these tables, what names a model."""
 MOST_BYTES = 64 * 1024
 MOST_PROBLEMS = 3
-"""Problems that are told one by one."""
+"""Problems that are listed one by one."""
 HINT = "`nexus trust` shows it"
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """What a project's file says."""
+    """The content of a project's file."""
 
     values: Mapping[str, Scalar]
     """Checked values by dotted key: what a project may set at all."""
     refused: tuple[str, ...] = ()
     """Keys and tables that have no effect."""
     problems: tuple[str, ...] = ()
-    """What is wrong with others, which have none either; at most `TOLD`, then how many more there are."""
+    """Faults of others, which have none either: at most `MOST_PROBLEMS`, then a count."""
 
 
 def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:

@@ -1,4 +1,4 @@
-"""What each setting may be: its kind, its range, and how that is said to a person. Data; merging is in `settings`."""
+"""The kind and range of each setting, as data. `settings` merges the values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one key may hold."""
+    """The kind and range of one key."""
 
     kind: type[Scalar]
     expected: str
@@ -88,7 +88,7 @@ MODEL_RULES: Mapping[str, Rule] = {
     "cache_write_price": PRICE,
     "images": Rule(bool, "true or false"),
 }
-"""What `[models.NAME]` may hold."""
+"""Keys of `[models.NAME]`."""
 
 OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME}
 """Tables whose keys are the person's own."""

@@ -1,7 +1,7 @@
-"""The settings: their values, what each may be, and how the files and the environment are merged into them.
+"""The settings: their values, and how files and environment are merged into them.
 
 Defaults are data (`defaults/config.toml`), the personal `config.toml` is merged over them, `NEXUS_MODEL` over both
-(interface.md section 5). Options of the command line are the business of `nexus_cli.cli`, and so is writing the file.
+(interface.md section 5). `nexus_cli.cli` owns the options of the command line and writes the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CompactSettings:
     to: float = 0.35
     overflow_to: float = 0.25
     model: str = ""
-    """Who summarises; "" is the session's own model."""
+    """The model that summarises; "" is the session's own."""
     seconds: float = 300.0
     """A summary that has not come whole by then has failed."""
     prune: bool = True
@@ -39,7 +39,7 @@ class CompactSettings:
 
 @dataclass(frozen=True, slots=True)
 class TruncationSettings:
-    """How a window is cut when it does not fit."""
+    """Truncation of a window that does not fit."""
 
     strategy: str = "oldest_first"
     low_water: float = 0.5
@@ -57,7 +57,7 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class UiSettings:
-    """How the terminal looks and is typed in."""
+    """Look and keys of the terminal."""
 
     theme: str = "auto"
     keys: str = "emacs"
@@ -81,9 +81,9 @@ class Settings:
     default_models: Mapping[str, str] = field(default_factory=dict)
     """Name of a key's environment variable to the model that is used with it."""
     project: Limits = UNLIMITED
-    """What a trusted project asks to be limited to, see `nexus_cli.config.project_settings`."""
+    """Limits that a trusted project asks for, see `nexus_cli.config.project_settings`."""
     notices: tuple[str, ...] = ()
-    """What the person should know of a project's files that have no effect."""
+    """Notices about project files that have no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def check_value(key: str, value: Any, where: str = "") -> Scalar:
 
 
 def _line_of(text: str, parts: list[str]) -> int:
-    """Return the line on which the key stands, as well as a look at the text can tell; 0 when it is not found."""
+    """Return the line of the key, as far as the text shows it; 0 when it is not found."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()

@@ -1,8 +1,7 @@
-"""Which projects the person trusts: the record, and the files of a project that it stands for.
+"""The record of trusted projects, and the project files that it covers.
 
-Trust is given to what was there at the time: a hash over everything in `.nexus` that could take effect is stored with
-the project's real path, so that a project whose files changed afterwards is untrusted again. What a trusted project's
-settings may say is the business of `nexus_cli.config.project_settings`.
+Trust is given to a state of the files: a hash over everything in `.nexus` that could take effect is stored with the
+project's real path, so a project whose files changed is untrusted again.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from nexus_cli.core.errors import NexusError, write_failure_hint
 FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
 FOLDERS = ("recipes", "commands", "skills")
-"""What of `.nexus` can take effect; anything else in it is not looked at."""
+"""Parts of `.nexus` that can take effect; anything else is ignored."""
 MOST_FILES = 2000
 MOST_BYTES = 4 * 1024 * 1024
 """Of one file."""
@@ -43,7 +42,7 @@ State = Literal["trusted", "changed", "untrusted", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a project's `.nexus` holds, read in one go: what is judged is what takes effect."""
+    """The content of a project's `.nexus`, read once: what is judged is what takes effect."""
 
     files: Mapping[str, bytes]
     """Path inside `.nexus` to content, in order of the paths."""

@@ -1,7 +1,7 @@
 """What a rewrite of the window costs and what it saves, at a model's real prices (law 6: afford).
 
 Pure arithmetic. Who rewrites, and whether it has to be done for other reasons, is the session's affair. Prices are
-those of `ModelInfo`; for long inputs hand in `info.priced(tokens)`.
+those of `ModelInfo`; for long inputs hand in `info.with_tier_prices(tokens)`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -
     At the prices of an input of that length. None when a needed price is unknown; an unknown price of reading counts as
     that of input, as in the accounts of what was used.
     """
-    info = info.priced(cached + fresh)
+    info = info.with_tier_prices(cached + fresh)
     if info.input_price is None or (output and info.output_price is None):
         return None
     read = info.input_price if info.cache_read_price is None else info.cache_read_price

@@ -33,7 +33,7 @@ _MAGIC = (
     (b"GIF89a", "image/gif"),
 )
 IMAGE_NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
-"""What people call them."""
+"""Their usual names."""
 
 
 def image_type(data: bytes) -> str:
@@ -45,7 +45,7 @@ def image_type(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What starts a turn. Without text the turn goes on from where the window ends (resume)."""
+    """The start of a turn. Without text the turn continues from the end of the window (resume)."""
 
     text: str = ""
     source: str = "person"

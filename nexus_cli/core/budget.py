@@ -1,4 +1,4 @@
-"""Seed B's token budget: the window, what is kept free of it, and what uses the rest. All numbers are tokens."""
+"""Seed B's token budget: the window, its two reserves, and what uses the rest. All numbers are tokens."""
 
 from __future__ import annotations
 

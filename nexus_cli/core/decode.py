@@ -1,6 +1,6 @@
-"""From bytes of unknown encoding to text, and back byte for byte: a mark, UTF-8, else a guess.
+"""Decode bytes of unknown encoding and encode them back byte for byte: a byte order mark, UTF-8, else a guess.
 
-The one decoder of the product. Reading the bytes, and what counts as binary beyond a NUL, is the callers' business.
+The only decoder of the product. Callers read the bytes and decide what is binary beyond a NUL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 HEAD = 8192
-"""Bytes in which a NUL tells binary from text that is not UTF-8."""
+"""Bytes in which a NUL means binary, in what is not UTF-8."""
 _SAMPLE = 32 * 1024
 """Bytes on each side of the first byte that is not UTF-8, from which the encoding is guessed."""
 _FEW = 8
@@ -26,7 +26,7 @@ _COMMON = [
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "iso8859_2", "koi8_r"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
-"""What people save text in; without this bound a short text is taken for the strangest things. None has a state."""
+"""Encodings that people use; without this bound a short text is mistaken for exotic ones. None has a state."""
 _ALPHABETS = (
     ("cp1252", "àâçèéêëîïôùûüÿœ"),  # French
     ("cp1252", "äöüß"),  # German
@@ -52,7 +52,7 @@ _ALPHABETS = (
 )
 """The letters beyond ASCII of a language, and the table that its texts are saved in; of equal ones the first counts."""
 _SIGNS = "\xa0«»‹›‘’‚“”„–—…•€£§©®™°±×·"
-"""What stands in texts of any language."""
+"""Signs in texts of any language."""
 _CONTROLS = range(7)
 """No text has these: with one of them nothing is guessed."""
 _HIGH = bytes(range(128, 256))
@@ -67,9 +67,9 @@ class DecodedText:
     encoding: str = "utf-8"
     bom: bytes = b""
     errors: str = "strict"
-    """`surrogateescape`: UTF-8 with stray bytes; `replace`: what stands behind a mark is unsound, no way back."""
+    """`surrogateescape`: UTF-8 with stray bytes; `replace`: unsound behind a mark, no way back."""
 
-    def encoded(self, text: str) -> bytes:
+    def encode(self, text: str) -> bytes:
         """Encode another text in the form of this one; `UnicodeEncodeError` where the encoding lacks a letter."""
         return self.bom + text.encode(self.encoding, self.errors)
 
@@ -81,17 +81,17 @@ class DecodedText:
         return self.text.encode("utf-8", self.errors).decode("utf-8", "replace")
 
     @property
-    def shown(self) -> str:
+    def model_text(self) -> str:
         """Return the text for the model: `plain` with `\r\n` as `\n`."""
         return self.plain.replace("\r\n", "\n")
 
     @property
-    def crlf(self) -> bool:
+    def is_crlf(self) -> bool:
         """True if there are lines and each ends in `\\r\\n`."""
         return "\r\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
 
     @property
-    def stray(self) -> int:
+    def stray_bytes(self) -> int:
         """Return the number of bytes that are not UTF-8 in a text that otherwise is."""
         if self.errors != "surrogateescape":
             return 0
@@ -103,7 +103,11 @@ class DecodedText:
         if self.errors == "replace":
             return f"is not sound {self.encoding}; read with replacements"
         if self.errors == "surrogateescape":
-            are = "1 byte is not UTF-8 and is" if self.stray == 1 else f"{self.stray:,} bytes are not UTF-8 and are"
+            are = (
+                "1 byte is not UTF-8 and is"
+                if self.stray_bytes == 1
+                else f"{self.stray_bytes:,} bytes are not UTF-8 and are"
+            )
             return f"{are} shown as \ufffd"
         return "" if self.bom or self.encoding == "utf-8" else f"is not UTF-8; read as {self.encoding}"
 
@@ -126,7 +130,7 @@ def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
         return None
     broken = DecodedText(_read(data, "utf-8", "surrogateescape", cut), errors="surrogateescape")
     letters = len(broken.text) - len(broken.text.encode("ascii", "ignore"))
-    if torn or broken.stray * 2 <= letters or any(control in data for control in _CONTROLS):
+    if torn or broken.stray_bytes * 2 <= letters or any(control in data for control in _CONTROLS):
         return broken
     sample = data[data.rfind(b"\n", max(0, start - _SAMPLE), start) + 1 or max(0, start - _SAMPLE) : start + _SAMPLE]
     for encoding in (_guess_encoding(sample), "cp1252"):

@@ -1,7 +1,7 @@
-"""Cutting one text to a number of tokens, pure: head and tail stay, one visible marker stands where the hole is.
+"""Elide one text to a number of tokens, pure: head and tail stay around one visible marker.
 
-Also pieces of a range, for reading the rest. Positions are character offsets as in Python slices, so that joined ranges
-give the original back. Recording what was left out as a drop is the session's.
+Also cuts pieces of a range, to read the rest. Positions are character offsets as in Python slices, so that joined
+ranges give the original back. The session records what was left out as a drop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARKER = re.compile(
     r"^\[\.\.\. [\d,]{1,12} tokens (?:\([^()\n]{1,60}\) )?left out(?:: recall\([^()\n]{1,60}\))? \.\.\.\]$",
     re.MULTILINE,
 )
-"""What `plain_marker` and `drop_marker` make."""
+"""Matches the lines of `plain_marker` and `drop_marker`."""
 _TRIES = 8
 _FILLED = 0.95
 _LONGEST_SEQUENCE = 64
@@ -41,7 +41,7 @@ class ElidedText:
     """Tokens left out: the whole less what is shown, by the given counter."""
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """True if nothing was cut."""
         return self.start == self.end
 

@@ -177,7 +177,7 @@ class Manifest:
     cached: int = 0
     """Tokens of its beginning that the provider's cache was expected to hold."""
 
-    def knew(self, entry: int, at: str) -> bool:
+    def is_newer_than(self, entry: int, at: str) -> bool:
         """Return True if what was recorded at this time, when `entry` was the newest one, was there before it was sent.
         Entries tell it as far as they can: clocks are set back."""
         return entry < self.last or (entry == self.last and at <= self.at)

@@ -35,7 +35,7 @@ REDACTED: Final = "[redacted]"
 
 
 class NexusError(Exception):
-    """Something that ends what was asked, told in one line: `nexus: WHAT: WHY. HINT.`"""
+    """A failure that ends a command, in one line: `nexus: WHAT: WHY. HINT.`"""
 
     def __init__(self, kind: str, what: str, why: str, hint: str = "", *, exit_status: int | None = None) -> None:
         super().__init__(f"{what}: {why}")

@@ -1,8 +1,4 @@
-"""Names of files as people and models write them: the existing file that a path means although it is spelled another
-way, and the nearest one where it means none.
-
-What is done with the file is the callers' business.
-"""
+"""Match file names as people and models write them: another spelling of an existing file, or the nearest name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Limits that compose by restriction: seed D's execution pattern as a meet.
 
-`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7). Where they are kept: requests
-and money in `session.spending`, calls in `session.dispatch`.
+`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7). `session.spending` enforces
+requests and money, `session.dispatch` calls.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 LEVELS = ("read", "edit", "all")
-"""What runs without asking, from the least to the most."""
+"""Effects that run without asking, from the fewest to all."""
 MODES = ("single_action", "react_loop", "plan_execute")
-"""How a run may act, from the least to the most: one step of calls and then the answer; calls as one step leads to the
-next; also along a plan of its own. The upper two differ for runs that work off a plan."""
+"""Modes of a run, from the most restricted to the freest: one step of calls then the answer; calls step by step; also
+along a plan of its own. The upper two differ for runs that execute a plan."""
 CATEGORIES = ("none", "read", "edit", "run")
-"""What a tool does to the world, see `nexus_cli.core.tool.Effect`."""
+"""Effects of a tool, see `nexus_cli.core.tool.Effect`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may use. None means: no limit from here."""
+    """Limits of a run. None means no limit from here."""
 
     max_steps: int | None = None
     """Model requests in one turn."""
@@ -58,7 +58,7 @@ class Limits:
         return (self & other) == self
 
     @property
-    def one_call(self) -> bool:
+    def is_one_step(self) -> bool:
         """True if a turn may run the calls of one step only; calls requested together are one action."""
         return self.mode == "single_action" or self.multi_tool is False
 
@@ -89,9 +89,9 @@ class Bound:
     value: Any
     bound_by: str
     said: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What each layer that names it said, by the name of the layer."""
+    """The value of each layer that names it, by the name of the layer."""
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the JSON form (interface.md section 8)."""
         said = {layer: json_value(value) for layer, value in self.said.items()}
         return {"name": self.name, "value": json_value(self.value), "bound_by": self.bound_by, "said": said}

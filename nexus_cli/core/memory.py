@@ -1,7 +1,7 @@
-"""Facts: what is remembered from one session to another, in seed E's three slots, and the seam to where they are kept.
+"""Facts that are remembered from one session to another, in seed E's three slots, and the protocols of their store.
 
-A fact that the person did not say themselves is a proposal until they accept it: text from tools and models must not
-become a standing instruction by itself.
+A fact that the person did not state is a proposal until they accept it: text from tools and models must not become a
+standing instruction by itself.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class MemorySlot(StrEnum):
     PROJECT = "project"
     """This project, see `nexus_cli.config.paths.project_root`."""
     AGENT = "agent"
-    """What the agent learned about its own work: lessons, conventions (seed D's journal)."""
+    """The agent's own work: lessons, conventions (seed D's journal)."""
 
 
 class FactState(StrEnum):
-    """Whether a fact counts."""
+    """The state of a fact."""
 
     KEPT = "kept"
     PROPOSED = "proposed"
@@ -51,7 +51,7 @@ class Fact:
     """When it was stored: ISO 8601, UTC."""
     state: FactState
     actor: str
-    """Whose entry it comes from: `person`, `agent`, `tool:NAME` or `nexus`."""
+    """The actor of the entry that it comes from: `person`, `agent`, `tool:NAME` or `nexus`."""
     session: str
     """Id of the session that it comes from; "" when the person typed it outside of one."""
     entry: int

@@ -1,7 +1,7 @@
-"""The values a conversation is made of: messages, tool calls, tool results.
+"""Messages, tool calls and tool results: the values of a conversation.
 
-Identity and time are an envelope around them (`nexus_cli.core.entry`); what a provider wants on the wire is made in
-`nexus_cli.context.render`. Text is made storable here: a lone surrogate becomes U+FFFD.
+`nexus_cli.core.entry` adds identity and time, `nexus_cli.context.render` makes the wire form. Text is made storable
+here: a lone surrogate becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nexus_cli.core.attachment import replace_surrogates as replace_surrogates
 
 
 class Role(StrEnum):
-    """Who speaks, in the words of Chat Completions."""
+    """The speaker, in the words of Chat Completions."""
 
     SYSTEM = "system"
     USER = "user"
@@ -100,7 +100,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back. An error is for the model to repair: it is text, never an exception."""
+    """The result of a tool call. An error is text for the model to repair, never an exception."""
 
     output: str = ""
     error: str = ""
@@ -119,7 +119,7 @@ class ToolResult:
     ran: bool = True
     """False when the call could not run (unknown tool, bad arguments, refused)."""
     diff: str = ""
-    """What the call changed in files, as a unified diff; for the person, no part of the result's text."""
+    """The file changes of the call as a unified diff; for the person, no part of the text."""
 
     def __post_init__(self) -> None:
         for name in ("output", "error", "cites", "diff"):
@@ -145,7 +145,8 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What a provider wants back untouched: signed thinking, reasoning text, thought signatures, its own call ids."""
+    """Data that a provider wants back untouched: signed thinking, reasoning text, thought signatures, its own call
+    ids."""
 
     provider: str
     model: str

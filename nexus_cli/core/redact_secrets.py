@@ -46,14 +46,14 @@ _ELSEWHERE = (
     r"[a-z][a-z0-9+.-]{0,20}://|arn:"
 )
 _REFERENCE = re.compile(_ELSEWHERE)
-"""Not a value but where it stands: a variable, a placeholder, a path, an address."""
+"""A reference instead of a value: a variable, a placeholder, a path, an address."""
 _BARE_REFERENCE = re.compile(rf"{_ELSEWHERE}|[*&@(-]|![A-Z]|[A-Za-z_][\w.]*[(\[]")
 """The same without quotes: also a call, an index, an option, a tag of YAML."""
 _PLAIN = frozenset(
     ["none", "null", "true", "false", "undefined", "required", "optional", "string", "disabled", "enabled", "default",
      "unknown", "missing", "invalid"]
 )  # fmt: skip
-"""What is said of a secret in place of its value."""
+"""Words in place of a value."""
 _CODE = re.compile(
     r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     r"|_*[A-Za-z]+\d{0,3}(?:_+(?:[A-Za-z]+\d{0,3}|\d{1,3}))+_*"
@@ -66,7 +66,7 @@ _LONGEST_CODE = 200
 _NUMBER = re.compile(r"[\d.,:/+%-]+")
 _SYMBOL = re.compile(r".[@!#^~$%*?].")
 _MIXED = re.compile(r"\w[@!#^~$%*?]\w|[A-Za-z]\d[A-Za-z]")
-"""What is in the words of a passphrase and not in those of a message."""
+"""Occurs in a passphrase and not in a message."""
 _AWS = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9/+]{40}")
 _NAMED = re.compile(f"(?i:{_WORD})")
 _IS_PASSWORD = re.compile(f"(?i:{_PASSWORD})")
@@ -74,7 +74,7 @@ _IS_PASSWORD = re.compile(f"(?i:{_PASSWORD})")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a value stands."""
+    """The place of a value."""
 
     password: bool
     literal: bool
@@ -127,7 +127,7 @@ def _secret_behind(text: str, found: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _quoted(text: str, quote: re.Match[str]) -> tuple[int, int] | None:
-    """Return where the text inside of the quotes stands, None when they do not end on the same line."""
+    """Return the span inside the quotes, None when they do not end on the same line."""
     mark, start = quote["quote"], quote.end()
     if len(mark) == 1:
         inside = _INSIDE[mark].match(text, start)
@@ -137,7 +137,7 @@ def _quoted(text: str, quote: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int, int] | None:
-    """Return where the value without quotes stands; where it may be `prose`, a word only if no other follows it."""
+    """Return the span of the value without quotes; where it may be `prose`, a word only if no other follows it."""
     value = _BARE.match(text, start, start + _FAR)
     if value is None:
         return None
@@ -244,7 +244,7 @@ OPAQUE = re.compile(
     r"|(?<=[Bb]earer )\S+|(?<=[?&]key=)[^&\s]+|(?<=key ['\"])(?=[^'\"\s]{0,200}?\d)[^'\"\s]{8,}"
     r"|\b[0-9a-f]{16,64}\.\w{6,}|\b(?=[\w\-]{0,200}?\d)[A-Za-z0-9_\-]{32,}\b"
 )
-"""What else may be a key in a line about a failure, where long words without meaning are nobody's text."""
+"""Further forms of keys in a line about a failure, where long words without meaning are no text."""
 
 
 def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None = None) -> str:

@@ -15,7 +15,7 @@ from nexus_cli.core.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What is settled for an entry when it is first sent."""
+    """Values fixed for an entry when it is first sent."""
 
     entry: int
     preamble: str
@@ -123,7 +123,7 @@ class Recall(Protocol):
 
 @runtime_checkable
 class Assembly(Protocol):
-    """What the session's own next request holds, as far as its model may see it."""
+    """The session's next request, as far as its model may see it."""
 
     def held(self) -> Mapping[str, Any]:
         """Return `budget`, `sections` and `drops` as they are now, with the keys of interface.md section 8."""
@@ -160,7 +160,7 @@ class TokenCounter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far our count is from what a model's provider reports."""
+    """The difference between our token count and a provider's."""
 
     factor: float = 1.0
     """Reported tokens per counted token, 0.5 to 2.5."""
@@ -207,7 +207,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the person wants in the end, or one step on the way."""
+    """A goal of the person, or one step of it."""
 
     id: str
     """`g1`, `g2`, ... in a session."""
@@ -232,7 +232,7 @@ class SeenFile:
     entry: int
     """The newest entry of the main lane then: the message with the call."""
     disk: str = "same"
-    """What the file is now against then: `same`, `changed`, or `gone`."""
+    """The file now, compared with then: `same`, `changed`, or `gone`."""
     moment: str = ""
     """When it was changed on disk, local time; "" unless `disk` is `changed`."""
     hidden: bool = False

@@ -1,4 +1,4 @@
-"""What one request or a whole turn used, in tokens and dollars."""
+"""Tokens and dollars that a request or a turn used."""
 
 from __future__ import annotations
 

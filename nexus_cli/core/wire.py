@@ -18,7 +18,7 @@ def canonical(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class WireRules:
-    """What one provider refuses, and the text that stands between. "" means: the pair is allowed."""
+    """Pairs that a provider refuses, with the text to insert between. "" means the pair is allowed."""
 
     provider: str = "openai"
     """litellm's provider name; opaque material goes back only where it is equal."""

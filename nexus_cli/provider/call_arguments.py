@@ -1,8 +1,7 @@
-"""Makes the arguments of one litellm call from a `Request`.
+"""Build the arguments of one litellm call from a `Request`.
 
-Owns what is passed and how. Leaves the call to `litellm_backend`. Everything is explicit: the output cap (litellm would
-take 4,096 for Claude), no retries of litellm's or the SDK's own, the size of Ollama's window (its own default cuts in
-silence).
+Everything is explicit: the output cap (litellm would take 4,096 for Claude), no retries of litellm's or the SDK's own,
+the size of Ollama's window (its own default truncates silently).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from nexus_cli.provider.prompt_cache import add_cache_marks, cache_key_arguments
 SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
 """Providers whose adapter hands the messages to the openai SDK as they are, which then walks them all."""
 PLACEHOLDER = ({"role": "user", "content": "."},)
-"""What the SDK gets to walk; the real messages take its place in the body."""
+"""Messages for the SDK to walk; the real ones replace them in the body."""
 THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
 
@@ -66,7 +65,7 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         "max_tokens": request.max_output,
         "num_retries": 0,
         "max_retries": 0,
-        **where.arguments,
+        **where.call_arguments,
         **cache_key_arguments(request, where.provider),
     }
     if not walk:

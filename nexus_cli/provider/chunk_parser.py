@@ -1,8 +1,7 @@
-"""Reads litellm's stream chunks, of whatever class, as our deltas.
+"""Parse litellm's stream chunks, of whatever class, into our deltas.
 
-Owns what a chunk means. Leaves fetching chunks to `litellm_backend` and folding them to `reply`. Reads the provider's
-own chunks rather than litellm's wrapper around them: the wrapper makes up a finish reason and a usage where none came,
-ends streams that repeat themselves, and joins the text anew at every chunk.
+Reads the provider's own chunks rather than litellm's wrapper: the wrapper invents a finish reason and a usage where
+none came, ends streams that repeat themselves, and joins the text again at every chunk.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class ChunkParser:
         self.started = False
         """A first content delta was read."""
 
-    def read(self, chunk: object) -> list[Delta]:
+    def parse(self, chunk: object) -> list[Delta]:
         """Return the deltas of one chunk. `ProviderError` when it says that the provider failed."""
         deltas: list[Delta] = []
         usage = as_mapping(_get(chunk, "usage"))
@@ -80,7 +79,7 @@ class ChunkParser:
         self.started = self.started or bool(deltas)
         return deltas
 
-    def end(self) -> list[Delta]:
+    def finish(self) -> list[Delta]:
         """Return usage and finish reason at the end of the stream; nothing if it ended without a reason."""
         if self._refused:
             self._reason = "content_filter"
@@ -91,7 +90,7 @@ class ChunkParser:
             deltas.append(UsageDelta(to_usage(self._usage, self._info)))
         return [*deltas, FinishDelta(self._reason)]
 
-    def watch(self, stream: object) -> None:
+    def track_gemini_reasons(self, stream: object) -> None:
         """Record Gemini's own finish reasons on the way into `stream`: its chunks all claim to be the last."""
         parse: Callable[..., Any] | None = getattr(stream, "chunk_parser", None)
         if parse is None:

@@ -161,7 +161,7 @@ class Endpoint:
     """None: litellm takes it from the environment."""
 
     @property
-    def arguments(self) -> dict[str, str]:
+    def call_arguments(self) -> dict[str, str]:
         """Return the keyword arguments for a call."""
         given = {"api_base": self.base, "api_key": self.key}
         return {name: value for name, value in given.items() if value is not None}

@@ -1,6 +1,6 @@
-"""Makes one short line of what a provider or a library said, without anything that looks like a key.
+"""Reduce an error of a provider or a library to one short line without keys.
 
-Owns cleaning. Leaves what counts as a key to `core.redaction`, the meaning of the words to `failures` and `overflow`.
+`core.redact_secrets` knows keys; `failures` interprets the words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sends one request through litellm and yields what comes back as deltas.
+"""Send one request through litellm and yield the deltas of its answer. Nothing else imports litellm.
 
-Owns the call, the watch over a silent stream, and closing the socket. Leaves the arguments to `arguments`, the meaning
-of chunks to `chunks`, of failures to `failures`, and trying again to `retry`. Nothing else imports litellm.
+`call_arguments` builds the arguments, `open_stream` holds the connection, `chunk_parser` reads the chunks, `failures`
+classifies errors, `retry` tries again.
 """
 
 from __future__ import annotations
@@ -132,18 +132,18 @@ class LitellmBackend:
                 async with line.watch.waiting():
                     await self._open(line, request, where, info)
                 if has_own_reasons(where):
-                    reading.watch(line.chunks)
-                while (chunk := await line.next()) is not END:
-                    if self._hook is not None and not line.answered:
+                    reading.track_gemini_reasons(line.chunks)
+                while (chunk := await line.next_chunk()) is not END:
+                    if self._hook is not None and not line.has_answered:
                         self._hook()
-                    line.answered = True
-                    for delta in reading.read(chunk):
+                    line.has_answered = True
+                    for delta in reading.parse(chunk):
                         yield delta
-            if sent := line.sent:
+            if sent := line.body_sha256:
                 yield SentDelta(f"{http_library()} {sent}")
-            if line.invented:
+            if line.has_invented_end:
                 return
-            for delta in reading.end():
+            for delta in reading.finish():
                 yield delta
         except Stalled as error:
             why = f"no data for {request.stall_seconds:g} seconds"

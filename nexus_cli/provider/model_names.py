@@ -1,7 +1,7 @@
-"""How a model is named: an optional provider before the first slash, then the provider's own name for it.
+"""Model names: an optional provider before the first slash, then the provider's own name for the model.
 
-Owns which providers may stand there: those that the installed litellm knows, read from its files without importing it.
-Leaves bare names to `windows`, which looks them up.
+The known providers are those of the installed litellm, read from its files without importing it. `model_table` looks
+up bare names.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MEMBER = re.compile(r'^    [A-Z][A-Z0-9_]* = "([^"\n]+)"', re.MULTILINE)
 MORE = "llms/openai_like/providers.json"
 """Providers that litellm serves by configuration alone: the keys of an object."""
 LOCAL = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm"})
-"""Servers of one's own: they need no key."""
+"""Local servers: they need no key."""
 WELL_KNOWN = LOCAL | {"anthropic", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"}
-"""What counts where litellm's files are not as they were."""
+"""Providers known even if litellm's files have another form."""
 
 VENDOR = re.compile(r"^(?:[a-z0-9-]*[a-z]\.)+(?=[a-z])")
-"""What Bedrock puts before a model: region and maker, `us.anthropic.`."""
+"""Bedrock's prefix of a model: region and maker, `us.anthropic.`."""
 EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{4}|latest|default|preview|exp|0)(?:-v\d+)?$")
-"""What tells editions of one model apart: a date, `-latest`, `@default`, Anthropic's `-0`, then Bedrock's `-v1`."""
+"""Suffix of an edition of a model: a date, `-latest`, `@default`, Anthropic's `-0`, then Bedrock's `-v1`."""
 
 
 def litellm_folder() -> Path | None:

@@ -89,7 +89,7 @@ def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
         there = _read(entry, f"_above_{above[1]}{above[2]}_tokens")
         least = threshold if entry.get("litellm_provider") in FROM_THRESHOLD_ON else threshold + 1
         found.append(PriceTier(least, **{name: base[name] if there[name] is None else there[name] for name in FIELDS}))
-    return tuple(sorted(found, key=lambda tier: tier.least))
+    return tuple(sorted(found, key=lambda tier: tier.min_input))
 
 
 DEFAULT_WINDOW = 128_000
@@ -100,7 +100,7 @@ CLAUDE_WINDOW = 200_000
 """The window of Claude up to 4.5. The table has more for some of them: it takes a beta header that is not sent."""
 DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock_converse", "bedrock"), ("fireworks_ai", "fireworks_ai"))
-"""How the table's word for a provider begins, where that is not the provider's name."""
+"""Beginnings of the table's names of providers that differ from ours."""
 SAME_BILL = MappingProxyType(
     {
         "ai21_chat": "ai21",
@@ -114,7 +114,7 @@ SAME_BILL = MappingProxyType(
 )
 """Other names under which a provider charges the same."""
 SAME_PRICE_TAGS = frozenset({"thinking"})
-"""What may stand behind a model's colon without changing its price; a number is a version."""
+"""Tags after a model's colon that do not change its price; a number is a version."""
 OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
 
 
@@ -134,7 +134,7 @@ def _table() -> dict[str, Any]:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """Yield the keys under which `name` may stand, best first; the date suffix goes last (seed B)."""
+    """Yield the possible keys of `name`, best first; the date suffix goes last (seed B)."""
     prefix, rest = split_model_name(name)
     stems = [name]
     if prefix in ("ollama", "ollama_chat"):

@@ -1,8 +1,7 @@
-"""One open line to a provider: the chunks that come over it, and the sockets to close.
+"""One open stream of a provider: its chunks, and the sockets to close.
 
-Owns getting at the provider's own chunks under litellm's wrapper, counting bytes, and closing. Leaves what a chunk
-means to `chunks`. litellm's own `aclose` leaves the socket of some providers open (Anthropic's in 1.100.5), so the
-responses themselves are noted and closed.
+Finds the provider's own chunks under litellm's wrapper, counts bytes, and closes. litellm's own `aclose` leaves the
+socket of some providers open (Anthropic's in 1.100.5), so the responses themselves are recorded and closed.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class OpenStream:
         self._closing = False
         self.chunks: Any = None
         """The iterator of chunks, once open."""
-        self.answered = False
+        self.has_answered = False
         """A first chunk has come."""
         self.watch = StallWatch(stall_seconds, self._received)
 
@@ -64,7 +63,7 @@ class OpenStream:
             self._keep(response)
         self.chunks = source.__aiter__()
 
-    async def next(self) -> object:
+    async def next_chunk(self) -> object:
         """Return the next chunk, or `END`. Raises `Stalled`, and whatever the network and the SDKs raise."""
         while True:
             async with self.watch.waiting():
@@ -73,7 +72,7 @@ class OpenStream:
                 return chunk
 
     @property
-    def sent(self) -> str:
+    def body_sha256(self) -> str:
         """Return the SHA-256 of the body of the answered request; "" where the transport hides it."""
         for response in self._responses:
             body = getattr(getattr(response, "request", None), "content", None)
@@ -82,7 +81,7 @@ class OpenStream:
         return ""
 
     @property
-    def invented(self) -> bool:
+    def has_invented_end(self) -> bool:
         """True if litellm's wrapper had to be read (a provider without asynchronous chunks) and invented the end."""
         return self._plain and getattr(self._wrapper, "received_finish_reason", None) is None
 

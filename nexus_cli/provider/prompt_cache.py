@@ -94,20 +94,20 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 @dataclass(frozen=True, slots=True)
 class CacheLife:
-    """What is known of one provider's cache."""
+    """The lifetime and minimum of one provider's cache."""
 
-    least: float
+    min_seconds: float
     """Seconds since its last use for which a beginning is surely kept, as far as the provider says."""
-    most: float
+    max_seconds: float
     """Seconds after which it is surely gone."""
-    minimum: int
+    min_tokens: int
     """Tokens below which nothing is kept."""
     step: int = 1
     """Tokens by which what is kept grows."""
     automatic: bool = True
     """False: only what is marked is kept (`cache_marks`)."""
     documented: bool = True
-    """False: nobody promised these figures."""
+    """False: an assumption."""
 
 
 ANTHROPIC = CacheLife(5 * MINUTE, 5 * MINUTE, 1024, automatic=False)
@@ -123,7 +123,7 @@ LONGER_MINIMUM = (
 )
 """Models that keep nothing below more tokens than others of their house; the first that fits."""
 KEPT_A_DAY = re.compile(r"gpt-(5\.[5-9]|[6-9])")
-"""OpenAI's models that keep their cache for up to a day unless told otherwise."""
+"""OpenAI's models that keep their cache for up to a day by default."""
 HOUSES = {
     "anthropic": ANTHROPIC,
     "openai": OPENAI,
@@ -149,6 +149,6 @@ def cache_life(model: str, provider: str, *, caches: bool = False) -> CacheLife 
     if life is None or (house == "vertex_ai" and "gemini" not in name and life is GEMINI):
         return USUAL if caches else None
     if life is OPENAI and KEPT_A_DAY.search(name):
-        life = replace(life, most=DAY)
-    least = next((tokens for pattern, tokens in LONGER_MINIMUM if pattern.search(name)), life.minimum)
-    return replace(life, minimum=least)
+        life = replace(life, max_seconds=DAY)
+    least = next((tokens for pattern, tokens in LONGER_MINIMUM if pattern.search(name)), life.min_tokens)
+    return replace(life, min_tokens=least)

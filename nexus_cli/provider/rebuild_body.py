@@ -1,7 +1,4 @@
-"""Makes the body of a request once more, without sending it anywhere: litellm talks to a catcher on loopback.
-
-Owns the catcher. What the body should have been is the caller's to know; so is that the request was rebuilt exactly.
-"""
+"""Rebuild the body of a request without sending it anywhere: litellm talks to a server on loopback that refuses it."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from nexus_cli.provider.retry import closing
 SECONDS = 30.0
 """The longest that making one body may take; the first one imports litellm."""
 REFUSAL = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
-"""What the catcher answers: no adapter tries that again."""
+"""The answer to every request: no adapter retries it."""
 
 
 class BodyCatcher:

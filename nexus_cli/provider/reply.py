@@ -99,7 +99,7 @@ class Reply:
     problem: str
     """One line about what is wrong with the answer, or ""."""
     sent: str = ""
-    """What went over the wire, see `SentDelta`; "" when nobody said."""
+    """The body that went over the wire, see `SentDelta`; "" if unknown."""
 
 
 class ReplyFold:

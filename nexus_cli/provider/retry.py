@@ -34,7 +34,7 @@ LONGEST_WAIT = 30.0
 
 
 class RandomSource(Protocol):
-    """Where the jitter comes from."""
+    """The source of the jitter."""
 
     def random(self) -> float:
         """Return a number from 0 up to 1."""

@@ -1,8 +1,7 @@
-"""A model that plays a script: the same answers in the same place of a conversation, with no network and no chance.
+"""A scripted model: the same answers at the same place of a conversation, without network and chance.
 
-Owns finding the step that fits, streaming it, the count of what was sent, and a summary of what it is given. Leaves
-what is said to the script, which is data. Nothing is remembered of earlier steps: where a script goes on is read from
-the conversation, so that another process goes on with it.
+The script is data. Nothing is remembered between steps: the place is read from the conversation, so that another
+process continues it.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class ScriptStep:
     """One reply, and where in a conversation it belongs."""
 
     text: str = ""
-    """What is said; `$name` stands for a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
+    """The answer; `$name` is replaced by a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """`name` and `arguments` of each call."""
     asked: str = ""
@@ -62,7 +61,7 @@ class ScriptStep:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a conversation stands, as far as a script looks at it."""
+    """The state of a conversation that steps are matched against."""
 
     words: str
     after: str
@@ -236,7 +235,7 @@ def summarize(messages: Sequence[Message], room: int) -> str:
 
 
 def _last_line(text: str) -> str:
-    """Return the last line: before it stands what was added to the person's words, or what leads to an answer."""
+    """Return the last line; additions to the person's words and the way to an answer precede it."""
     return text.strip().rpartition("\n")[2].strip()
 
 

@@ -1,7 +1,6 @@
-"""Notices a connection that has gone silent.
+"""Detect a connection that has gone silent.
 
-Owns the clock of one stream. Leaves telling the person to `litellm_backend`. Bytes count, not chunks: a server that
-sends comments to keep the line open is not silent.
+Bytes count, not chunks: a server that sends comments to keep the connection open is not silent.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 LOOKS = 8
-"""How often a stall is looked for in the time that makes one: it is noticed at most an eighth too late."""
+"""Checks per stall time: a stall is noticed at most an eighth too late."""
 LONGEST_PAUSE = 5.0
 """Seconds between two looks at most."""
 
@@ -24,7 +23,7 @@ OVERDUE = 1.25
 
 
 class Stalled(Exception):
-    """Nothing came for the whole time allowed."""
+    """No byte came for the whole time allowed."""
 
 
 _watches: set[StallWatch] = set()
@@ -58,7 +57,7 @@ class StallWatch:
         """Initialize; `seconds` without progress are a stall, and `received` returns the bytes so far."""
         self.seconds = seconds
         self.task: asyncio.Task[Any] | None = None
-        """Whose wait it is, while it lasts."""
+        """The task that waits, while it does."""
         self._received = received
         self._bytes = 0
         self._since = 0.0

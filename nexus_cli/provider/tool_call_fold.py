@@ -1,7 +1,6 @@
-"""Folds the fragments of tool calls, in any chunking, to whole calls.
+"""Fold the fragments of tool calls, in any chunking, into whole calls.
 
-Owns telling one call from the next and reading arguments. Leaves the rest of a reply to `reply`. A call is never lost:
-one whose arguments are no object is kept with its raw text, so that the model can be told.
+No call is lost: one whose arguments are no object keeps its raw text, for the error that the model gets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What a request used, from every provider's spelling to one `Usage`, with its cost.
+"""Convert every provider's usage report to one `Usage`, with its cost.
 
-Owns the spellings and the arithmetic of prices. Leaves prices themselves to `windows`. What was never reported is not
-made up here: no report, no `Usage`.
+`model_table` knows the prices. Without a report there is no `Usage`.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def usage_cost(usage: Usage, info: ModelInfo) -> float | None:
     A cache price that is unknown counts as the input price: caching is never dearer to read than not caching, and only
     Anthropic charges for writes, whose price the table has.
     """
-    info = info.priced(usage.input)
+    info = info.with_tier_prices(usage.input)
     if info.input_price is None or info.output_price is None:
         return None
     read = info.input_price if info.cache_read_price is None else info.cache_read_price

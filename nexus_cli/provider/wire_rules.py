@@ -1,7 +1,6 @@
-"""What each provider refuses between two neighbouring messages, as data for `nexus_cli.core.wire`.
+"""Message rules of each provider, as data for `nexus_cli.core.wire`.
 
-Owns the table and the choice of a row. Leaves applying it to the context, and merging neighbours of one role
-(Anthropic, Gemini) to litellm, which keeps the blocks in order, so that a longer conversation still begins with the
+litellm merges neighbours of one role (Anthropic, Gemini) in order, so that a longer conversation still begins with the
 shorter one.
 """
 
@@ -49,7 +48,7 @@ UPSTREAM = (
 )
 """Part of a model's name to the family behind a provider that passes requests on."""
 PASSING_ON = LOCAL | {"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_ai_gateway", "litellm_proxy"}
-"""Providers behind which the model's name decides: a server of one's own has the template of its model."""
+"""Providers behind which the model's name decides: a local server has the template of its model."""
 
 
 def rules_for(provider: str, model: str = "") -> WireRules:

@@ -90,7 +90,7 @@ def result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
         verdict = judge(_life(engine), facts)
     if not verdict.missed:
         return replace(made, cost_usd=0.0)
-    dollars = miss_cost(engine.model.info.priced(usage.input), verdict.missed, usage)
+    dollars = miss_cost(engine.model.info.with_tier_prices(usage.input), verdict.missed, usage)
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
@@ -144,10 +144,10 @@ def _still(engine: Engine, sent: Sent) -> bool:
     life = _life(engine)
     if life is None:
         return True
-    if sent.tokens < life.minimum:
+    if sent.tokens < life.min_tokens:
         return False
     seconds = age(engine.uses.get(sent.epoch.id), engine.clock())
-    return seconds is None or seconds <= life.most
+    return seconds is None or seconds <= life.max_seconds
 
 
 def record_rewrite(engine: Engine, before: int) -> Rewrite:
@@ -184,7 +184,7 @@ def _priced(engine: Engine, before: int, after: int) -> Rewrite:
     tokens = engine.meter.density().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
-    info = engine.model.info.priced(after)
+    info = engine.model.info.with_tier_prices(after)
     return price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
 
 

@@ -177,7 +177,7 @@ class Dispatcher:
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
-        return tool is not None and tool.together
+        return tool is not None and tool.is_parallel
 
     async def _one(self, engine: Engine, call: ToolCall) -> None:
         tool = self.registry.get(call.name)

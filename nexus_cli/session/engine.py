@@ -220,11 +220,11 @@ class Engine:
         limit = error.limit or self.doubted
         self.meter.overflowed(counted, error.counted, limit or None)
         if self.calibrations:
-            self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
+            self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
         if limit and limit < self.budget.window:
             listed = self.model.info.window
             self.narrow(limit)
-            told = f"{self.model.info.served} reports a context window of {limit:,} tokens"
+            told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
             if self.model.info.window_key:
                 line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
                 self.emit(Notice(f"{line}: {window_command(self.model.info, limit)}"))
@@ -235,7 +235,7 @@ class Engine:
         """The provider's window is smaller than we knew."""
         info = self.model.info
         self.doubted, self.confirmed = 0, True
-        known = replace(info, window=window, told=True, listed=info.listed or info.window)
+        known = replace(info, window=window, window_refused=True, listed_window=info.listed_window or info.window)
         self.model = replace(self.model, info=known)
         self.budget = TokenBudget.of(window, info.max_output)
 
@@ -243,13 +243,13 @@ class Engine:
         """Go beyond the window that a refusal named in an earlier session; False where this session has no reason to
         doubt it, or has asked already."""
         info = self.model.info
-        if not info.told or not info.listed or self.confirmed:
+        if not info.window_refused or not info.listed_window or self.confirmed:
             return False
         self.doubted, self.confirmed = info.window, True
-        self.model = replace(self.model, info=replace(info, window=info.listed, told=False))
-        self.budget = TokenBudget.of(info.listed, info.max_output)
-        line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served}, which is too small for"
-        self.emit(Notice(f"{line} this request: trying once with {info.listed:,}"))
+        self.model = replace(self.model, info=replace(info, window=info.listed_window, window_refused=False))
+        self.budget = TokenBudget.of(info.listed_window, info.max_output)
+        line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served_name}, which is too small"
+        self.emit(Notice(f"{line} for this request: trying once with {info.listed_window:,}"))
         return True
 
     def fixed_parts(self) -> dict[str, int]:
@@ -266,7 +266,7 @@ class Engine:
         if 0 < self.meter.calibration.window < reported:
             self.meter.outgrown()
             if self.calibrations:
-                self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
+                self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
         learned = self.meter.report(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
-            self.calibrations.calibrate(self.model.info.served, learned)
+            self.calibrations.calibrate(self.model.info.served_name, learned)

@@ -45,7 +45,7 @@ class InForce:
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
-            "limits": [bound.described() for bound in self.bounds()],
+            "limits": [bound.to_json() for bound in self.bounds()],
             "window": info.window,
             "max_output": info.max_output,
         }
@@ -90,5 +90,5 @@ def _spoken(value: Any) -> str:
 
 def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
     """What was noted for a request that was sent; None for one of before such notes were taken."""
-    held = [memo.value for memo in memos if sent.knew(memo.entry, memo.at)]
+    held = [memo.value for memo in memos if sent.is_newer_than(memo.entry, memo.at)]
     return dict(held[-1]) if held else None

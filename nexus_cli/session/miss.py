@@ -84,7 +84,7 @@ def age(then: datetime | None, now: datetime) -> float | None:
 
 def expected(life: CacheLife | None, shared: int, seconds: float | None) -> int:
     """Tokens that the provider's cache should hold of a beginning of `shared` tokens, `seconds` after its last use."""
-    if life is None or shared < life.minimum or (seconds is not None and seconds > life.most):
+    if life is None or shared < life.min_tokens or (seconds is not None and seconds > life.max_seconds):
         return 0
     return shared - shared % life.step
 
@@ -95,8 +95,8 @@ def judge(life: CacheLife | None, facts: Facts) -> Verdict:
         return Verdict("first", why="nothing was sent before it")
     if life is None:
         return Verdict("none", why="no cache of this provider is known")
-    if facts.before < life.minimum:
-        return Verdict("minimum", why=f"nothing below {life.minimum:,} tokens is kept")
+    if facts.before < life.min_tokens:
+        return Verdict("minimum", why=f"nothing below {life.min_tokens:,} tokens is kept")
     if not facts.proven:
         return Verdict("none", why="the provider has reported no use of a cache yet")
     known = max(0, min(facts.before, facts.input - facts.fresh))
@@ -116,13 +116,13 @@ def _blamed(life: CacheLife, facts: Facts, missed: int) -> Verdict:
     found, held = facts.difference, facts.former or life
     lost = found is None or _lost(life, facts)
     besides = f"; besides, {changed(found, facts)}" if found else ""
-    if lost is not False and facts.age is not None and facts.age > held.most:
+    if lost is not False and facts.age is not None and facts.age > held.max_seconds:
         return Verdict("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None and not lost:
         return Verdict(found.kind, missed, True, changed(found, facts))
     if facts.age is None:
         return Verdict("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
-    if facts.age > held.least:
+    if facts.age > held.min_seconds:
         return Verdict("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None:
         why = f"the provider did not keep even the {facts.shared:,} tokens that had not changed{besides}"
@@ -132,7 +132,7 @@ def _blamed(life: CacheLife, facts: Facts, missed: int) -> Verdict:
 
 def _lost(life: CacheLife, facts: Facts) -> bool | None:
     """Whether the beginning that did not change was not read; None where it is too short to tell."""
-    if facts.shared < life.minimum:
+    if facts.shared < life.min_tokens:
         return None
     return facts.read < facts.shared * (1 - ESTIMATED) - slack(life, facts.shared)
 
@@ -156,9 +156,13 @@ def changed(found: Difference, facts: Facts) -> str:
 
 
 def _expired(life: CacheLife, seconds: float) -> str:
-    kept = spoken(life.least) if life.least == life.most else f"{spoken(life.least)} to {spoken(life.most)}"
+    kept = (
+        spoken(life.min_seconds)
+        if life.min_seconds == life.max_seconds
+        else f"{spoken(life.min_seconds)} to {spoken(life.max_seconds)}"
+    )
     usual = "" if life.documented else ", as far as is known"
-    surely = "it had expired" if seconds > life.most else "it has probably expired"
+    surely = "it had expired" if seconds > life.max_seconds else "it has probably expired"
     return f"{surely}: {spoken(seconds)} since its last use, kept for {kept}{usual}"
 
 

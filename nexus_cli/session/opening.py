@@ -93,8 +93,12 @@ def known_model(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
     key = next((key for key in (name, split_model_name(name)[1]) if settings.models.get(key)), name)
     if "window" in settings.models.get(key, {}):
         return replace(info, window_key=window_setting_key(key))
-    learned = ledger.calibration(info.served).window
-    return replace(info, window=learned, told=True, listed=info.window) if 0 < learned < info.window else info
+    learned = ledger.calibration(info.served_name).window
+    return (
+        replace(info, window=learned, window_refused=True, listed_window=info.window)
+        if 0 < learned < info.window
+        else info
+    )
 
 
 @contextmanager

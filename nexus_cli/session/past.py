@@ -120,7 +120,7 @@ def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
 def _gone(engine: Engine, epoch: int) -> bool:
     """Whether no cache holds any more what was sent under an epoch."""
     life, seconds = known_life(engine.model.info), age(engine.uses.get(epoch), engine.clock())
-    return life is not None and seconds is not None and seconds > life.most
+    return life is not None and seconds is not None and seconds > life.max_seconds
 
 
 def _epoch(engine: Engine, log: SessionLogger, number: int) -> Epoch:

@@ -83,7 +83,7 @@ class Powers:
         `found` are the tokens that a side run found in its window: its pressure is that of what it adds itself. A fork
         that exists because the window is full is not held back by what it was made for.
         """
-        counted = binding or limits.one_call or limits.max_iterations is not None
+        counted = binding or limits.is_one_step or limits.max_iterations is not None
         run = Run.of(engine.lane.timeline, engine.lane.run) if counted else Run(None, ())
         layers = [("run", limits)]
         now = Signals()
@@ -122,7 +122,7 @@ class Powers:
         if most is not None and len(self.run.batches) > most:
             steps = "one step" if most == 1 else f"{most} steps"
             return self._bound("max_iterations", f"not run: this run may call tools in {steps}", f". {ANSWER}")
-        if self.limits.one_call and acted:
+        if self.limits.is_one_step and acted:
             name = "multi_tool" if self.limits.multi_tool is False else "mode"
             return self._bound(name, "not run: this run may call tools in one step", f". {ANSWER}")
         return None

@@ -146,7 +146,7 @@ def _cost(engine: Engine, plan: planning.Plan, choice: Choice, after: int) -> di
     fixed = used.system + used.tools
     is_warm = warm(engine)
     rewrite = price_rewrite(
-        info.priced(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=is_warm
+        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=is_warm
     )
     summary = choice.model.info
     return {

@@ -136,7 +136,7 @@ def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], stil
 
     Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
     """
-    info = engine.model.info.priced(engine.expected())
+    info = engine.model.info.with_tier_prices(engine.expected())
     allowed = _allowed(engine) if still_warm else math.inf
     order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
     best: tuple[float, Batch] | None = None

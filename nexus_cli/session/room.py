@@ -177,6 +177,6 @@ def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, w
     largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = engine.model.info
-    if info.told and not info.window_key:
-        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed)}"
+    if info.window_refused and not info.window_key:
+        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)

@@ -138,7 +138,7 @@ def _open(
     if provider is None or isinstance(provider, Retrying):
         check_model(name)
     info = known_model(ledger, name, settings)
-    if not (info.known or info.told):
+    if not (info.known or info.window_refused):
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
@@ -220,7 +220,7 @@ class _Wiring:
             lambda: dispatcher.in_force(engine, bounds)[1],
         )  # fmt: skip
         engine = Engine(
-            context, model, budget, Meter(log.calibration(info.served)), self.settings.compact, self.clock, ignore,
+            context, model, budget, Meter(log.calibration(info.served_name)), self.settings.compact, self.clock, ignore,
             Spending(limits, (self.recipe,)), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.logger.step(),

@@ -1,7 +1,6 @@
-"""Replaces a file in one step: the old content or the new, never a part. Which content is right is the caller's.
+"""Replace a file in one step: the old content or the new, never a part.
 
-Who reads a file, changes it and replaces it does so under `locked_folder`: then no process of ours loses the change of
-another one.
+To read, change and replace a file, hold `locked_folder`: then no process of ours loses the change of another.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from nexus_cli.tools.files import Refused, read_regular_file
 
 _DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
 _STALE = 60.0
-"""Seconds after which a draft has nobody left who writes it."""
+"""Seconds after which no process writes a draft any more."""
 _WAIT = 10.0
 """Seconds that a change waits for another one in its folder."""
 _POLL = 0.005
@@ -43,7 +42,7 @@ def locked_folder(folder: Path, stop: Stop) -> Iterator[None]:
     try:
         end = time.monotonic() + _WAIT
         while not _take_lock(descriptor):
-            stop.check()
+            stop.raise_if_pressed()
             if time.monotonic() > end:
                 raise Refused(f"another process has been changing files in {folder} for {_WAIT:.0f} s: try again later")
             time.sleep(_POLL)
@@ -97,7 +96,7 @@ def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -
             os.fsync(file.fileno())
         before = _file_state(path)
         found = read_regular_file(path).digest if before else None
-        stop.check()
+        stop.raise_if_pressed()
         if found != expected or _file_state(path) != before:
             raise Refused("changed on disk meanwhile: read it again")
         os.replace(draft, path)

@@ -1,7 +1,4 @@
-"""Runs blocking work in a thread so that a cancelled call has really ended when the cancellation goes on.
-
-What the work is, is the tool's. Nothing here starts threads of its own: the loop's executor does.
-"""
+"""Run blocking work in a thread, so that a cancelled call has really ended when the cancellation continues."""
 
 from __future__ import annotations
 
@@ -30,18 +27,18 @@ class Stop:
         self._changed.set()
 
     @property
-    def pressed(self) -> bool:
+    def is_pressed(self) -> bool:
         """True if work that is not yet committed should be given up."""
         return self._presses > 0
 
     @property
-    def hurry(self) -> bool:
+    def is_urgent(self) -> bool:
         """True if pressed more than once: skip every grace period."""
         return self._presses > 1
 
-    def check(self) -> None:
+    def raise_if_pressed(self) -> None:
         """Raise `Stopped` when pressed."""
-        if self.pressed:
+        if self.is_pressed:
             raise Stopped
 
 

@@ -250,7 +250,7 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
         raise Refused(f"`old` occurs {times} ({named}{more}): add text around it, or set `all`")
     parts, position = [], 0
     for match in starts:
-        stop.check()
+        stop.raise_if_pressed()
         default = near_line_end(text, match.start(), match.end()) if "\n" in new else ""
         parts += [text[position : match.start()], keep_line_ends(match[0], new, default)]
         position = match.end()
@@ -263,7 +263,7 @@ def _find_places(text: str, old: str, every: bool, stop: Stop) -> list[re.Match[
     places: list[re.Match[str]] = []
     found = lenient.search(text)
     while found is not None and (every or len(places) < _MOST_COUNTED):
-        stop.check()
+        stop.raise_if_pressed()
         places.append(found)
         # For one replacement overlapping places count: each of them could have been meant.
         found = lenient.search(text, found.end() if every else found.start() + 1)
@@ -315,7 +315,7 @@ def _find_candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[
     for _, negative in sorted(_find_similar(lines, key, stop), reverse=True)[: _CANDIDATES * 4]:
         first = max(0, -negative - anchor)
         block = lines[first : first + len(wanted)]
-        stop.check()
+        stop.raise_if_pressed()
         seen, meant = "\n".join(block)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
         scored.append((difflib.SequenceMatcher(None, seen, meant, False).ratio(), -first, block))
     scored.sort(key=lambda found: found[:2], reverse=True)
@@ -334,7 +334,7 @@ def _find_similar(lines: Sequence[str], key: str, stop: Stop) -> list[tuple[floa
     matcher = difflib.SequenceMatcher(None, "", key[:_COMPARED], False)
     found = []
     for index, line in enumerate(lines):
-        stop.check()
+        stop.raise_if_pressed()
         bare = line.strip()[:_COMPARED]
         if not bare:
             continue

@@ -162,12 +162,12 @@ def _utf_16(data: bytes) -> decoding.DecodedText | None:
 
 def _is_noise(read: decoding.DecodedText) -> bool:
     """True if more than a tenth are stray bytes, and the rest does not make up for it."""
-    return read.stray * 10 > len(read.text) and not _mostly_utf_8(read)
+    return read.stray_bytes * 10 > len(read.text) and not _mostly_utf_8(read)
 
 
 def _mostly_utf_8(read: decoding.DecodedText) -> bool:
     """Return True if there are as many UTF-8 characters as stray bytes."""
-    return read.stray * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
+    return read.stray_bytes * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
 
 
 _LINE = re.compile(r"([^\r\n]*(?:\r+(?!\r*\n)[^\r\n]*)*)(\r*\n|\Z)")

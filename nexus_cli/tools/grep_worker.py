@@ -1,8 +1,7 @@
-"""The search itself, as a program of its own: one job on stdin, the finished text on stdout. Standard library only, but
-for files that are not UTF-8: then the product's own decoder is loaded, from where the job says.
+"""The search of `grep`, as a program: one job on stdin, the finished text on stdout. Standard library only, but for
+files that are not UTF-8: then `nexus_cli.core.decode` is loaded from where the job says.
 
-A process because a regular expression can take for ever and a thread that runs one cannot be stopped. Which files are
-searched is in `listing`, starting it in `builtin/grep.py`.
+A process, because a regular expression can take for ever and a thread that runs one cannot be stopped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The files below a folder that are worth looking at: what git would track, else what `.gitignore` files leave.
+"""List the files below a folder: those that git would track, else those that `.gitignore` files leave.
 
-Symbolic links are listed, never followed: also not where git still knows files below a name that became one. What is
-done with the files is the tool's.
+Symbolic links are listed, never followed, even where git still knows files below a name that became one.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def _list_by_git(root: Path, stop: Stop, depth: int) -> list[str]:
         done = process.run_process([git, *_LS], cwd=root, env=env, stop=stop, seconds=_SECONDS, merge=False)
     except OSError:
         return []
-    stop.check()
+    stop.raise_if_pressed()
     if done.status != 0 or done.timed_out or done.uncounted:
         return []
     found = []
@@ -112,7 +111,7 @@ def _inherited_rules(root: Path, project: Path) -> Iterator[tuple[str, GitIgnore
 def _walk(root: Path, inherited: Rules, stop: Stop) -> Iterator[str]:
     waiting = [("", inherited)]
     while waiting:
-        stop.check()
+        stop.raise_if_pressed()
         prefix, rules = waiting.pop()
         folder = root / prefix
         own = _read_rules(folder)

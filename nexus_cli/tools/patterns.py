@@ -1,4 +1,4 @@
-"""Path patterns as `glob` and the filter of `grep` mean them. Which files there are is in `listing`."""
+"""Path patterns of `glob` and of the filter of `grep`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nexus_cli.tools.files import Refused
 
 _MOST = 256
 _NEVER = "(?!)"
-"""What `fnmatch` makes of brackets that no letter fits."""
+"""The expression of `fnmatch` for brackets that no letter fits."""
 
 
 class PathPattern:

@@ -1,6 +1,6 @@
-"""Decides whether a call runs or a person is asked first. Pure: it looks where paths lead and changes nothing.
+"""Decide whether a call runs or a person is asked first (interface.md section 2).
 
-Asking, and what happens without anybody to ask, is the session's. The rules are interface.md section 2.
+Pure: looks where paths lead and changes nothing. The session asks, and refuses where nobody can be asked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person is asked; where nobody can be, the call is refused."""
+    """The call needs approval; without a person to ask it is refused."""
 
     why: str
     """One line, fit for `Question.why`."""

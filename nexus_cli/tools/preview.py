@@ -1,7 +1,6 @@
-"""Unified diffs of whole files: what a change did, and what a call would do. For a person; the model is told less.
+"""Unified diffs of whole files, for a person: what a change did, and what a call would do.
 
-Reading bytes is in `files`, what they mean in `text`. The work is bounded however large and however different the two
-texts are.
+The work is bounded however large and however different the two texts are.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class BoundedOutput:
         if len(self._tail) > self._most:
             self._trim()
 
-    def joined(self) -> bytes:
+    def join(self) -> bytes:
         """Return the kept bytes, with a line where the hole is."""
         self._trim()
         hole = f"\n[... {self.uncounted} bytes beyond the hard limit, not kept ...]\n" if self.uncounted else ""
@@ -78,12 +78,12 @@ _live: set[tuple[int, str]] = set()
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a child ended."""
+    """The end of a child."""
 
     output: bytes
     """Its output; beyond the hard limit its beginning and its end with a line between."""
     status: int
-    """Exit status as a shell tells it: 128 + N after signal N."""
+    """Exit status as in a shell: 128 + N after signal N."""
     uncounted: int = 0
     """Bytes of output that were counted and not kept."""
     timed_out: bool = False
@@ -115,7 +115,7 @@ def run_process(
     SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. Raises `OSError`
     or `ValueError` when the child cannot be started.
     """
-    stop.check()
+    stop.raise_if_pressed()
     mark = secrets.token_hex(16)
     marked = {**child_environment(env, cwd), _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
     with OrphanGuard(mark) as guard, tempfile.TemporaryFile() as source:
@@ -189,8 +189,8 @@ def _await_child(
     deadline = time.monotonic() + seconds
     timed_out = False
     while child.poll() is None:
-        if stop.pressed or time.monotonic() >= deadline:
-            timed_out = not stop.pressed
+        if stop.is_pressed or time.monotonic() >= deadline:
+            timed_out = not stop.is_pressed
             break
         patience = min(_LOOK, max(0.0, deadline - time.monotonic()))
         if pipe.open:
@@ -204,7 +204,7 @@ def _await_child(
         _end_tree(child, mark, pipe, stop)
     else:
         grace = time.monotonic() + _GRACE
-        while (pipe.open or find_remaining(child.pid, mark)) and time.monotonic() < grace and not stop.pressed:
+        while (pipe.open or find_remaining(child.pid, mark)) and time.monotonic() < grace and not stop.is_pressed:
             pipe.pump(_LOOK)
         left = len(find_remaining(child.pid, mark))
         if left:
@@ -213,7 +213,7 @@ def _await_child(
     while pipe.pump(0) and time.monotonic() < drained:
         continue
     code = child.wait()
-    return ProcessResult(kept.joined(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
+    return ProcessResult(kept.join(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
 
 
 def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
@@ -221,7 +221,7 @@ def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop
     found = find_tree(child.pid, mark)
     send_signal(child.pid, found, signal.SIGTERM)
     limit = time.monotonic() + _TERM
-    while time.monotonic() < limit and not stop.hurry:
+    while time.monotonic() < limit and not stop.is_urgent:
         child.poll()
         if not still_running(found) and not find_remaining(child.pid, mark):
             break

@@ -1,4 +1,4 @@
-"""Finds the tools and hands out their definitions. Runs none: that is the session's dispatch."""
+"""Find the tools and return their definitions. Dispatch (`session`) runs them."""
 
 from __future__ import annotations
 

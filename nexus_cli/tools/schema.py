@@ -1,8 +1,7 @@
-"""Checks a call's arguments against a tool's JSON Schema, and mends what a model often gets slightly wrong.
+"""Check a call's arguments against a tool's JSON Schema, and repair what a model often gets slightly wrong.
 
-Only the subset that tools here use: `type`, `required`, `properties`, `enum`, `items`, `minimum`, `maximum`,
-`additionalProperties`. Unknown keywords are passed over, as JSON Schema says. What a tool does with sound arguments
-is its own matter.
+Supports the subset that tools here use: `type`, `required`, `properties`, `enum`, `items`, `minimum`, `maximum`,
+`additionalProperties`. Unknown keywords are ignored, as JSON Schema says.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_what_is_text_comes_back_byte_for_byte_and_can_be_sent(data: bytes) -> N
     if read is not None:
         read.plain.encode()
         if read.errors != "replace":
-            assert read.encoded(read.text) == data
+            assert read.encode(read.text) == data
 
 
 @pytest.mark.parametrize("seed", range(20))

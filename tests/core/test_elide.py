@@ -54,7 +54,7 @@ def test_shown_and_left_out_ranges_join_to_the_original(text: str, cap: int, cou
     result = clip(text, cap, count, "d3")
     low, high = result.start, result.end
     head, tail = text[:low], text[high:]
-    if result.whole:
+    if result.is_whole:
         assert result.text == text
     elif head or tail:
         assert result.text.startswith(head)
@@ -65,7 +65,7 @@ def test_shown_and_left_out_ranges_join_to_the_original(text: str, cap: int, cou
 @given(texts, counts)
 def test_what_fits_is_left_alone(text: str, count: Callable[[str], int]) -> None:
     result = clip(text, count(text), count, "d1")
-    assert (result.text, result.whole, result.tokens) == (text, True, 0)
+    assert (result.text, result.is_whole, result.tokens) == (text, True, 0)
 
 
 @given(texts, st.integers(0, 2500), st.integers(0, 2500), st.integers(1, 300), counts)

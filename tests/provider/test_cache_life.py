@@ -31,7 +31,7 @@ def test_a_provider_keeps_what_it_says(
 ) -> None:
     life = cache_life(model, provider)
     assert life is not None
-    assert (life.minimum, life.step, life.least, life.most) == (minimum, step, least, most)
+    assert (life.min_tokens, life.step, life.min_seconds, life.max_seconds) == (minimum, step, least, most)
     assert life.automatic == (provider not in ("anthropic", "bedrock") and "claude" not in model)
 
 

@@ -147,16 +147,16 @@ def test_a_price_of_zero_for_cache_writes_in_the_table_is_none_and_an_explicit_o
 
 def test_prices_of_long_inputs_hold_from_their_threshold_on() -> None:
     info = model_info("gemini/gemini-2.5-pro")
-    assert info.priced(200_000) is info
-    long = info.priced(200_001)
+    assert info.with_tier_prices(200_000) is info
+    long = info.with_tier_prices(200_001)
     assert (long.input_price, long.output_price, long.cache_read_price) == (2.5, 15.0, 0.25)
-    ours = model_info("gemini/gemini-2.5-pro", {"gemini/gemini-2.5-pro": {"input_price": 1}}).priced(200_001)
+    ours = model_info("gemini/gemini-2.5-pro", {"gemini/gemini-2.5-pro": {"input_price": 1}}).with_tier_prices(200_001)
     assert (ours.input_price, ours.output_price) == (1.0, 15.0)
 
 
 def test_the_highest_tier_that_is_reached_counts() -> None:
     info = ModelInfo("m", "p", 9, tiers=(PriceTier(10, 1.0, 1.0), PriceTier(20, 2.0, 2.0)))
-    assert [info.priced(n).input_price for n in (9, 10, 19, 20, 99)] == [None, 1.0, 1.0, 2.0, 2.0]
+    assert [info.with_tier_prices(n).input_price for n in (9, 10, 19, 20, 99)] == [None, 1.0, 1.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("name", ["", " ", "/", "openai/", "openai//", "anthropic/ ", "unheard-of", "unheard-of/model"])

@@ -270,10 +270,10 @@ def test_head_and_tail_of_any_pieces_are_exact() -> None:
                 kept.add(data[start : start + size])
             half = limit // 2
             if 2 * half >= len(data):
-                assert (kept.joined(), kept.uncounted) == (data, 0)
+                assert (kept.join(), kept.uncounted) == (data, 0)
             else:
-                assert kept.joined().startswith(data[:half])
-                assert kept.joined().endswith(data[len(data) - half :])
+                assert kept.join().startswith(data[:half])
+                assert kept.join().endswith(data[len(data) - half :])
                 assert kept.uncounted == len(data) - 2 * half
 
 

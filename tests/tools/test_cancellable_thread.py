@@ -30,7 +30,7 @@ def test_a_cancelled_caller_waits_for_the_thread_and_notes_what_it_did() -> None
 
     def work(stop: Stop) -> str:
         begun.set()
-        while not stop.hurry:
+        while not stop.is_urgent:
             over.wait(0.001)
         over.set()
         return "done"
@@ -57,7 +57,7 @@ def test_work_that_gives_up_is_not_noted() -> None:
     def work(stop: Stop) -> None:
         begun.set()
         while True:
-            stop.check()
+            stop.raise_if_pressed()
 
     async def scenario() -> None:
         task = asyncio.create_task(run_in_thread(work, noted.append))
@@ -69,7 +69,7 @@ def test_work_that_gives_up_is_not_noted() -> None:
     asyncio.run(scenario())
     assert noted == []
     stop = Stop()
-    stop.check()
+    stop.raise_if_pressed()
     stop.press()
     with pytest.raises(Stopped):
-        stop.check()
+        stop.raise_if_pressed()

@@ -244,7 +244,7 @@ def test_every_byte_outside_the_match_stays(
     decoded = decode_file(whole)
     assert decoded is not None
     desk.run("edit_file", path="a", edits=[_edit("<<old>>", new)])
-    head, tail = whole.split(decoded.encoded("<<old>>")[len(decoded.bom) :])
+    head, tail = whole.split(decoded.encode("<<old>>")[len(decoded.bom) :])
     data = path.read_bytes()
     assert data.startswith(head)
     assert data.endswith(tail)

@@ -111,6 +111,6 @@ def test_what_fails_is_a_result(name: str, arguments: dict[str, str]) -> None:
 
 
 def test_what_writes_to_memory_never_runs_beside_another_call() -> None:
-    together = {name: tool.together for name, tool in discover_tools().items()}
+    together = {name: tool.is_parallel for name, tool in discover_tools().items()}
     assert [name for name in ("remember", "forget", "merge_facts") if together[name]] == []
     assert together["search_memory"] and together["read_file"]

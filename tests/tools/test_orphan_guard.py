@@ -1,4 +1,4 @@
-"""`guard`: the shell that ends a child's processes when we could not."""
+"""`OrphanGuard`: the shell that ends a child's processes when we could not."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_closing_stops_the_listing(tmp_path: Path) -> None:
     stopped = threading.Event()
 
     def watching(root: Path, project: Path, stop: Stop) -> Sequence[str]:
-        while not stop.pressed:
+        while not stop.is_pressed:
             threading.Event().wait(0.01)
         stopped.set()
         raise Stopped

@@ -100,7 +100,7 @@ def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tupl
     clipped = elide_text(text, room if size > room else size // 2, count, marker)
     pointer = f'{layer["source"] or "NEXUS.md"} of {_folder(header)}: {size:,} tokens, read with recall("{DROP}")'
     forms = [full]
-    if not clipped.whole and clipped.text:
+    if not clipped.is_whole and clipped.text:
         forms.append(f"{header}\n{clipped.text}")
         forms += outline(header, text, size, count)
     return (*forms, pointer)

@@ -59,7 +59,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     facts, life = trail.facts(asked), trail.life(row)
     verdict = _verdict(trail, asked)
     missed = verdict.missed
-    dollars = miss_cost(trail.info(row).priced(usage.input), missed, usage) if usage and missed else 0.0
+    dollars = miss_cost(trail.info(row).with_tier_prices(usage.input), missed, usage) if usage and missed else 0.0
     foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
     return {
         "lane": trail.agent,
@@ -132,8 +132,8 @@ def _known(life: CacheLife | None) -> Value | None:
     if life is None:
         return None
     return {
-        "kept_seconds": [life.least, life.most],
-        "minimum": life.minimum,
+        "kept_seconds": [life.min_seconds, life.max_seconds],
+        "minimum": life.min_tokens,
         "step": life.step,
         "automatic": life.automatic,
         "documented": life.documented,

@@ -41,7 +41,7 @@ class Held:
 
     def described(self) -> list[dict[str, Any]]:
         """The limits as interface.md section 8 has them."""
-        return [bound.described() for bound in self.bounds]
+        return [bound.to_json() for bound in self.bounds]
 
 
 def held(

@@ -66,7 +66,7 @@ def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
         "cache": info.cache,
         "images": info.images,
         "known": info.known,
-        "window_told": info.told,
+        "window_told": info.window_refused,
     }
 
 

@@ -145,10 +145,10 @@ def shown(
         found, info, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), epoch, slots, last,
         log.last_id(), row, before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
         _meter(log, info, epoch, slots, row),
-        [drop for drop in ledger.drops(found.id) if row.manifest.knew(drop.after, drop.at)], Limits(),
+        [drop for drop in ledger.drops(found.id) if row.manifest.is_newer_than(drop.after, drop.at)], Limits(),
         tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log), _told(log, rows, row),
         notices=() if noted else (UNNOTED,),
-        memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.knew(memo.entry, memo.at)],
+        memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.is_newer_than(memo.entry, memo.at)],
     )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def _next(
 
 def _running_meter(running: Running, log: SessionLogger, info: ModelInfo) -> Meter:
     """That of the session where it runs here, else what is on record of the model's counting."""
-    return running.meter.fork() if running.meter else Meter(log.calibration(info.served))
+    return running.meter.fork() if running.meter else Meter(log.calibration(info.served_name))
 
 
 def _along(texts: Sequence[str], number: int, counter: StoredCounter) -> list[Slot]:
@@ -236,11 +236,11 @@ def fresh(ledger: Ledger, options: Options, settings: Settings, along: Sequence[
     if options.model:
         with looked_at() as kept:
             info = known_model(kept, options.model, settings)
-            ledger.calibrate(info.served, kept.calibration(info.served))
+            ledger.calibrate(info.served_name, kept.calibration(info.served_name))
     recipe, _ = recipe_of(None, options)
     limits, bounds = compose_limits(limit_layers(settings, recipe, options, False))
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
-    notices = [] if info.known or info.told else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
+    notices = [] if info.known or info.window_refused else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     runs = _runs(options, limits)
     epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe, settings, notices.append, runs=runs)
     view = Shown(
@@ -258,7 +258,7 @@ def _runs(options: Options, limits: Limits) -> bool:
 
 def _meter(log: SessionLogger, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:
     """What is known of the model's counting, anchored on `row` where that was reported under this epoch."""
-    meter = Meter(log.calibration(info.served), Contents(lambda: (epoch, slots)))
+    meter = Meter(log.calibration(info.served_name), Contents(lambda: (epoch, slots)))
     if row:
         anchor_on(meter, row, epoch, slots)
     return meter

@@ -1,7 +1,7 @@
-"""`bash`: one shell command to its end. Starting and ending the process is in `tools/process.py`.
+"""`bash`: run one shell command to its end, through `tools/process.py`.
 
 The environment is the person's, keys included: their tests and tools need it, and a command that runs at all could
-read it elsewhere. What this program sets for its own libraries stands there only while no tool runs.
+read it elsewhere. Variables for our own libraries are set only while no tool runs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`context`: the model sees its own budget and sections, and asks for one in a fuller form (seed E's regret mended).
+"""`context`: show the model its own budget and sections, or one section in a fuller form.
 
-What it asks for comes as a result; the system text stays as it was sent.
+The text comes as a result; the system text stays as it was sent.
 """
 
 from __future__ import annotations

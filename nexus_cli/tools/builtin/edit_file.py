@@ -1,4 +1,4 @@
-"""`edit_file`: exact replacements in one file, all or none. What counts as a match is in `tools/exact_edit.py`."""
+"""`edit_file`: exact replacements in one file, all or none, through `tools/exact_edit.py`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _edit_alone(target: Path, edits: Sequence[Mapping[str, Any]], known: str | N
     if after == text.text:
         raise Refused("the edits together change nothing")
     try:
-        data = text.encoded(after)
+        data = text.encode(after)
     except UnicodeEncodeError as error:
         raise Refused(f"is {text.encoding}, which has no {after[error.start]!r}") from None
     if len(data) > HARD_LIMIT:

@@ -1,4 +1,4 @@
-"""`forget`: the model takes back what waits for the person; what they stated or accepted is theirs to forget."""
+"""`forget`: take back a proposal; facts that the person stated or accepted are theirs to forget."""
 
 from __future__ import annotations
 

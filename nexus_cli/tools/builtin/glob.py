@@ -1,4 +1,4 @@
-"""`glob`: paths of files by pattern, in the order of their paths. Which files there are is in `tools/listing.py`."""
+"""`glob`: list paths by pattern, in order of path. `tools/listing.py` finds the files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`grep`: lines that match a regular expression. The files are from `tools/listing.py`, the search is `grep_worker`.
+"""`grep`: find lines by regular expression. `tools/listing.py` finds the files, `tools/grep_worker.py` searches them.
 
-`rg`, where there is one, only narrows down the files, and never to fewer than have a match; so the result is the same
-with and without it (README.md beside tools says how).
+`rg`, where there is one, only narrows down the files, never to fewer than have a match: the result is the same without
+it (see README.md of tools).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`merge_facts`: one fact is proposed in the place of several. At hand only in a run that puts memory in order."""
+"""`merge_facts`: propose one fact in place of several. Offered only in a run that puts memory in order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`read_file`: the text of a file, or the names in a folder. Keeping the result within its cap is dispatch's.
+"""`read_file`: the text of a file, or the names in a folder. Dispatch caps the result.
 
-Text is shown without line numbers: what an edit must quote is then exactly what was read, and it costs fewer tokens.
+Text has no line numbers: an edit quotes exactly what was read, and it costs fewer tokens.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _format_content(content: Content, arguments: Mapping[str, Any]) -> ToolResul
     if text is None:
         what = f"a {IMAGE_NAMES[kind]} image" if kind else "binary"
         raise Refused(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
-    shown = text.shown
+    shown = text.model_text
     notes = []
     if "offset" in arguments or "limit" in arguments:
         shown, note = _lines(shown, arguments.get("offset", 1), arguments.get("limit"), bool(content.beyond))
@@ -58,7 +58,7 @@ def _format_content(content: Content, arguments: Mapping[str, Any]) -> ToolResul
     if text.encoding != "utf-8" or text.errors != "strict":
         notes.append(text.encoding if text.errors == "strict" else "some bytes are no UTF-8")
     if "\r\n" in text.text:
-        notes.append("CRLF line ends" if text.crlf else "mixed line ends")
+        notes.append("CRLF line ends" if text.is_crlf else "mixed line ends")
     if content.beyond:
         notes.append(f"only the first {HARD_LIMIT >> 20} MiB; {content.beyond} bytes follow")
     if not data:

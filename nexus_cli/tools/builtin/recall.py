@@ -1,4 +1,4 @@
-"""`recall`: reads back what was left out of a request, in pieces within the cap, so that it makes no new drop."""
+"""`recall`: read back what was left out of a request, in pieces within the cap, so that it makes no new drop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`remember`: a fact for later sessions. Whether it counts or waits for the person is the `Facts` service's to say."""
+"""`remember`: store a fact for later sessions. `Facts` decides whether it counts or waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`search_memory`: what was kept in earlier sessions, with id, date and source. Proposals are not among it."""
+"""`search_memory`: find facts of earlier sessions, with id, date and source; no proposals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`write_file`: a new file, or the whole content of one that was read here. Changing parts of one is `edit_file`."""
+"""`write_file`: create a file, or replace the whole of one that was read here. `edit_file` changes parts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Written:
     digest: str
     how: str
     line_ends: str
-    """How the line ends changed, "" where they did not."""
+    """The change of line ends, "" without one."""
     diff: str
 
 
@@ -90,7 +90,7 @@ def _write_alone(target: Path, content: str, known: str | None, name: str, stop:
     before = decode_file(old.data) if old is not None else None
     after = _new_text(before, content)
     try:
-        data = before.encoded(after) if before is not None else after.encode("utf-8")
+        data = before.encode(after) if before is not None else after.encode("utf-8")
     except UnicodeEncodeError as error:
         raise Refused(f"is {before.encoding if before else 'utf-8'}, which has no {after[error.start]!r}") from None
     if len(data) > HARD_LIMIT:
@@ -115,7 +115,7 @@ def _new_text(before: DecodedText | None, content: str) -> str:
         raise Refused(f"`content` leaves text out: {omitted[:80]!r} would stand in the file. Write out the whole file")
     if before.bom:
         content = content.lstrip("\ufeff")
-    if before.crlf:
+    if before.is_crlf:
         content = to_lf(content)
     if "\r" in content or not before.text:
         return content
