@@ -124,7 +124,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-FIRST = ("cli/test_tour", "terminal/", "laws/", "program/", "ui/test_outside", "ui/test_screen")
+FIRST = ("cli/test_tour", "terminal/", "laws/", "program/", "ui/repl/test_outside", "ui/screen/test_screen")
 """Files that wait for terminals and processes, or are long: what begins last ends last."""
 
 

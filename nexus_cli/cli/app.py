@@ -34,7 +34,7 @@ from nexus_cli.cli.options import (
 )
 from nexus_cli.cli.tell import nearest, tell
 from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.ui.stream import Gone, Stream
+from nexus_cli.ui.print.stream import Gone, Stream
 
 COMMANDS = {
     "ask": "One turn, then exit. Without PROMPT, stdin is the prompt.",
@@ -208,10 +208,10 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
     lines = "--stream-json" in words
     try:
         if [word for word in words if word[:1] != "-"][:1] == ["ask"] and ("--json" in words) != lines:
-            from nexus_cli.ui import jsonl_renderer as form  # noqa: PLC0415  (only with --json)
+            from nexus_cli.ui.print import jsonl_renderer as form  # noqa: PLC0415  (only with --json)
 
             process.answered()
-            (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failed(error))
+            (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failure_result(error))
     except (Gone, NexusError):
         pass
     tell(error.line)

@@ -18,7 +18,7 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES, TABLES, Scalar
 from nexus_cli.config.settings import LoadedSettings, hide_keys_in, quote_part, rule_for, split_key, unknown_key_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.stream import Quietly, Stream
+from nexus_cli.ui.print.stream import QuietStream, Stream
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")
@@ -134,6 +134,6 @@ def _again(error: NexusError) -> bool:
     if not (os.isatty(0) and os.isatty(2)):
         return False
     tell(error.line)
-    Quietly(Stream(2)).write("Enter edits again, [k]eep leaves the file as it was: ")
+    QuietStream(Stream(2)).write("Enter edits again, [k]eep leaves the file as it was: ")
     answer = sys.stdin.readline()
     return bool(answer) and answer.strip().lower() not in ("k", "keep", "n", "no", "q")

@@ -19,13 +19,13 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
 from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check, consolidation
-from nexus_cli.session.memory import looked_up
+from nexus_cli.session.memory import open_facts
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.remarks import Remarks
+from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.reports.lines import filled, plural
-from nexus_cli.ui.stream import Quietly, Stream
 
 RECIPE = "sleep_consolidate"
 
@@ -37,8 +37,8 @@ def consolidate(model: str = "") -> dict[str, Any]:
     """
     folder = working_folder()
     process.forget_folder(str(folder))
-    with looked_up(folder) as known:
-        check(known.ledger.facts.listing(str(project_root(folder)), SLOTS))
+    with open_facts(folder) as known:
+        check(known.ledger.facts.list_facts(str(project_root(folder)), SLOTS))
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     chosen = choose(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
@@ -61,7 +61,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
 
 
 async def _follow(session: Session, done: Consolidated) -> None:
-    remarks = Remarks(Quietly(Stream(2)))
+    remarks = ProgressLines(QuietStream(Stream(2)))
     remarks.belong_to(session)
     interrupt = Interrupt()
     watchdog = LoopWatchdog(lambda: session, end_blocked)

@@ -11,9 +11,9 @@ from nexus_cli.cli.show import columns, show, show_json
 from nexus_cli.cli.which_session import open_ledger, session_id
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports import drops as reports
-from nexus_cli.ui.door import through
+from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.reports import drops_text
-from nexus_cli.ui.stream import Stream
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
 
@@ -65,7 +65,7 @@ def show_drop(
         text = piece
     stream = Stream(1)
     if stream.terminal:
-        stream.write(through(text).removesuffix("\n") + "\n")
+        stream.write(sanitize(text).removesuffix("\n") + "\n")
     else:
         stream.write(text)
     return 0

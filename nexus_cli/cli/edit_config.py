@@ -89,13 +89,13 @@ def edit_settings(
     more, else that error is raised, the file is as it was, and what was written stands beside it; so too where another
     process changed the file meanwhile. Raises `NexusError` also when the editor fails.
     """
-    from nexus_cli.ui.editor import edit  # noqa: PLC0415  (only for this command)
+    from nexus_cli.ui.input.editor import edit_text  # noqa: PLC0415  (only for this command)
 
     path = Path(os.path.realpath(places.settings))
     before = _text(path)
     text = first = before if path.exists() else template(defaults_dir)
     while True:
-        left = asyncio.run(edit(text, environ, path.name)).rstrip() + "\n"
+        left = asyncio.run(edit_text(text, environ, path.name)).rstrip() + "\n"
         if left.strip() == first.strip():
             return False
         try:

@@ -11,9 +11,9 @@ from typing import Any
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.session.reports.result import drop_value
-from nexus_cli.ui.door import through
-from nexus_cli.ui.remarks import Writable
+from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.plan import brief, plan_lines, told_lines
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 DROPS = 20
 """Drops, the newest of them, that are named."""
@@ -31,7 +31,7 @@ class Explain:
         """Tell `event` if it is the plan of a request."""
         if isinstance(event, ContextPlan):
             for line in self._lines(event.plan):
-                self._stream.write(" ".join(through(f"context: {line}").split()) + "\n")
+                self._stream.write(" ".join(sanitize(f"context: {line}").split()) + "\n")
 
     def _lines(self, plan: Mapping[str, Any]) -> list[str]:
         if plan["epoch"] == self._epoch:

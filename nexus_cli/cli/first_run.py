@@ -20,9 +20,9 @@ from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.reports.models import listing
 from nexus_cli.session.usable import Server, find_local, keys_present, named_model, resolved
-from nexus_cli.ui.door import through
-from nexus_cli.ui.remarks import Writable
+from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.lines import filled, number, one_line, table
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TRIES = 3
 """Answers that may be wrong before nothing more is asked."""
@@ -159,7 +159,7 @@ class _First:
     def _ask(self, what: str, default: str, meant: Meant) -> str:
         """The answer to one question; Enter is `default`."""
         for _ in range(TRIES):
-            self._stream.write(f"{what} [{through(default)}]: ")
+            self._stream.write(f"{what} [{sanitize(default)}]: ")
             try:
                 line = self._read_line()
             except UnicodeDecodeError:
@@ -170,7 +170,7 @@ class _First:
             try:
                 return meant(line.strip()) if line.strip() else default
             except NexusError as error:
-                self._put("\n".join(filled(through(f"{error.message}. {error.hint}"), self._width, "  ")))
+                self._put("\n".join(filled(sanitize(f"{error.message}. {error.hint}"), self._width, "  ")))
         hint = "`nexus model list` shows what is usable; start again, or name a model with --model"
         raise NexusError("usage", "the first start was left", f"{TRIES} answers were not understood", hint)
 
@@ -186,7 +186,7 @@ class _First:
         self._say(f"Written to {found.settings}; change it with `nexus config set`, or in an editor.")
 
     def _say(self, text: str) -> None:
-        self._put("\n".join(["", *filled(through(text), self._width)]))
+        self._put("\n".join(["", *filled(sanitize(text), self._width)]))
 
     def _put(self, text: str) -> None:
         self._stream.write(text + "\n")
@@ -197,8 +197,8 @@ def _listed(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     for place, model in enumerate(models, 1):
         window = f"{model['window']:,}" + ("" if model["known"] else "?")
         prices = number(model["input_price"]), number(model["output_price"])
-        because = through(", ".join(model["because"]))
-        rows.append((str(place), one_line(through(model["name"]), 60), window, *prices, because))
+        because = sanitize(", ".join(model["because"]))
+        rows.append((str(place), one_line(sanitize(model["name"]), 60), window, *prices, because))
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
 
 

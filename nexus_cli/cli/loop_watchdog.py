@@ -27,7 +27,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.stall import Stalled, is_waiting_here, overdue_wait
 from nexus_cli.session.session import Session
 from nexus_cli.tools.process import kill_all
-from nexus_cli.ui.stream import writing
+from nexus_cli.ui.print.stream import is_writing
 
 TICK = 0.5
 """Seconds between two looks at the loop. Looks are counted, not the clock: a stopped process is not a blocked one."""
@@ -144,7 +144,7 @@ class LoopWatchdog:
             name = signal.Signals(self._signal).name
             status = 128 + self._signal
             return NexusError("aborted", "stopped", f"{name} arrived", exit_status=status)
-        if writing():  # a reader that takes its time is nobody's fault
+        if is_writing():  # a reader that takes its time is nobody's fault
             return None
         if (limit := self._session().passed_limit()) is not None:
             return limit

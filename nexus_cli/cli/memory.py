@@ -61,7 +61,7 @@ def add(
         why = "it names a slot and says nothing"
         raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
     ledger = Ledger.open(places().ledger)
-    return _done(ledger, [memory.state(ledger, chosen, words, _root(), _now())], "kept", json)
+    return _done(ledger, [memory.add_fact(ledger, chosen, words, _root(), _now())], "kept", json)
 
 
 @app.command("accept")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from nexus_cli.core.attachment import Part, Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.attached import attach, file_block
-from nexus_cli.ui.piped import Reader
+from nexus_cli.ui.input.attached_files import file_block, read_attachment
+from nexus_cli.ui.input.piped import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Question:
         """The whole prompt: words, then a block for each file, then one for stdin, or stdin alone."""
         blocks, parts, notices, uncounted = [self._words], [], [], 0
         for name in self._files:
-            read = attach(name, f"--file {name}")
+            read = read_attachment(name, f"--file {name}")
             if isinstance(read, Part):
                 parts.append(read)
                 continue

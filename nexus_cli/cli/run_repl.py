@@ -38,15 +38,15 @@ from nexus_cli.session.reports import last
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
 from nexus_cli.tools.process import kill_all
-from nexus_cli.ui.desk import ReplDesk
-from nexus_cli.ui.face import Face
-from nexus_cli.ui.face_approver import FaceApprover
-from nexus_cli.ui.input_box import InputBox
-from nexus_cli.ui.repl import Repl
-from nexus_cli.ui.rich_renderer import RichRenderer
-from nexus_cli.ui.screen import Screen
-from nexus_cli.ui.stream import Quietly, Stream
-from nexus_cli.ui.theme import choose_theme
+from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.command_context import ReplCommandContext
+from nexus_cli.ui.repl.repl import Repl
+from nexus_cli.ui.repl.repl_approver import ReplApprover
+from nexus_cli.ui.repl.view import ReplView
+from nexus_cli.ui.screen.screen import Screen
 
 SOON = 0.1
 """Seconds after which the model library is loaded in the background: the prompt stands by then."""
@@ -87,7 +87,7 @@ def _settings(shared: SharedOptions) -> Settings:
     here = project_root(shared.folder)
     loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     if is_first(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
-        first_run(loaded, os.environ, Quietly(Stream(1)), sys.stdin.readline)
+        first_run(loaded, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
         loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     return loaded.settings
 
@@ -129,22 +129,22 @@ class _Start:
     def run(self) -> int:
         """Until the person leaves; the exit status."""
         box = None if self._dumb else self._box()
-        face = self._face(box)
-        approver = FaceApprover(face, self._theme)
+        view = self._make_view(box)
+        approver = ReplApprover(view, self._theme)
         session = open_session(self._options, self._settings, approver=approver)
-        renderer = RichRenderer(face.put, lambda: face.width, self._theme, drawn=box is not None)
-        repl = self._repl = Repl(session, face, renderer, self._theme)
+        renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None)
+        repl = self._repl = Repl(session, view, renderer, self._theme)
         repl.draft = self._draft
         if box is not None:
-            box.outside = face.outside
-            box.notice = lambda text: repl.note(f"nexus: {text}", "warn")
-        repl.desk = ReplDesk(
+            box.outside = view.outside
+            box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
+        repl.desk = ReplCommandContext(
             repl, self._options, self._settings, os.environ,
             lambda options, settings, earlier: open_session(options, settings, approver=approver, earlier=earlier),
-            Quietly(Stream(1)).write,
+            QuietStream(Stream(1)).write,
         )  # fmt: skip
         watchdog = self._watchdog = LoopWatchdog(lambda: repl.session, self._end_blocked)
-        repl.worker.guard = watchdog
+        repl.jobs.guard = watchdog
         process.settle()
         loop = self._loop = asyncio.new_event_loop()
         try:
@@ -154,14 +154,14 @@ class _Start:
             if box is not None:
                 box.close()
 
-    def _face(self, box: InputBox | None) -> Face:
+    def _make_view(self, box: InputBox | None) -> ReplView:
         """Single lines where the terminal cannot be drawn on, else the screen."""
         if box is not None:
             self._draft = lambda: box.text
             return Screen(box, self._theme, environ=os.environ)
-        from nexus_cli.ui.line_face import LineFace  # noqa: PLC0415  (for few terminals only)
+        from nexus_cli.ui.screen.line_view import LineView  # noqa: PLC0415  (for few terminals only)
 
-        line = LineFace(environ=os.environ)
+        line = LineView(environ=os.environ)
         self._draft = lambda: line.draft
         return line
 
@@ -179,7 +179,7 @@ class _Start:
     async def _follow(self, repl: Repl) -> int:
         self._take()
         loop = asyncio.get_running_loop()
-        sys.stderr = Overheard(lambda line: loop.call_soon_threadsafe(repl.note, line, "warn"))
+        sys.stderr = Overheard(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
         loop.call_later(SOON, _prepare, repl.session)
         try:
@@ -213,9 +213,9 @@ class _Start:
         session = repl.session
         if not self._shared.quiet:
             where = str(self._options.cwd).replace(str(Path.home()), "~", 1)
-            repl.note(f"nexus {__version__}  {session.model}  {where}\n/help lists the commands, Ctrl+D leaves")
+            repl.show_note(f"nexus {__version__}  {session.model}  {where}\n/help lists the commands, Ctrl+D leaves")
         for notice in session.take_notices():
-            repl.note(f"nexus: {notice}", "warn")
+            repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:
             repl.show("last", last.value(session))
 
@@ -257,13 +257,13 @@ class _Start:
             kill_all()
             process.leave(128 + self._signal)
         self._signal = number
-        self._loop.call_soon_threadsafe(self._repl.left)
+        self._loop.call_soon_threadsafe(self._repl.request_exit)
 
 
     def _interrupted(self) -> None:
         """Ctrl+C where it is a signal: single lines, or another process that sends it."""
         assert self._repl is not None, "signals are taken when it is there"
-        self._repl.face.interrupt()
+        self._repl.view.interrupt()
 
 
 def _there(descriptor: int) -> bool:

@@ -26,12 +26,12 @@ from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.approver import TerminalApprover
-from nexus_cli.ui.jsonl_renderer import JsonLinesRenderer, JsonRenderer, failed
-from nexus_cli.ui.plain_renderer import PlainRenderer
-from nexus_cli.ui.remarks import Remarks
-from nexus_cli.ui.renderer import Renderer
-from nexus_cli.ui.stream import Gone, Quietly, Stream
+from nexus_cli.ui.print.jsonl_renderer import JsonLinesRenderer, JsonRenderer, failure_result
+from nexus_cli.ui.print.plain_renderer import PlainRenderer
+from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.renderer import Renderer
+from nexus_cli.ui.print.stream import Gone, QuietStream, Stream
+from nexus_cli.ui.print.terminal_approver import TerminalApprover
 
 if TYPE_CHECKING:
     from nexus_cli.cli.ask import Run
@@ -57,9 +57,9 @@ class _Turn:
     def __init__(self, run: Run) -> None:
         options = run.options
         out = Stream(1)
-        err = Quietly(Stream(2))
+        err = QuietStream(Stream(2))
         self._run = run
-        self._remarks = Remarks(err, verbose=options.shared.verbose, quiet=options.shared.quiet)
+        self._remarks = ProgressLines(err, verbose=options.shared.verbose, quiet=options.shared.quiet)
         if options.stream_json:
             self._renderer: Renderer = JsonLinesRenderer(out)
         else:
@@ -77,7 +77,7 @@ class _Turn:
         for notice in session.notices:
             self._remarks.notice(notice)
         if self._run.options.explain and (record := session.record):
-            self._explain = Explain(Quietly(Stream(2)), record.drops)
+            self._explain = Explain(QuietStream(Stream(2)), record.drops)
         process.settle()
         loop = asyncio.new_event_loop()
         try:
@@ -122,7 +122,7 @@ class _Turn:
             self._show(lambda: self._renderer.end(result), session)
         except NexusError as error:
             self._remarks.error(error.line)
-            told = failed(error)
+            told = failure_result(error)
             self._show(lambda: self._renderer.end(told), session)
             return error.exit_status
         finally:
@@ -148,7 +148,7 @@ class _Turn:
         """End the process from the watchdog's thread, with the result object where somebody reads it."""
         if select.select([], [1], [], 0)[1]:
             with suppress(Gone, NexusError):
-                self._renderer.end({**failed(error), "session": session.id or None, "model": session.model})
+                self._renderer.end({**failure_result(error), "session": session.id or None, "model": session.model})
         end_blocked(error, resume)
 
     def _outcome(self, outcome: Outcome, session: Session) -> Outcome:

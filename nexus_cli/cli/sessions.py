@@ -20,9 +20,9 @@ from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, exported, save
-from nexus_cli.ui.door import through
+from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.reports import search_text, session_text, sessions_text
-from nexus_cli.ui.stream import Quietly, Stream
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
 Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one, or name.")]
@@ -92,7 +92,7 @@ def export(
         tell(f"nexus: written to {save(pieces, Path(output).absolute(), beside=False)}.")
         return 0
     for piece in pieces:
-        stream.write(through(piece) if stream.terminal else piece)
+        stream.write(sanitize(piece) if stream.terminal else piece)
     return 0
 
 
@@ -136,5 +136,5 @@ def delete(
 def _sure(info: SessionInfo) -> bool:
     name = f' "{info.name}"' if info.name else ""
     tell(f"Delete session {info.id}{name} with {info.entries:,} entries for good?")
-    Quietly(Stream(2)).write("[y]es, anything else keeps it: ")
+    QuietStream(Stream(2)).write("[y]es, anything else keeps it: ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

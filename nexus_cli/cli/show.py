@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.wire import json_text
-from nexus_cli.ui.door import through
-from nexus_cli.ui.stream import Stream
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 ENDLESS = 2**30
 """A width that cuts and folds nothing."""
@@ -16,13 +16,13 @@ ENDLESS = 2**30
 
 def show(text: str) -> None:
     """Write a report's text through the door, ending in one newline."""
-    Stream(1).write(through(text.rstrip("\n") + "\n"))
+    Stream(1).write(sanitize(text.rstrip("\n") + "\n"))
 
 
 def show_value(text: str) -> None:
     """Write a value as it is, for a script; in a terminal through the door."""
     stream = Stream(1)
-    stream.write((through(text) if stream.terminal else text) + "\n")
+    stream.write((sanitize(text) if stream.terminal else text) + "\n")
 
 
 def show_json(value: Mapping[str, Any]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from nexus_cli.ui.door import through
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 
 def tell(line: str) -> None:
     """Write `line` to stderr as one line that no terminal can be harmed by; nobody listening is no error."""
-    text = through(" ".join(line.split())) + "\n"
+    text = sanitize(" ".join(line.split())) + "\n"
     try:
         os.write(2, text.encode("utf-8", "replace"))
     except OSError:

@@ -29,7 +29,7 @@ from nexus_cli.config.settings import Settings, build_settings, load_settings, r
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.models import listing
 from nexus_cli.tools.process import kill_all
-from nexus_cli.ui.stream import Gone, Stream
+from nexus_cli.ui.print.stream import Gone, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 COMMAND = "tour"

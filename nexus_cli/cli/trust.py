@@ -17,9 +17,9 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.trust import preview
-from nexus_cli.ui.door import through
+from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.reports import trust_text
-from nexus_cli.ui.stream import Quietly, Stream
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -64,9 +64,9 @@ def _agreed(value: dict[str, object], json: bool) -> bool:
     """Whether the person wants it: asked in a terminal, taken as said where nobody can be asked."""
     if not _terminal():
         return True
-    asking = Quietly(Stream(2))
+    asking = QuietStream(Stream(2))
     if json:  # stdout is for the object alone
-        asking.write(through(trust_text(value, asking.width).rstrip("\n") + "\n"))
+        asking.write(sanitize(trust_text(value, asking.width).rstrip("\n") + "\n"))
     else:
         show(trust_text(value, columns()))
     asking.write("Let it take effect? [y/N] ")

@@ -59,12 +59,12 @@ async def run(desk: Desk, rest: str) -> None:
     match act:
         case "add":
             slot, words = _slotted(rest, text)
-            fact = memory.state(ledger, slot, words, root, at, here)
+            fact = memory.add_fact(ledger, slot, words, root, at, here)
             desk.show("fact", reports.value(ledger, [fact], here, done="kept"))
         case "accept":
             desk.show("fact", reports.accepted(ledger, memory.accept(ledger, _names(text), root, at), here))
         case "forget":
-            known = dict.fromkeys(ledger.facts.known(name).id for name in _names(text))
+            known = dict.fromkeys(ledger.facts.get(name).id for name in _names(text))
             gone = [memory.forget(ledger, name, at) for name in known]
             desk.show("fact", reports.value(ledger, gone, here, done="forgotten"))
         case _:
@@ -111,7 +111,7 @@ def _one_edit(word: str, slot: str) -> bool:
 def _words(desk: Desk) -> Sequence[str]:
     """The acts, then each with what may stand behind it."""
     try:
-        found = ledger_of(desk).facts.listing(str(project_root(desk.session.folder)), limit=OFFERED)
+        found = ledger_of(desk).facts.list_facts(str(project_root(desk.session.folder)), limit=OFFERED)
     except NexusError:
         found = []
     waits = [fact.id for fact in found if fact.state is FactState.PROPOSED]

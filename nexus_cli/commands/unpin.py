@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nexus_cli.commands.command import Command, Desk
 from nexus_cli.commands.line import wrong
 from nexus_cli.session.acts.pin import unpin
-from nexus_cli.session.pins import pins
+from nexus_cli.session.compaction.pins import pins
 
 
 async def run(desk: Desk, rest: str) -> None:

@@ -20,7 +20,7 @@ GUIDE = "`nexus skill use NAME` prints the guide"
 
 
 def brief(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """The lines as one text, in up to three forms: with every skill described, with their names, with their number."""
+    """Return the lines as one text, in up to three forms: skills with descriptions, their names, their number."""
     if not value:
         return ()
     model = one_line(str(value.get("model") or "none"))
@@ -45,7 +45,7 @@ def brief(value: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first of `names`, and how many more there are."""
+    """Return the first of `names`, and how many more there are."""
     some = [one_line(name) for name in names[:NAMES]]
     return ", ".join([*some, *([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])])
 

@@ -1,6 +1,7 @@
 """Compaction, the part of seed A that is a public contract: selection, the transcript prompt, the summary message.
 
-Pure. What a session keeps beyond it (law 6) is planned in `nexus_cli.context.plan`; asking a model is the session's.
+Pure. What a session keeps beyond it (law 6) is planned in `nexus_cli.context.compaction_plan`; asking a model is
+the session's.
 """
 
 from __future__ import annotations

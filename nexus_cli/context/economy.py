@@ -41,7 +41,7 @@ class Rewrite:
 
 
 def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: bool) -> Rewrite:
-    """Whether a rewrite pays: what `cold` tokens cost more against `saved` tokens in each of the expected `steps`.
+    """Compare what `cold` tokens cost more with `saved` tokens in each of the expected `steps`.
 
     `steps` are those so far; at most `MOST_STEPS` are counted on. While the cache is `warm` a cold token costs the
     price of writing it (of input, where writes are not billed) less that of reading it, and a saved one what reading it
@@ -67,7 +67,8 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
 
 
 def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -> float | None:
-    """Dollars of one request: `cached` tokens read, `fresh` ones sent (and written, where that is billed), `output`.
+    """Return the dollars of one request: `cached` tokens read, `fresh` ones sent (and written, where that is billed),
+    `output`.
 
     At the prices of an input of that length. None when a needed price is unknown; an unknown price of reading counts as
     that of input, as in the accounts of what was used.
@@ -81,8 +82,9 @@ def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -
 
 
 def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
-    """Dollars that `missed` tokens of a request of this `usage` cost more than reading them from the cache would; None
-    when a price is unknown. Only what was reported as written is billed as such; never more than the request cost."""
+    """Return the dollars that `missed` tokens of a request of this `usage` cost more than reading them from the cache
+    would; None when a price is unknown. Only what was reported as written is billed as such; never more than the
+    request cost."""
     if info.input_price is None or info.cache_read_price is None:
         return None
     missed = max(0, missed)
@@ -93,14 +95,15 @@ def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
 
 
 def _fresh(info: ModelInfo) -> float:
-    """Dollars per million tokens sent uncached: the price of writing the cache where that is billed. Unknown: 1."""
+    """Return the dollars per million tokens sent uncached: the price of writing the cache where that is billed.
+    Unknown: 1."""
     if info.input_price is None:
         return 1.0
     return info.input_price if info.cache_write_price is None else info.cache_write_price
 
 
 def _read(info: ModelInfo) -> float:
-    """Dollars per million tokens read from the cache, by the usual ratio where unknown."""
+    """Return the dollars per million tokens read from the cache, by the usual ratio where unknown."""
     if info.input_price is None:
         return READ_RATIO
     return READ_RATIO * info.input_price if info.cache_read_price is None else info.cache_read_price

@@ -50,7 +50,7 @@ class Difference:
 
 
 def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprint:
-    """The parts of a request under `epoch`; `messages` are the names and line hashes of its messages."""
+    """Return the parts of a request under `epoch`; `messages` are the names and line hashes of its messages."""
     tools = tuple((str(tool.get("function", tool).get("name", "")), _sha(canonical(tool))) for tool in epoch.tools)
     sections = [(str(one["id"]), _of_section(one)) for one in json.loads(epoch.sections)]
     whole = (SYSTEM, _sha(epoch.system.encode()))
@@ -58,14 +58,14 @@ def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprin
 
 
 def rendered(epoch: Epoch, slots: Iterable[Slot]) -> Fingerprint:
-    """The parts of a request of these slots, its messages rendered anew."""
+    """Return the parts of a request of these slots, its messages rendered anew."""
     arranged = flatten(arrange(slots))
     lines = Wire(epoch).extend(arranged)
     return fingerprint(epoch, ((name_of(slot), line.hex()) for slot, line in zip(arranged, lines, strict=True)))
 
 
 def name_of(slot: Slot) -> str:
-    """`entry 12`, or in what form it is shown: `a summary up to entry 40`, `a stub of entry 12`."""
+    """Return `entry 12`, or in what form it is shown: `a summary up to entry 40`, `a stub of entry 12`."""
     if slot.form is Form.FULL:
         return f"entry {slot.entry}"
     where = "up to" if slot.form in (Form.SUMMARY, Form.MARKER) else "of"
@@ -73,7 +73,7 @@ def name_of(slot: Slot) -> str:
 
 
 def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | None:
-    """What made the beginnings differ; None when `after` only goes on where `before` ended, or ends earlier."""
+    """Return the first difference; None when `after` only goes on where `before` ended, or ends earlier."""
     if before.model != after.model:
         return Difference("model", after.model, before.model, after.model)
     found = _among("tool", before.tools, after.tools) or _among("section", before.sections, after.sections)
@@ -90,7 +90,7 @@ def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | No
 
 
 def in_common(before: Fingerprint, after: Fingerprint) -> int:
-    """How many messages both begin with; -1 where already what stands before the messages differs."""
+    """Count the messages that both begin with; -1 if what precedes the messages differs."""
     if _beginning(before) != _beginning(after):
         return -1
     pairs = list(zip(before.messages, after.messages, strict=False))
@@ -102,7 +102,7 @@ def _beginning(one: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str]]
 
 
 def _among(kind: str, before: Named, after: Named) -> Difference | None:
-    """The first tool or section that changed, came or went; `order` where the same ones stand otherwise."""
+    """Return the first tool or section that changed, came or went; `order` where the same ones stand otherwise."""
     if before == after:
         return None
     if sorted(before) == sorted(after):
@@ -117,12 +117,12 @@ def _among(kind: str, before: Named, after: Named) -> Difference | None:
 
 
 def _place(name: str, *lists: Sequence[tuple[str, str]]) -> int:
-    """Where a name stands first in any of the lists."""
+    """Return the first place of a name in any of the lists."""
     return min(place for named in lists for place, (one, _) in enumerate(named) if one == name)
 
 
 def _of_section(section: dict[str, object]) -> str:
-    """The hash of its text; of an epoch from before there was one, what else tells a change: form and tokens."""
+    """Return the hash of its text; of an epoch from before there was one, what else tells a change: form and tokens."""
     return str(section.get("sha256") or _sha(canonical([section.get("form"), section.get("tokens")])))
 
 

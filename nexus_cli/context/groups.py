@@ -25,7 +25,7 @@ PLACEHOLDER_TOKENS = 16
 
 
 def arrange(slots: Iterable[Slot], measure: Measure | None = None) -> list[Group]:
-    """The groups of `slots`, in the order of their first messages, every call with exactly one result.
+    """Return the groups of `slots`, in the order of their first messages, every call with exactly one result.
 
     `measure` counts the placeholders.
     """
@@ -68,56 +68,57 @@ def _placeholder(owner: Slot, call: ToolCall, measure: Measure | None) -> Slot:
 
 
 def is_placeholder(slot: Slot) -> bool:
-    """Whether a slot stands for a result that has not come."""
+    """True if a slot stands for a result that has not arrived."""
     return slot.form is Form.STUB and slot.message.content == PLACEHOLDER
 
 
 def from_user(groups: Sequence[Group]) -> Sequence[Group]:
-    """`groups` from the first user message on; all of them where there is none."""
+    """Return `groups` from the first user message on; all of them where there is none."""
     first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
     return groups[first:]
 
 
 def flatten(groups: Iterable[Group]) -> list[Slot]:
-    """The slots of all groups in order."""
+    """Return the slots of all groups in order."""
     return [slot for group in groups for slot in group]
 
 
 def size(group: Group) -> int:
-    """Tokens of a group."""
+    """Return the tokens of a group."""
     return sum(slot.tokens for slot in group)
 
 
 def newest(groups: Iterable[Group]) -> int:
-    """The newest entry in these groups: results that ran together are recorded in the order in which they ended."""
+    """Return the newest entry in these groups: results that ran together are recorded in the order in which they ended.
+    """
     return max(slot.entry for group in groups for slot in group)
 
 
 def is_request(group: Group) -> bool:
-    """Whether the group is a user message of the conversation (not a summary or marker of ours)."""
+    """True if the group is a user message of the conversation (not a summary or marker of ours)."""
     slot = group[0]
     return slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Next: run these calls, they have no result."""
+    """Next step: run these calls, which have no result."""
 
     calls: tuple[ToolCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Next: a model request."""
+    """Next step: a model request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The last word is the assistant's."""
+    """Next step: none, the last message is the assistant's."""
 
 
 def next_step(slots: Sequence[Slot]) -> Dispatch | Ask | Done:
-    """What the loop has to do, from the tail of the window alone (design section 3)."""
+    """Return what the loop has to do, from the tail of the window alone (design section 3)."""
     answered: set[str] = set()
     spoken = False
     for slot in reversed(slots):

@@ -41,7 +41,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What a request settles: to be committed before its first byte goes out."""
+    """A rendered request: to be committed before its first byte goes out."""
 
     wire: Wire
     last: int
@@ -77,7 +77,7 @@ class Lane:
     def load(
         cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False
     ) -> Lane:
-        """The lane as its log has it; only the window is read. `head_open`: no request has settled the head yet."""
+        """Restore a lane from its log; only the window is read. `head_open`: no request has settled the head yet."""
         lane = cls(timeline, measure)
         lane._head_open = head_open
         lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
@@ -88,7 +88,7 @@ class Lane:
         return lane
 
     def fork(self, timeline: Timeline) -> Lane:
-        """A lane that begins with this one's lines; `timeline` goes on after this one's last entry."""
+        """Return a lane that begins with this one's lines; `timeline` goes on after this one's last entry."""
         self._head_open = False  # the fork may send it
         other = Lane(timeline, self._measure)
         other._dressed = set(self._dressed)
@@ -100,7 +100,7 @@ class Lane:
 
     @property
     def begun(self) -> bool:
-        """Whether the epoch is recorded."""
+        """True if the epoch is recorded."""
         return self._begun
 
     @property
@@ -124,11 +124,11 @@ class Lane:
         return self._messages_tokens
 
     def groups(self) -> list[Group]:
-        """The window as atomic groups, repaired."""
+        """Return the window as atomic groups, repaired."""
         return arrange(self.slots, self._measure)
 
     def next_step(self) -> Dispatch | Ask | Done:
-        """What the loop has to do."""
+        """Return what the loop has to do."""
         return next_step(self.slots)
 
     def append(
@@ -156,14 +156,14 @@ class Lane:
         return True
 
     def undress(self) -> None:
-        """Take off what was added to the message that `dress` would take, if it stands in a head: the epoch began after
-        it was added, and is to tell it anew."""
+        """Remove the preamble from the message that `dress` would take, if it is in a head: the epoch began after it
+        was added, and sends it again."""
         slot = self._wearer()
         if slot is not None and slot.preamble and slot not in self.tail:
             self._put(slot, "")
 
     def _wearer(self) -> Slot | None:
-        """The message that the next preamble goes to."""
+        """Return the message that the next preamble goes to."""
         head = [slot for slot in self.epoch.head if slot.form in SHOWN] if self._head_open else []
         unsent = [slot for slot in (*head, *self.tail) if slot.entry > self.cursor]
         for slots in (unsent, head):
@@ -183,7 +183,7 @@ class Lane:
         self.epoch = replace(self.epoch, head=tuple(other if one is slot else one for one in self.epoch.head))
 
     def undressed(self) -> bool:
-        """Whether an unsent user message waits for its preamble."""
+        """True if an unsent user message has no preamble yet."""
         return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
 
     def seal(self) -> Sealed:
@@ -214,20 +214,20 @@ class Lane:
                 yield Fixed(slot.entry, slot.preamble, slot.tokens, line)
 
     def renders_as(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
-        """Whether what was sent still becomes the lines that it was: the stored hashes of the head's slots (none: not
-        sent yet) and of the entries after it."""
+        """True if what was sent renders to the same lines: the stored hashes of the head's slots (none: not sent yet)
+        and of the entries after it."""
         _, lines, entries = self._rendered()
         return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
 
     def _rendered(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
-        """The wire up to the cursor, with the hashes of the head's slots and of the entries after it."""
+        """Return the wire up to the cursor, with the hashes of the head's slots and of the entries after it."""
         wire = Wire(self.epoch)
         head = wire.extend(flatten(arrange(self.epoch.head)))
         sent = flatten(arrange(self._split()[0]))
         return wire, head, [(slot.entry, line) for slot, line in zip(sent, wire.extend(sent), strict=True)]
 
     def _split(self) -> tuple[list[Slot], list[Slot]]:
-        """The tail before and after the cursor."""
+        """Return the tail before and after the cursor."""
         sent = [slot for slot in self.tail if slot.entry <= self.cursor]
         return sent, self.tail[len(sent) :]
 
@@ -271,7 +271,8 @@ class Lane:
         self._begun = True
 
     def _newest_run(self) -> int:
-        """The newest entry of the window that began a run; asks the log, which alone tells a request from steering."""
+        """Return the newest entry of the window that began a run; asks the log, which alone tells a request from
+        steering."""
         for slot in reversed(self.slots):
             if slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED):
                 entry = next(iter(self.timeline.read(slot.entry, slot.entry)), None)
@@ -284,12 +285,12 @@ class Lane:
 
 
 def slot_of(entry: Entry) -> Slot:
-    """The slot that shows an entry whole."""
+    """Return the slot that shows an entry whole."""
     return Slot(entry.id, Form.FULL, entry.message, entry.preamble, entry.tokens)
 
 
 def frame_of(epoch: Epoch) -> Frame:
-    """The frame of an epoch."""
+    """Return the frame of an epoch."""
     return Frame(**{f.name: getattr(epoch, f.name) for f in fields(Frame)})
 
 

@@ -14,8 +14,7 @@ OURS = re.compile(
 )
 """The bracket that opens a line or a marker of ours."""
 HEADINGS = re.compile(
-    r"^(?=[ \t>#*-]*(?:Pinned (?:by the person|too)|What the person said|Not in the summary above|Files of that part|"
-    r"Goals:))",
+    r"^(?=[ \t>#*-]*(?:Pinned (?:by the person|too)|What the (?:person|assistant) said|Record of the work))",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that begins as what we put around and below a summary."""
@@ -28,12 +27,12 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def neutral(text: str, known: Collection[str] = ()) -> str:
-    """`text` with our own forms taken out of it; ways back to the drops in `known` stay."""
+    """Return `text` with our own forms taken out of it; ways back to the drops in `known` stay."""
     text = CONTROLS.sub("", text)
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
     return RECALL.sub(lambda found: found[0] if found[2] in known else f"recall of {found[2]}", text)
 
 
 def named_drops(text: str) -> set[str]:
-    """The drops that `text` names a way back to."""
+    """Return the drops that `text` names a way back to."""
     return {found[2] for found in RECALL.finditer(text)}

@@ -60,7 +60,7 @@ class Outline:
 
 
 def outline(names: Iterable[str], *, whole: bool = True) -> Outline:
-    """The outline of a project whose files have these names: relative to it, with `/`."""
+    """Return the outline of a project whose files have these names: relative to it, with `/`."""
     files, folders, languages, top = 0, Counter[str](), Counter[str](), []
     for name in names:
         files += 1
@@ -77,8 +77,8 @@ def outline(names: Iterable[str], *, whole: bool = True) -> Outline:
 
 
 def walk(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:
-    """Names of files below `root`, level by level, and whether these are all. Hidden and heavy folders, and what links
-    lead to, are not looked into. Blocking, raises nothing."""
+    """Return the names of files below `root`, level by level, and whether these are all. Hidden and heavy folders, and
+    what links lead to, are not looked into. Blocking, raises nothing."""
     found: list[str] = []
     waiting, end = [""], time.monotonic() + seconds
     for prefix in waiting:

@@ -53,7 +53,7 @@ class PersonaText:
 
 
 def persona_texts(names: Sequence[str], cwd: Path) -> tuple[PersonaText, ...]:
-    """The files of these names that say something, the personal ones first. Raises nothing."""
+    """Return the files of these names that say something, the personal ones first. Raises nothing."""
     return tuple(text for text in _found(names, cwd) if text.text or text.notice)
 
 
@@ -85,7 +85,7 @@ def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str
 
 
 def forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...]:
-    """`text` under its header from full to pointer; each form has fewer tokens than the one before.
+    """Return `text` under its header from full to pointer; each form has fewer tokens than the one before.
 
     Offsets in the markers are those of the full form: it is what the drop will hold.
     """
@@ -105,8 +105,8 @@ def forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...
 
 
 def shrinking(made: Sequence[str], count: Callable[[str], int]) -> tuple[str, ...]:
-    """The first and the last of `made`, and of those between them the ones that get smaller; the last only where it is
-    the smaller one."""
+    """Return the first and the last of `made`, and of those between them the ones that get smaller; the last only where
+    it is the smaller one."""
     first, *between, last = made if len(made) > 1 else (*made, *made)
     kept, sizes, least = [first], [count(first)], _size(last, count)
     if least >= sizes[0]:
@@ -124,7 +124,7 @@ def _size(form: str, count: Callable[[str], int]) -> int:
 
 
 def _headings(text: str) -> Iterator[str]:
-    """The headlines of Markdown that stand in no block of code."""
+    """Return the headlines of Markdown that stand in no block of code."""
     code = False
     for line in text.splitlines():
         code ^= line.lstrip().startswith(("```", "~~~"))

@@ -1,7 +1,7 @@
 """A pin: what the person wants to stay in the window word for word, through every compaction and cut (law 6).
 
-The value, its quotation, and the line that names those without room. Where pins are kept is `nexus_cli.session.pins`,
-which of them fit is planned in `nexus_cli.context.plan`.
+The value, its quotation, and the line that names those without room. Where pins are kept is
+`nexus_cli.session.compaction.pins`, which of them fit is planned in `nexus_cli.context.compaction_plan`.
 """
 
 from __future__ import annotations

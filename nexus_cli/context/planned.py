@@ -12,7 +12,7 @@ from nexus_cli.core.entry import Drop
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a system text leaves out of a section."""
+    """The part of a section that a system text leaves out."""
 
     drop: Drop
     note: tuple[str, Mapping[str, Any]]
@@ -21,7 +21,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A frame, and what its system text leaves out for the first time."""
+    """The header of an epoch that may begin, and what its system text leaves out for the first time."""
 
     frame: Frame
     left: tuple[Left, ...] = ()

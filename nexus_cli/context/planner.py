@@ -6,11 +6,11 @@ a level by score, is run up to the first that does not fit: so with a larger bud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from nexus_cli.context.chosen import Chosen, Count
-from nexus_cli.context.section import DROP, Section
+from nexus_cli.context.section import DROP, Layer, Phase, Section, sha256
 
 MOST_TOKENS = 16_384
 """Tokens of all static sections together: seed E's number."""
@@ -22,10 +22,97 @@ STAND_IN = "d9999"
 """Counted where the id of a drop will stand."""
 JOINT = 1
 """Tokens of what joins two sections."""
+UNREAD = "contributor"
+"""Stands for the source of what was not read."""
+NAMED = 20
+"""Sections that the line for the model names at most."""
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A section with the form in which it is sent."""
+
+    section: Section
+    form: int | None
+    """Index into the section's forms, 0 is full; None: it is left out."""
+    tokens: int
+    full_tokens: int
+    multiplier: float = 1.0
+    why: str = ""
+    """Why not in a fuller form; "" when there is nothing to explain."""
+    drop: str = ""
+    """Id of the drop with the whole text, where less of it is sent."""
+    off: bool = False
+    """The recipe's multiplier is 0: nobody wants it, so that nothing is missing."""
+
+    @classmethod
+    def skipped(cls, contributor: str, why: str) -> Chosen:
+        """Return the entry of a contributor without sections, for the report."""
+        text = f"{contributor} could not be read: {why}"
+        section = Section(contributor, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 0, source=UNREAD)
+        return cls(section, None, 0, 0, why=why)
+
+    @property
+    def unread(self) -> bool:
+        """True if its contributor could not be read."""
+        return self.form is None and self.section.source == UNREAD
+
+    @property
+    def name(self) -> str:
+        """`full`, `shortened`, `outline`, `pointer` or `dropped`."""
+        return "dropped" if self.form is None else self.section.names[self.form]
+
+    @property
+    def text(self) -> str:
+        """The text that is sent; "" when it is left out."""
+        return "" if self.form is None else self.section.forms[self.form]
+
+    @property
+    def short(self) -> bool:
+        """True if less of it is sent than there is."""
+        return (self.form != 0 or self.section.beyond > 0) and not self.off
+
+    @property
+    def lost(self) -> bool:
+        """True if nothing of it is sent, not even a pointer."""
+        return self.short and self.form is None
+
+    @property
+    def capped(self) -> bool:
+        """True if it is short only because its fuller forms are never sent."""
+        return self.short and self.form == self.section.least
+
+    @property
+    def reason(self) -> str:
+        """The form and why: `full (score 92, 410 tokens)`."""
+        if self.off:
+            return "off: its multiplier is 0"
+        kept = "" if self.form is None else f" (score {self.section.score(self.multiplier):g}, {self.tokens:,} tokens)"
+        beyond = f"{self.section.beyond:,} bytes of its file are not read" if self.section.beyond else ""
+        why = "; ".join(filter(None, (self.why, beyond)))
+        return self.name + kept + (f": {why}" if why else "")
+
+    def described(self, *, cached: bool) -> dict[str, Any]:
+        """Return one element of `sections` in interface.md section 8, with the hash of the text that is sent."""
+        return self.section.described() | {
+            "multiplier": self.multiplier,
+            "score": self.section.score(self.multiplier),
+            "tokens": self.tokens,
+            "full_tokens": self.full_tokens,
+            "form": self.name,
+            "reason": self.reason,
+            "drop": self.drop or None,
+            "off": self.off,
+            "sha256": sha256(self.text) if self.text else None,
+            "cached": cached and bool(self.text),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a budget buys."""
+    """The forms of all sections within one budget."""
 
     chosen: tuple[Chosen, ...]
     """Every section that was offered, in the order of their places."""
@@ -54,14 +141,15 @@ class Plan:
 
 
 def section_budget(available: int, lowered: int | None = None) -> int:
-    """Tokens of all static sections in a budget of `available` tokens; a recipe's `lowered` only ever lowers it."""
+    """Return the tokens of all static sections in a budget of `available`; a recipe's `lowered` only ever lowers it.
+    """
     return max(0, min(MOST_TOKENS, int(available * SHARE), MOST_TOKENS if lowered is None else lowered))
 
 
 def plan(
     sections: Iterable[Section], budget: int, count: Count, multiplier: Callable[[Section], float] | None = None
 ) -> Plan:
-    """The forms that `budget` tokens buy. The same arguments give the same plan, in whatever order they come.
+    """Return the fullest forms that fit `budget` tokens; the order of `sections` does not matter.
 
     Never takes more than the budget, or, where that is more, the shortest forms of the sticky sections.
     """
@@ -107,15 +195,15 @@ class _Ladder:
         return cls(section, multiplier, tokens, tuple(reversed(rungs)) if multiplier > 0 else ())
 
     def cost(self, rung: int) -> int:
-        """Tokens on a rung, with what joins it to the others; -1 is left out."""
+        """Return the tokens on a rung, with what joins it to the others; -1 is left out."""
         return self.tokens[self.rungs[rung]] + JOINT if rung >= 0 else 0
 
     def level(self, rung: int) -> int:
-        """The index in `LEVELS` that a rung is reached with."""
+        """Return the index in `LEVELS` that a rung is reached with."""
         return 1 if rung == 0 else LEVELS.index(self.section.names[self.rungs[rung]])
 
     def chosen(self, rung: int, left: int, blocked: tuple[str, int] | None) -> Chosen:
-        """What is sent when it ends on `rung` with `left` tokens unspent, the climb having ended at `blocked`."""
+        """Return the choice for a climb that ended on `rung` with `left` tokens unspent, stopped by `blocked`."""
         section, full = self.section, self.tokens[0]
         if not self.rungs:
             return Chosen(section, None, 0, full, self.multiplier, off=True)
@@ -134,10 +222,26 @@ class _Ladder:
 
 
 def _upgrades(ladders: Sequence[_Ladder]) -> list[tuple[int, int]]:
-    """Every step up as ladder and rung, in the one order in which they are taken: by level, then score, then place."""
+    """Return every step up as ladder and rung, in the order in which they are taken: level, score, place."""
     steps = [
         (ladder.level(rung), -ladder.section.score(ladder.multiplier), index, rung)
         for index, ladder in enumerate(ladders)
         for rung in range(1 if ladder.section.sticky else 0, len(ladder.rungs))
     ]
     return [(index, rung) for _, _, index, rung in sorted(steps)]
+
+
+def told(left_out: Mapping[str, str], room: int, count: Count) -> str:
+    """Return one line for the model that names what is left out, section to drop, in at most `room` tokens; "" when
+    none fits.
+
+    What there is no room to name is counted.
+    """
+    names = [f"{section} ({drop})" for section, drop in left_out.items()]
+    for shown in range(min(len(names), NAMED), -1, -1):
+        listed = names[:shown] + ([f"{len(names) - shown} more"] if shown < len(names) else [])
+        named, counted = f"left out for space: {', '.join(listed)}", f"{len(names)} sections left out"
+        line = f"[nexus: {named if shown else counted}]"
+        if names and count(line) <= room:
+            return line
+    return ""

@@ -12,7 +12,7 @@ BLANK = re.compile(r"\{([a-z_]+)\}")
 
 
 def prompt(name: str, **values: object) -> str:
-    """The text `defaults/prompts/NAME.md`, stripped, each `{key}` replaced by the value of that name.
+    """Return the text `defaults/prompts/NAME.md`, stripped, each `{key}` replaced by the value of that name.
 
     Filled in one pass: braces in a value, and braces without a value of that name, stay as they are.
     `NexusError("internal", ...)` when the installation lacks the file.
@@ -25,5 +25,5 @@ def prompt(name: str, **values: object) -> str:
 
 
 def fill(text: str, **values: object) -> str:
-    """`text` with each `{key}` replaced by `values[key]`, where there is one."""
+    """Return `text` with each `{key}` replaced by `values[key]`, where there is one."""
     return BLANK.sub(lambda blank: str(values[blank[1]]) if blank[1] in values else blank[0], text)

@@ -53,14 +53,14 @@ class Stale:
         return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
 
     def stub(self, drop_id: str, measure: Measure) -> Slot:
-        """The slot with the line that stands for it; its preamble stays."""
+        """Return the slot with the line that stands for it; its preamble stays."""
         text = f'[{self.what}: {self.why}; recall("{drop_id}")]'
         message = replace(self.slot.message, content=text)
         return replace(self.slot, form=Form.STUB, message=message, tokens=measure(message, self.slot.preamble))
 
 
 def stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[Stale]:
-    """The stale results of a window, oldest first; errors and the `recent` newest groups stay."""
+    """Return the stale results of a window, oldest first; errors and the `recent` newest groups stay."""
     old = max(0, len(groups) - max(1, recent))
     later = _Later()
     found: list[Stale] = []
@@ -80,12 +80,12 @@ def stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[Stale]:
 
 
 def pruned(groups: Sequence[Group], stubs: Mapping[int, Slot]) -> list[Slot]:
-    """The window's slots with the stubs, by entry, in the places of what they stand for."""
+    """Return the window's slots with the stubs, by entry, in the places of what they stand for."""
     return [stubs.get(slot.entry, slot) if _is_result(slot) else slot for group in groups for slot in group]
 
 
 class _Later:
-    """What is known of a window from some place on, gone through from its end."""
+    """The calls of a window from some place on, collected from its end."""
 
     def __init__(self) -> None:
         self._reads: dict[str, set[tuple[int, float, bool]]] = {}
@@ -93,7 +93,7 @@ class _Later:
         self._asked: set[tuple[str, bytes]] = set()
 
     def why(self, call: ToolCall) -> str:
-        """Why the result of an earlier call is stale; "" when it is not."""
+        """Return why the result of an earlier call is stale; "" when it is not."""
         if call.name in LISTINGS:
             return f"{LISTINGS[call.name]} again below" if _key(call) in self._asked else ""
         if call.name not in READS or not (path := _path(call)):
@@ -121,7 +121,7 @@ class _Later:
 
 
 def _failed(call: ToolCall, slot: Slot) -> bool:
-    """Whether a result tells of an error: then nothing was read or changed, and it is kept."""
+    """True if a result reports an error: then nothing was read or changed, and it is kept."""
     text = slot.message.content
     path = str(call.arguments.get("path", ""))
     return (
@@ -142,13 +142,13 @@ def _key(call: ToolCall) -> tuple[str, bytes]:
 
 
 def _path(call: ToolCall) -> str:
-    """The file that a call names, as far as words alone tell; "" where it names none."""
+    """Return the file that a call names, as far as words alone tell; "" where it names none."""
     path = call.arguments.get("path")
     return posixpath.normpath(path) if isinstance(path, str) and path else ""
 
 
 def _lines(call: ToolCall) -> tuple[int, float]:
-    """The lines that a call asks for: the first, and one past the last."""
+    """Return the lines that a call asks for: the first, and one past the last."""
     first, limit = _whole(call.arguments.get("offset"), 1), call.arguments.get("limit")
     return first, float("inf") if limit is None else first + _whole(limit, 0)
 

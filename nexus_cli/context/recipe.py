@@ -45,19 +45,20 @@ class Recipe:
     """Pressure and errors bind the limits of the run (seed D), instead of only being reported."""
 
     def multiplier(self, phase: str, section: str) -> float:
-        """The factor of a section's score: that of its id, else of its contributor, else of its phase, else 1."""
+        """Return the factor of a section's score: that of its id, else of its contributor, else of its phase, else 1.
+        """
         for key in (section, section.partition(".")[0], phase):
             if key in self.multipliers:
                 return self.multipliers[key]
         return 1.0
 
     def admits(self, contributor: str) -> bool:
-        """Whether this contributor takes part."""
+        """True if this contributor takes part."""
         return self.contributors is None or contributor in self.contributors
 
     @property
     def instruction(self) -> str:
-        """What stands in the place of our operating rules: the words that a fork is given. "" when nothing does."""
+        """The text that replaces our operating rules: the instruction of a fork; "" if there is none."""
         return self.overrides.get("contract", "")
 
 
@@ -70,12 +71,12 @@ class ProjectRecipes:
     """The `.toml` files by their plain names, as they were when the project was judged."""
 
     def names(self) -> list[str]:
-        """The recipes that it has, sorted."""
+        """Return the recipes that it has, sorted."""
         return sorted(name[:-5] for name in self.files if name.endswith(".toml") and NAME.fullmatch(name[:-5]))
 
 
 def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | None = None) -> Recipe:
-    """The recipe `NAME.toml` of the first of `folders` that has it, else of the project.
+    """Return the recipe `NAME.toml` of the first of `folders` that has it, else of the project.
 
     A project's recipe never takes the place of another one. `NexusError("usage", ...)` lists what there is when none
     has it; `NexusError("config", ...)` names file and key when it is broken, or the file when it is none.
@@ -102,13 +103,13 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
 
 
 def recipe_names(folders: Iterable[Path]) -> list[str]:
-    """The names of all recipes in `folders`, sorted."""
+    """Return the names of all recipes in `folders`, sorted."""
     files = (path for folder in folders for path in folder.glob("*.toml") if path.is_file())
     return sorted({path.stem for path in files if NAME.fullmatch(path.stem)})
 
 
 def _beside(folder: Path) -> recipe_file.Beside:
-    """Reads a text file in the folder of a recipe; None where there is none."""
+    """Return a reader of text files in the folder of a recipe; it gives None where there is none."""
 
     def read(name: str) -> str | None:
         found = read_text(folder / name, recipe_file.MOST_BYTES)

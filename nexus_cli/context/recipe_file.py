@@ -37,7 +37,8 @@ LARGEST = 100
 
 
 def read(text: str, where: str, beside: Beside) -> dict[str, Any]:
-    """The fields of the recipe in `text`, but its name; `NexusError("config", ...)` that names `where` and the key."""
+    """Return the fields of the recipe in `text`, but its name; `NexusError("config", ...)` that names `where` and the
+    key."""
     table = _toml(text, where)
     _only(where, "", table, KEYS)
     description, signals = table.get("description", ""), table.get("signals", False)
@@ -59,7 +60,7 @@ def read(text: str, where: str, beside: Beside) -> dict[str, Any]:
 
 
 def read_project(text: str, where: str) -> dict[str, Any]:
-    """The same of a project's recipe, which can only tighten: it replaces no text, takes no room from what is `KEPT`,
+    """Return the same of a project's recipe, which can only tighten: it replaces no text, takes no room from `KEPT`,
     and puts nothing before it."""
     table = _toml(text, where)
     _only(where, "", table, KEYS)
@@ -96,7 +97,7 @@ def _contributors(where: str, chosen: Any) -> tuple[str, ...] | None:
 
 
 def _known() -> Collection[str]:
-    """The names of all contributors."""
+    """Return the names of all contributors."""
     from nexus_cli.context import contributors  # noqa: PLC0415  (a recipe that names none does not pay for them)
 
     return contributors.names()
@@ -130,7 +131,7 @@ def _text(where: str, key: str, value: Any, beside: Beside) -> str:
 
 
 def _flat(table: Mapping[str, Any], leaf: str = "") -> dict[str, Any]:
-    """Section ids have dots, which TOML reads as tables: `instructions.project = 0` becomes one key again."""
+    """Flatten section ids, whose dots TOML reads as tables: `instructions.project = 0` becomes one key again."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping) and value and leaf not in value:

@@ -6,7 +6,6 @@ Which facts matter is said by `Facts.relevant`; the three contributors differ in
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,20 +32,21 @@ ABOUT: Mapping[MemorySlot, str] = {
 
 
 def contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False) -> Contributor:
-    """The contributor of one slot; `room` is about what its facts of one turn may take, in tokens."""
+    """Return the contributor of one slot; `room` is about what its facts of one turn may take, in tokens."""
     name = f"{slot}_memory"
 
-    async def read(sources: Sources) -> Value:
-        """One record per fact that matters for what the person just said, the best first: `id`, `text`, `date`."""
+    def read(sources: Sources) -> Value:
+        """Return one record per fact that matters for what the person just said, the best first: `id`, `text`, `date`.
+        """
         facts = sources.facts
         if facts is None:
             return []
-        found = await asyncio.to_thread(facts.relevant, slot, sources.about(), LOOKED_AT)
+        found = facts.relevant(slot, sources.about(), LOOKED_AT)
         return [{"id": fact.id, "text": fact.text, "date": fact.at[:10]} for fact in found]
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
-        """`- TEXT (remembered 2026-11-20, m12)`; the best one always, each of the others that there is room for, and
-        one line for those that there is none for."""
+        """Return `- TEXT (remembered 2026-11-20, m12)`; the best one always, each of the others that there is room for,
+        and one line for those that there is none for."""
         told, rest, left = list[Section](), list[Value](), min(room, int(view.window * SHARE))
         for fact in value:
             forms = _forms(fact)
@@ -79,7 +79,7 @@ def _forms(fact: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
-    """`capped`: only so many facts were looked for, there may be others."""
+    """Return the pointer to `count` facts; `capped`: only so many were looked for, there may be others."""
     many = f"at least {count}" if capped else str(count)
     return f'[{many} more {"fact" if count == 1 else "facts"} {ABOUT[slot]}: recall("{DROP}")]'
 

@@ -40,7 +40,7 @@ class Wire:
         return self._hash.hexdigest()
 
     def fork(self) -> Wire:
-        """A wire that begins with this one's lines and grows apart."""
+        """Return a wire that begins with this one's lines and grows apart."""
         other = object.__new__(Wire)
         other.__dict__.update(self.__dict__)
         other.messages, other._ids, other._hash = list(self.messages), dict(self._ids), self._hash.copy()
@@ -115,7 +115,7 @@ def _user_content(message: Message, preamble: str) -> str | list[dict[str, Any]]
 
 
 def prefix_sha256(epoch: Epoch, slots: Sequence[Slot]) -> str:
-    """The hash of the lines that a request of these arranged slots begins with."""
+    """Return the hash of the lines that a request of these arranged slots begins with."""
     wire = Wire(epoch)
     wire.extend(slots)
     return wire.sha256

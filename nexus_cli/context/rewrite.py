@@ -77,7 +77,8 @@ class Rewriter:
         return drops
 
     def _floor(self, available: int, room: int) -> int:
-        """The least that the request keeps. Without markers the window fits before all, where there is room at all."""
+        """Return the least that the request keeps. Without markers the window fits before all, where there is room at
+        all."""
         return 0 if room > 0 and not self.markers else int(available * REQUEST_FLOOR)
 
     def _marker(
@@ -122,11 +123,11 @@ class Rewriter:
 
     @property
     def recalls(self) -> bool:
-        """Whether the model can read drops: where it cannot, no way back is named to it."""
+        """True if the model can read drops; otherwise no way back is named to it."""
         return True
 
     def _marked(self, lane: Lane, hole: Hole, drops: list[Drop]) -> Slot:
-        """The line that stands where groups were removed; what went with them now is added to `drops`."""
+        """Return the line that stands where groups were removed; what went with them now is added to `drops`."""
         found, ways = ways_of(hole, recalls=self.recalls), []
         for part in found.new:
             ways.append(lane.timeline.log.next_drop())
@@ -139,7 +140,7 @@ class Rewriter:
 
 
 def cited_by(groups: Sequence[Group]) -> dict[int, str]:
-    """Entry to drop, for results that are a recalled piece: cut short they cite that drop, and make no new one.
+    """Map entry to drop, for results that are a recalled piece: cut short they cite that drop, and make no new one.
 
     Where `recall` failed its text is an error, which opens no bracket and is no piece of anything.
     """
@@ -155,7 +156,7 @@ def cited_by(groups: Sequence[Group]) -> dict[int, str]:
 
 
 def inner_marker(drop_id: str) -> Marker:
-    """The marker inside call arguments and recalled pieces: names the drop, and no range of it.
+    """Return the marker inside call arguments and recalled pieces: names the drop, and no range of it.
 
     That of call arguments holds them as JSON; a piece knows its own offsets, which are not those of the drop.
     """

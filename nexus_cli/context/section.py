@@ -18,7 +18,7 @@ No text that we read can contain it."""
 
 
 class Layer(StrEnum):
-    """How often a text changes, and so where it is sent (seed B)."""
+    """A layer of a request, by how often its text changes (seed B)."""
 
     SYSTEM = "system"
     HISTORY = "history"
@@ -31,7 +31,7 @@ class Layer(StrEnum):
 
 
 class Phase(IntEnum):
-    """What a text is about; the thousands of a section's `order`."""
+    """The subject of a text; the thousands of a section's `order`."""
 
     CONSTRAINT = 0
     PERSONA = 1000
@@ -98,7 +98,7 @@ class Section:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its forms are called."""
+        """The names of its forms."""
         return LADDERS[len(self.forms)]
 
     @property
@@ -113,7 +113,7 @@ class Section:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the whole text: by it the same text is known again."""
+        """SHA-256 of the whole text, by which the same text is recognized."""
         return sha256(self.full)
 
     def score(self, multiplier: float = 1.0) -> float:
@@ -121,11 +121,11 @@ class Section:
         return self.priority * self.weight * multiplier
 
     def naming(self, drop_id: str) -> Section:
-        """This section with the id of its recorded drop in every form that leaves something out."""
+        """Return this section with the id of its recorded drop in every form that leaves something out."""
         return replace(self, forms=(self.full, *(form.replace(DROP, drop_id) for form in self.forms[1:])))
 
     def described(self) -> dict[str, Any]:
-        """The keys of interface.md section 8 that do not depend on a request."""
+        """Return the keys of interface.md section 8 that do not depend on a request."""
         return {
             "id": self.id,
             "layer": str(self.layer),
@@ -140,10 +140,11 @@ class Section:
 
 
 def unread(beyond: int, name: str) -> str:
-    """The last line of a text whose file goes on for `beyond` bytes that were not read; "" where there are none."""
+    """Return the last line of a text whose file goes on for `beyond` bytes that were not read; "" where there are none.
+    """
     return f"\n[... {beyond:,} more bytes of {name} are not read ...]" if beyond else ""
 
 
 def sha256(text: str) -> str:
-    """The hash of a text, hex."""
+    """Return the hash of a text, hex."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

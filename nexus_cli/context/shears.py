@@ -31,8 +31,9 @@ class Shears:
     """For a string inside its call arguments: the offsets are those of that string alone."""
 
     def shorten(self, slot: Slot, cap: int) -> Slot:
-        """`slot` in about `cap` tokens, at least its markers; the same slot where that would not make it smaller, or
-        would take the person's words for next to nothing; also a placeholder, which is put in again each time."""
+        """Return `slot` in about `cap` tokens, at least its markers; the same slot where that would not make it
+        smaller, or would take the person's words for next to nothing; also a placeholder, which is put in again each
+        time."""
         if is_placeholder(slot):
             return slot
         message = slot.message
@@ -48,7 +49,7 @@ class Shears:
         return replace(slot, form=form, message=short, tokens=tokens)
 
     def _lean(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
-        """`call` with its longest strings cut; where that is not enough, one marker instead of the arguments."""
+        """Return `call` with its longest strings cut; where that is not enough, one marker instead of the arguments."""
         whole = self.count(compact(call.arguments))
         if whole <= cap:
             return call
@@ -63,7 +64,8 @@ class Shears:
         return replace(call, arguments=lean)
 
     def _shorter(self, text: str, cap: int, marker: Marker) -> str:
-        """`text` in about `cap` tokens: its marker alone where the cap has no room for it, never longer than it was."""
+        """Return `text` in about `cap` tokens: its marker alone where the cap has no room for it, never longer than it
+        was."""
         whole = self.count(text)
         if whole <= cap:
             return text
@@ -72,7 +74,7 @@ class Shears:
 
 
 def level(sizes: Sequence[int], budget: int) -> int:
-    """The height to which the largest sizes come down so that all together fit `budget`."""
+    """Return the size to which the largest ones are cut so that all together fit `budget`."""
     left = max(0, budget)
     for rest, value in enumerate(sorted(sizes)):
         share = left // (len(sizes) - rest)
@@ -83,7 +85,7 @@ def level(sizes: Sequence[int], budget: int) -> int:
 
 
 def _strings(value: Any) -> list[str]:
-    """Every string value in JSON data."""
+    """Yield every string value in JSON data."""
     if isinstance(value, str):
         return [value]
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
@@ -91,7 +93,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """JSON data with every string value changed."""
+    """Return JSON data with every string value changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):

@@ -53,7 +53,7 @@ class Skill:
 
 
 def skills(cwd: Path) -> tuple[Skill, ...]:
-    """The skills that count in `cwd`, by name, the personal one of two first. Raises nothing."""
+    """Return the skills that count in `cwd`, by name, the personal one of two first. Raises nothing."""
     root = project_root(cwd)
     found = [*_in(places().config / "skills", "personal")]
     if os.path.isdir(root / FOLDER / "skills"):
@@ -68,7 +68,7 @@ def skills(cwd: Path) -> tuple[Skill, ...]:
 
 
 def untrusted(cwd: Path) -> int:
-    """How many skills the project has that do not count because it is not trusted."""
+    """Count the skills that do not count because the project is not trusted."""
     root = project_root(cwd)
     folder = root / FOLDER / "skills"
     if not os.path.isdir(folder) or is_trusted(root):
@@ -77,7 +77,8 @@ def untrusted(cwd: Path) -> int:
 
 
 def guide(skill: Skill) -> str:
-    """The guide as it stands in the file, without front matter. `NexusError("config", ...)` where it cannot be read."""
+    """Return the guide as it stands in the file, without front matter. `NexusError("config", ...)` where it cannot be
+    read."""
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
         raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")
@@ -85,7 +86,7 @@ def guide(skill: Skill) -> str:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """The folders with a SKILL.md, whatever it is, by name."""
+    """Return the folders with a SKILL.md, whatever it is, by name."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -96,7 +97,8 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _is_skill(place: Path) -> bool:
-    """True also for a link to a folder that is not there: then it is listed with its problem."""
+    """True if it holds a SKILL.md; true also for a link to a folder that is not there: then it is listed with its
+    problem."""
     return os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
 
 
@@ -106,7 +108,7 @@ def _in(folder: Path, origin: str) -> Iterator[Skill]:
 
 
 def _in_project(root: Path) -> Iterator[Skill]:
-    """Those of a trusted project, from the bytes that were judged: nothing is read a second time."""
+    """Yield those of a trusted project, from the bytes that were judged: nothing is read a second time."""
     found = read_configuration(root)
     if trust_state(root, found) != "trusted":
         return
@@ -129,7 +131,7 @@ def _made(folder: str, source: Path | bytes, where: str, origin: str) -> Skill:
 
 
 def _problem(text: str, front: Mapping[str, str], body: str, source: Path | bytes, where: str) -> str:
-    """Why a guide that can be read is none, "" when it is one; `text` is its head."""
+    """Return why a readable file is no guide, "" if it is one; `text` is its head."""
     if not text.strip():
         return "is empty"
     if not front and body == text and _OPENED.match(text):
@@ -149,7 +151,7 @@ def _read(source: Path | bytes, where: str, limit: int) -> Decoded | None:
 
 
 def _name(text: str) -> str:
-    """`text` as one word that can be typed; "" when nothing is left of it."""
+    """Return `text` as one word that can be typed; "" when nothing is left of it."""
     return "-".join(one_line(text).split())[:LONGEST_NAME]
 
 
@@ -159,7 +161,7 @@ def _shown(text: str) -> str:
 
 
 def _parted(text: str) -> tuple[Mapping[str, str], str]:
-    """The front matter's plain keys, and what follows it; a fence that is not closed is no front matter."""
+    """Return the front matter's plain keys, and what follows it; a fence that is not closed is no front matter."""
     lines = text.splitlines()
     if not lines or lines[0].rstrip() != FENCE:
         return {}, text
@@ -170,7 +172,7 @@ def _parted(text: str) -> tuple[Mapping[str, str], str]:
 
 
 def _keys(lines: list[str]) -> dict[str, str]:
-    """`key: value` at the margin; indented lines go on with the value, as YAML has it."""
+    """Return `key: value` at the margin; indented lines continue the value, as in YAML."""
     found: dict[str, str] = {}
     key = ""
     for line in lines:
@@ -190,7 +192,7 @@ def _unquoted(value: str) -> str:
 
 
 def _paragraph(body: str) -> str:
-    """The first lines of `body` that are text: no headings, no rules."""
+    """Return the first lines of `body` that are text: no headings, no rules."""
     said: list[str] = []
     for line in body.splitlines():
         plain = line.strip()

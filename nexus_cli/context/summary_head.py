@@ -1,7 +1,7 @@
 """From a summary to the head of the next epoch: one message that carries it, then what is kept (law 6). Pure.
 
-Before the rule stand our own notes: what is summed up, how to read it, the person's words. After it the summary, and
-below it what does not depend on the summariser: lines that it missed, pins, what was read again from its source.
+Before the rule stand our own notes: what is summed up, how to read it, the person's words, the assistant's last texts.
+After it the summary, and below it what does not depend on the summariser: the record of the work and the pins.
 """
 
 from __future__ import annotations
@@ -10,52 +10,64 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction import create_summary_message
+from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.neutral import named_drops, neutral
-from nexus_cli.context.own_words import quoted
+from nexus_cli.context.own_words import Quote, quoted
 from nexus_cli.context.pin import left_out
-from nexus_cli.context.plan import Plan
 from nexus_cli.context.unseen import BUT, SUMMED, Span, named
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message
 
-ADDED = "Not in the summary above, from the messages themselves:"
+SAID = "What the person said in them, word for word:"
+ANSWERED = "What the assistant said last in its turns, word for word:"
 PINNED = "Pinned by the person, word for word:"
 
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What stands below a summary."""
+    """What stands beside a summary."""
 
-    added: Sequence[str] = ()
-    """Lines for what the summary missed."""
-    attached: str = ""
-    """What was read again from its source."""
+    record: str = ""
+    """The record of the work, which wins over the summary."""
     left_out: Sequence[tuple[str, str]] = ()
     """Pins that had no room, by their id, each with the drop that it can be read in."""
     recalls: bool = True
-    """Whether the model can read drops: where it cannot, no way back is named to it."""
+    """True if the model can read drops: where it cannot, no way back is named to it."""
     unseen: Sequence[Span] = ()
     """The messages that whoever wrote the summary was never shown."""
+    words_left: int = 0
+    """Messages with words of the person that are not quoted, or not whole."""
+    answers_left: int = 0
+    """The same of the assistant's last texts."""
 
 
-def below(summary: str, chosen: Plan, more: Additions, known: Collection[str]) -> str:
-    """`summary`, made harmless, with everything that stands below it."""
+def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
+    """Return the line that stands where so many things are missing: `[15 earlier messages: recall("d5")]`."""
+    plural = f"{number} {what}{'s' if number > 1 else ''}"
+    return f'[{plural}: recall("{drop_id}")]' if recalls else f"[{plural}: left out]"
+
+
+def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collection[str]) -> str:
+    """Return `summary`, made harmless, with everything that stands below it."""
     parts = [neutral(summary, known).strip()]
-    if more.added:
-        lines = (" ".join(neutral(line, known).split()).removeprefix("- ") for line in more.added)
-        parts.append("\n".join([ADDED, *(f"- {line}" for line in lines)]))
+    if more.record:
+        parts.append(more.record)
     if chosen.pins:
         parts.append("\n".join([PINNED, *(pin.shown for pin in chosen.pins)]))
     if more.left_out:
         parts.append(left_out(more.left_out, more.recalls))
-    if more.attached:
-        parts.append(more.attached)
     return "\n\n".join(parts)
 
 
+def _quotations(title: str, quotes: Sequence[Quote], missing: str) -> str:
+    """Return the quotations under their title, with the line for those that are missing; "" where there is neither."""
+    texts = [*([missing] if missing else []), *(quoted(quote.text) for quote in quotes)]
+    return f"\n\n{title}\n" + "\n\n".join(texts) if texts else ""
+
+
 def head(
-    chosen: Plan,
+    chosen: CompactionPlan,
     summary: str,
     drop_id: str,
     *,
@@ -70,9 +82,12 @@ def head(
         notes += f'. Read all of them as they were with recall("{drop_id}").]' if more.recalls else ".]"
     else:
         notes += f'; read them as they were with recall("{drop_id}").]' if more.recalls else ".]"
-    if chosen.own_words:
-        words = "\n\n".join(map(quoted, chosen.own_words))
-        notes += f"\n\nWhat the person said in them, word for word:\n{words}"
+    for title, quotes, missing, what in (
+        (SAID, chosen.quotes, more.words_left, "earlier message"),
+        (ANSWERED, chosen.answers, more.answers_left, "earlier answer"),
+    ):
+        gap = missing_line(missing, what, drop_id, more.recalls) if missing else ""
+        notes += _quotations(title, quotes, gap)
     known = {name for group in chosen.gone for slot in group for name in named_drops(slot.message.content)}
     message = create_summary_message(below(summary, chosen, more, known), clock, notes)
     slot = Slot(chosen.entries[1], Form.SUMMARY, message)

@@ -44,7 +44,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What stays, what does not, and which slots were shortened (original, elided)."""
+    """The result of a truncation: what stays, what does not, which slots were shortened (original, elided)."""
 
     groups: tuple[Group, ...]
     holes: tuple[Hole, ...]
@@ -52,7 +52,7 @@ class Cut:
 
 
 def newest_request(groups: Sequence[Group]) -> int | None:
-    """Index of the newest user message (a summary counts, a marker does not), or None."""
+    """Return the index of the newest user message (a summary counts, a marker does not), or None."""
     for index in reversed(range(len(groups))):
         slot = groups[index][0]
         if slot.message.role is Role.USER and slot.form is not Form.MARKER:
@@ -61,7 +61,8 @@ def newest_request(groups: Sequence[Group]) -> int | None:
 
 
 def run_requests(groups: Sequence[Group], run: int) -> list[int]:
-    """Indices of the request in force and its steering: what the person said from entry `run` on, else the newest."""
+    """Return the indices of the request in force and its steering: what the person said from entry `run` on, else the
+    newest."""
     latest = newest_request(groups)
     if latest is None:
         return []
@@ -110,7 +111,7 @@ def cut(
 
 
 def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int, shears: Shears) -> list[Group]:
-    """`groups` with the newest one, then the requests before it, elided so far that all of them fit `hard`.
+    """Return `groups` with the newest one, then the requests before it, elided so far that all of them fit `hard`.
 
     Where there is no room at all they stay as they are.
     """
@@ -131,7 +132,7 @@ def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int,
 
 
 def _fit_group(group: Group, budget: int, shears: Shears) -> Group:
-    """`group` in `budget` tokens, if its markers fit: its largest slots are levelled down to one height."""
+    """Return `group` in `budget` tokens, if its markers fit: its largest slots are cut to one size."""
     if size(group) <= budget:
         return group
     aim = budget
@@ -152,7 +153,8 @@ def _levelled(group: Group, budget: int, shears: Shears) -> Group:
 
 
 def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
-    """The holes before each kept group. One names all that went: an old request may stand behind what came later."""
+    """Return the holes before each kept group. One names all that went: an old request may stand behind what came
+    later."""
     holes = []
     previous = -1
     for position, index in enumerate(kept):

@@ -29,7 +29,8 @@ _SPAN = re.compile(r"(\d+)(?: to (\d+))?")
 
 
 def unseen(gone: Iterable[Slot], kept: Iterable[Slot], last: int) -> tuple[Span, ...]:
-    """The messages up to `last` that stand neither among the slots that go nor in those that are kept, in order."""
+    """Return the messages up to `last` that stand neither among the slots that go nor in those that are kept, in order.
+    """
     slots = list(gone)
     spans = [(first, min(end, last)) for slot in slots for first, end in _left_out(slot) if first <= last]
     shown = merged(slot.entry for slot in [*slots, *kept] if slot.form not in (Form.SUMMARY, Form.MARKER))
@@ -37,7 +38,7 @@ def unseen(gone: Iterable[Slot], kept: Iterable[Slot], last: int) -> tuple[Span,
 
 
 def _left_out(slot: Slot) -> list[Span]:
-    """The messages that a marker, or the note of a summary, says were left out."""
+    """Return the messages that a marker, or the note of a summary, says were left out."""
     text = slot.message.content
     if slot.form is Form.MARKER and (hole := _HOLE.match(text)):
         return [(int(hole[1]), int(hole[2]))]
@@ -47,17 +48,17 @@ def _left_out(slot: Slot) -> list[Span]:
 
 
 def holes(markers: Iterable[Slot]) -> list[Span]:
-    """The messages that each of these markers says were left out; those that say nothing of it have none."""
+    """Return the messages that each of these markers says were left out; those that say nothing of it have none."""
     return [span for slot in markers if slot.form is Form.MARKER for span in _left_out(slot)]
 
 
 def merged(entries: Iterable[int]) -> tuple[Span, ...]:
-    """The spans that these entries make."""
+    """Return the spans that these entries make."""
     return joined((entry, entry) for entry in entries)
 
 
 def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The fewest spans that hold the messages of these, in order."""
+    """Return the fewest spans that hold the messages of these, in order."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1] + 1:
@@ -68,7 +69,7 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def between(first: int, last: int, without: Sequence[Span]) -> tuple[Span, ...]:
-    """What is left of the messages from `first` to `last`."""
+    """Return what is left of the messages from `first` to `last`."""
     found = []
     for start, end in without:
         if first < start and first <= last:
@@ -78,6 +79,6 @@ def between(first: int, last: int, without: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def named(spans: Sequence[Span]) -> str:
-    """`1 to 17`, `1 to 17 and 21`, `3, 5 to 9 and 21`."""
+    """Return `1 to 17`, `1 to 17 and 21`, `3, 5 to 9 and 21`."""
     names = [f"{first} to {last}" if first < last else str(first) for first, last in spans]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -22,7 +22,7 @@ _NAMED = re.compile(r'recall\("(d\d{1,18})"\)')
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one drop of a hole holds."""
+    """The part of a hole that one drop holds."""
 
     what: str
     tokens: int
@@ -41,7 +41,7 @@ class Ways:
 
 
 def ways_of(hole: Hole, *, recalls: bool = True) -> Ways:
-    """What `hole` needs drops for. Where the model never `recalls`, no older way has to be named to it."""
+    """Return the drops that `hole` needs. Where the model never `recalls`, no older way is named to it."""
     before = joined(holes(hole.markers))
     went = [slot for slot in hole.gone if slot.form is not Form.SUMMARY]
     spans = joined([*((slot.entry, slot.entry) for slot in went), *between(hole.first, hole.last, before)])
@@ -53,13 +53,13 @@ def ways_of(hole: Hole, *, recalls: bool = True) -> Ways:
 
 
 def line(first: int, last: int, ways: Sequence[str]) -> str:
-    """The line that stands where the messages from `first` to `last` were left out."""
+    """Return the line that stands where the messages from `first` to `last` were left out."""
     how = ", ".join(f'recall("{name}")' for name in ways)
     return f"{HOLE.format(first, last)} Read them with {how}.]" if ways else f"{HOLE.format(first, last)}]"
 
 
 def _ways(text: str) -> list[str]:
-    """The drops that the first line of a marker names."""
+    """Return the drops that the first line of a marker names."""
     return _NAMED.findall(text.partition("\n")[0])
 
 
@@ -72,7 +72,7 @@ def _what(*spans: Span) -> str:
 
 
 def _all(hole: Hole, went: Sequence[Slot], before: Sequence[Span]) -> Part:
-    """One drop for the whole hole; it says what of it left the window now, and what had gone before."""
+    """Return one drop for the whole hole; it says what of it left the window now, and what had gone before."""
     now = merged(slot.entry for slot in went)
     rest = between(hole.first, hole.last, now)
     summed = len(went) < len(hole.gone)

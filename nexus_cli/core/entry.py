@@ -150,7 +150,7 @@ class Memo:
     """
 
     kind: str
-    """Who reads it: `pin`, `goal`, `plan`, `rewrite`, `fidelity`, `stale`."""
+    """Who reads it: `pin`, `goal`, `plan`, `rewrite`, `stale`."""
     at: str
     entry: int
     """The newest entry when it was written."""

@@ -154,9 +154,10 @@ class CompactionDone:
     after: int
     why: str = ""
     """Why it was not accepted; "" when it was."""
-    fidelity: Mapping[str, Any] | None = None
-    """What became of the commitments in the part that went: `total`, `retained`, `recallable`, `missing`, `added`,
-    `wrong`, `score`; None where none was accepted."""
+    kept: Mapping[str, Any] | None = None
+    """What stands in the window afterwards, None where none was accepted: `words`, `words_left`, `answers`,
+    `answers_left` (messages), `files`, `commands`, `failing`, `record_left` (items), `summary` (tokens), `drops` (ids:
+    all messages that went, then what the record has no room for), `source`, `source_why`."""
     cut: bool = False
     """It was not accepted, and older messages have to be cut off instead: the window does not fit."""
     cost_usd: float | None = None

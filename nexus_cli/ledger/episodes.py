@@ -1,18 +1,18 @@
-"""Past sessions of a project by what listings know of them: no entry is read, however long they were."""
+"""Lists past sessions of a project from the session table alone, without reading an entry."""
 
 from __future__ import annotations
 
 from nexus_cli.core.memory import Episode
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.words import own_words
+from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger.database import Database
 
 
-def recent(db: Database, project: str, without: str, limit: int) -> list[Episode]:
-    """The last used sessions of `project` with a title, the newest first.
+def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
+    """Return the sessions of `project` that were used last, with their titles, the newest first.
 
-    Session `without` is left out, with those that it was forked from and those that were forked from it. So is one
-    without a name whose first words the person did not type (a memo `trigger` says so).
+    Leave out session `without`, its ancestors and their forks, and sessions without a name whose first message the
+    person did not type (they have a memo `trigger`).
     """
     rows = db.all(
         """WITH RECURSIVE up (id) AS (
@@ -34,5 +34,5 @@ def recent(db: Database, project: str, without: str, limit: int) -> list[Episode
 
 
 def _title(text: str) -> str:
-    """On one line, without what went along with the words."""
-    return " ".join(own_words(text).split())
+    """Return the typed part of a message on one line."""
+    return " ".join(typed_text(text).split())

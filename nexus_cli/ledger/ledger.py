@@ -19,7 +19,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import drops, entries, epochs, figures, forking, lanes, memos, purge, requests, sessions, traces
 from nexus_cli.ledger import search as searching
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.episodes import recent
+from nexus_cli.ledger.episodes import list_episodes
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.holds import Hold
 from nexus_cli.ledger.opening import lock_folder, memory, on_disk, to_read
@@ -114,7 +114,7 @@ class Ledger:
 
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
         """The last used sessions of a project, the newest first; neither session `without` nor what it came from."""
-        return recent(self._db, project, without, limit)
+        return list_episodes(self._db, project, without, limit)
 
     def rename_session(self, session: str, name: str) -> None:
         """Give it another name; "" takes its name away."""
@@ -132,7 +132,7 @@ class Ledger:
         if not self.hold(session):
             why = "another process is using it"
             raise NexusError("usage", f"session {session} cannot be deleted", why, "End that one first")
-        self.facts.let_go(session)
+        self.facts.clear_quotes(session)
         freed = purge.delete(self._db, key)
         if session in self._holds:
             self._holds.pop(session).release(remove=True)

@@ -21,6 +21,6 @@ def lent(path: Path, project: str) -> list[Fact]:
         return []
     try:
         with closing(ReadDatabase(path)) as database:
-            return FactTable(database).listing(project)
+            return FactTable(database).list_facts(project)
     except (NexusError, ValueError):
         return []

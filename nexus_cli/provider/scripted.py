@@ -25,6 +25,7 @@ from nexus_cli.core.wire import canonical
 MODEL = "scripted"
 """The name under which it is asked."""
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
+HEADINGS = "Goal: as it was asked for below.\nCommands: with how they ended."
 _TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")
 _OVERHEAD = 4
 """Tokens that a message takes besides its texts."""
@@ -136,7 +137,7 @@ class ScriptedProvider:
             if found is None:
                 continue
             if step.summary:
-                return summarize(request.messages[:-1], _room(moment.words)), []
+                return f"{HEADINGS}\n{summarize(request.messages[:-1], _room(moment.words))}", []
             calls = [
                 (call["name"], canonical(_fill_template(call["arguments"], found)).decode()) for call in step.calls
             ]

@@ -8,8 +8,8 @@ from nexus_cli.context.meter import DISTRUST, Meter
 from nexus_cli.context.undo import UNDO
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.ledger import RequestRow
+from nexus_cli.session.compaction.backoff import UNDONE, anchor_before
 from nexus_cli.session.logger import SessionLogger
-from nexus_cli.session.tries import UNDONE, anchor_before
 
 
 def take_anchor(meter: Meter, log: SessionLogger, epoch: Epoch, slots: Sequence[Slot]) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.fidelity.analysed import Analysed
 from nexus_cli.context.groups import is_request
 from nexus_cli.context.lane import Lane, Notes
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
 from nexus_cli.context.planned import Planned
+from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, Slot
@@ -119,8 +119,8 @@ class Engine:
     event: Sequence[Mapping[str, Any]] = ()
     """The event sections of the next request: the `sections` of interface.md section 8."""
 
-    analysed: Analysed = field(default_factory=Analysed)
-    """What compactions found in single entries."""
+    work: WorkLog = field(default_factory=WorkLog)
+    """What the log of the lane says of commands and turns, as far as it was read."""
 
     def __post_init__(self) -> None:
         self.meter.contents = Contents(lambda: (self.lane.epoch, self.lane.slots))
@@ -248,8 +248,8 @@ class Engine:
         self.doubted, self.confirmed = info.window, True
         self.model = replace(self.model, info=replace(info, window=info.listed_window, window_refused=False))
         self.budget = TokenBudget.of(info.listed_window, info.max_output)
-        line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served_name}, which is too small"
-        self.emit(Notice(f"{line} for this request: trying once with {info.listed_window:,}"))
+        line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served_name}, which is too"
+        self.emit(Notice(f"{line} small for this request: trying once with {info.listed_window:,}"))
         return True
 
     def fixed_parts(self) -> dict[str, int]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.chosen import UNREAD
-from nexus_cli.context.gather import NOTICES, Gatherer, News, system_text
+from nexus_cli.context.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.context.lane import Frame
 from nexus_cli.context.planned import Planned
+from nexus_cli.context.planner import UNREAD
 from nexus_cli.context.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
@@ -22,7 +22,7 @@ from nexus_cli.session.memo_kinds import PLAN as PLAN
 class Frames:
     """Assembles what we add to the requests of one lane."""
 
-    gatherer: Gatherer
+    collector: SectionCollector
     model: Model
     rules: str
     tools: Sequence[Mapping[str, Any]]
@@ -40,8 +40,8 @@ class Frames:
     async def frame(self, engine: Engine | None = None) -> Planned:
         """System text and tools as they would be now, in the budget that `engine` has by now."""
         self._fit(engine)
-        plan, left = await self.gatherer.static()
-        text = system_text(plan, self.gatherer.view.count)
+        plan, left = await self.collector.system_plan()
+        text = system_text(plan, self.collector.view.count)
         tools = tuple(self.tools)
         frame = Frame(
             self.model.info.name,
@@ -70,37 +70,39 @@ class Frames:
             # What a head keeps is not told again: a switch of model keeps all of it, a compaction the newest part.
             self.resume(engine)
         self._last, self._noted = lane.timeline.last, ()
-        everything = lane.undressed() or self._due or self.gatherer.blank
-        if everything and not engine.pending and self.gatherer.kept.arrived:
+        everything = lane.undressed() or self._due or self.collector.has_sent_nothing
+        arrived = self.collector.reader.arrived
+        if everything and not engine.pending and arrived:
             engine.pending = "reload"
-            engine.emit(Notice("what could not be read in time has come: the next request begins anew with it"))
-        news = await self.gatherer.news(only="" if everything else NOTICES)
+            late = f"context section {', '.join(arrived)} finished loading"
+            engine.emit(Notice(f"{late}; the next request includes it and will miss the prompt cache"))
+        changed = await self.collector.changed_sections(only="" if everything else NOTICES)
         engine.event = ()
-        self._due = self._due and bool(news.text)
+        self._due = self._due and bool(changed.text)
 
         def settle() -> None:
             self._due = False
-            self.gatherer.settle(news)
-            engine.event = news.described()
+            self.collector.mark_sent(changed)
+            engine.event = changed.described()
             if engine.event:
-                lane.timeline.memo(PLAN, _memo(lane.epoch.id, news, engine.event))
-            if NOTICES in news.told:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, engine.event))
+            if NOTICES in changed.sent:
                 self._noted = tuple(engine.notices)
                 engine.notices.clear()
 
-        return Preamble(news.text, settle)
+        return Preamble(changed.text, settle)
 
     def resume(self, engine: Engine) -> None:
         """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
         lane = engine.lane
         self._epoch, self._due = lane.epoch.id, lane.sent < 0
-        self.gatherer.learn((slot.preamble for slot in lane.slots), last_told(lane.timeline))
+        self.collector.load_sent((slot.preamble for slot in lane.slots), last_told(lane.timeline))
         rows = json.loads(lane.epoch.sections)
-        self.gatherer.look_again(str(one["id"]) for one in rows if one.get("source") == UNREAD)
+        self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
     def _fit(self, engine: Engine | None) -> None:
-        if engine is not None and engine.budget.window != self.gatherer.view.window:
-            self.gatherer.fit(engine.budget)
+        if engine is not None and engine.budget.window != self.collector.view.window:
+            self.collector.set_budget(engine.budget)
 
 
 def last_told(timeline: Timeline) -> dict[str, str]:
@@ -111,12 +113,12 @@ def last_told(timeline: Timeline) -> dict[str, str]:
     return last
 
 
-def _memo(epoch: int, news: News, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    told = {key: digest for key, digest in news.told.items() if key != NOTICES}
+def _memo(epoch: int, changed: ChangedSections, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    told = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
     return {
         "epoch": epoch,
         "told": told,
-        "pool": news.plan.budget,
-        "raised": news.plan.raised,
+        "pool": changed.plan.budget,
+        "raised": changed.plan.raised,
         "sections": list(sections),
     }

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.gather import Gatherer
+from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.planned import Planned
 from nexus_cli.context.recipe import Recipe
@@ -28,7 +28,7 @@ from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.logger import SessionLogger
-from nexus_cli.session.memory import looked_up
+from nexus_cli.session.memory import open_facts
 from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
@@ -64,7 +64,7 @@ def fresh_epoch(
     context = ContextManager(ContextConfig(budget.window, budget.window - budget.available), log, token_counter=counter)
     services: dict[type, Any] = {Recall: log, Seen: log, TokenCounter: counter, Assembly: None}
     memory = ExitStack()
-    facts = services[Facts] = memory.enter_context(looked_up(options.cwd))
+    facts = services[Facts] = memory.enter_context(open_facts(options.cwd))
     tools = offered(ToolRegistry(() if options.no_tools else None, services), recipe)
     gathers = gatherer(
         options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=moment,
@@ -93,8 +93,8 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, work).result()
 
 
-async def _both(frames: Frames, gatherer: Gatherer) -> Both:
-    return await frames.frame(), (await gatherer.news()).described()
+async def _both(frames: Frames, collector: SectionCollector) -> Both:
+    return await frames.frame(), (await collector.changed_sections()).described()
 
 
 class Nobody:

@@ -1,4 +1,4 @@
-"""What a session's contributors read from, and the gatherer that asks them: one place for a session that runs and for
+"""Builds what a session's contributors read from and the collector of their sections, for a session that runs and for
 the report on one that does not exist yet."""
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.contributors import Sources, View, discover
-from nexus_cli.context.gather import Gatherer
 from nexus_cli.context.persona import persona_texts
 from nexus_cli.context.planner import section_budget
 from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.section_reader import SectionReader
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop
@@ -41,9 +42,12 @@ def gatherer(
     tools: Callable[[], Sequence[str]],
     runs: bool = True,
     **seams: Any,
-) -> Gatherer:
-    """The gatherer of one lane; `tools` names those at hand, `dropped` is given what is newly left out of sections,
-    `runs` says whether a command may run, or somebody can be asked, `seams` are what its `Sources` has of a session."""
+) -> SectionCollector:
+    """Return the section collector of one lane.
+
+    `tools` names those at hand, `dropped` is given what is newly left out of sections, `runs` says whether a command
+    may run, or somebody can be asked, `seams` are what its `Sources` has of a session.
+    """
     own = {
         "persona": lambda names: persona_texts(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
@@ -52,9 +56,9 @@ def gatherer(
             snapshot(options.cwd, settings, os.environ, info.name, tools()), runs and "bash" in tools()
         ),
     }
-    return Gatherer(
+    return SectionCollector(
         {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
-        Sources.of(options.cwd, started, clock=clock, **{**own, **seams}),
+        SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams})),
         View.of(info.name, recipe.name, budget, count),
         failed,
         SectionDrops(log, clock, dropped),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.context.chosen import Chosen
 from nexus_cli.context.planned import Left
+from nexus_cli.context.planner import Chosen
 from nexus_cli.context.section import Layer, Section
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Cause, Drop, Memo

@@ -1,7 +1,7 @@
-"""The memory of a session: `Facts` over the ledger, and what the person does with facts themselves.
+"""The memory of a session: `Facts` over the ledger, and the person's own commands on facts.
 
-What the model hands over counts at once only where the person said it in this session (`evidence`); otherwise it waits
-for them. Storing and finding is the ledger's, showing it the contributors' and the reports'.
+A fact from the model is kept at once only if its quote was typed by the person in this session (`user_evidence`), else
+it is a proposal. The ledger stores and finds facts; contributors and reports show them.
 """
 
 from __future__ import annotations
@@ -19,27 +19,23 @@ from nexus_cli.context.sysinfo import one_line
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
-from nexus_cli.core.words import Topic, own_words, spoken, stem, words
+from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.session.episodes import relevant_episodes
-from nexus_cli.session.evidence import proves, quoted
-from nexus_cli.session.memo_kinds import TRIGGER
+from nexus_cli.ledger.relevance import rank_relevant
 from nexus_cli.session.opening import looked_at
+from nexus_cli.session.user_evidence import PERSON, find_origin
 
-PERSON = "person"
 ALL = "all"
-"""What stands for every proposal."""
-RECENT = 200
-"""Entries in which the words of a tool are looked for, the newest ones."""
-ABOUT = 2_000
-"""Characters of a message that say what it is about, where it has no words of the person alone."""
-_ID = re.compile(r"m\d+")
-_OTHER_WORDS = "address addresses time times key keys code codes file files header headers body rate queue"
-_OTHER = frozenset(_OTHER_WORDS.split())
-"""With one of these behind it an answer, a reply or a response is a thing, and no way to answer."""
-_ANSWER = "answer reply respond response"
-_ANSWERING = frozenset(words(_ANSWER))
-"""Every request is answered: what the person said of answers matters each time."""
+"""The argument that means every proposal."""
+LONGEST_TOPIC = 2_000
+"""Characters of a message that are its topic if the person typed none of it, and of a quote that is stored."""
+_FACT_ID = re.compile(r"m\d+")
+_ANSWERS = re.compile(
+    r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
+    r"(?!(?:\W+to\b)?\W+(?:address(?:es)?|times?|keys?|codes?|files?|headers?|body|rate|queue)\b)",
+    re.IGNORECASE,
+)
+"""Words of facts about how to answer, which matter for every request. A reply address is no such fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,52 +45,63 @@ class SessionFacts:
     ledger: Ledger
     session: str
     lane: int
-    """Its main lane: what the person says is there."""
+    """The main lane, which holds the person's messages."""
     project: str
     clock: Clock = local_now
     saves: bool = True
-    """False: nothing of this session is kept, so nothing can be remembered or forgotten in it."""
+    """False if the session is not saved: then facts can be read only."""
 
     @classmethod
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
-        """The memory of a session that works in `folder`."""
+        """Return the memory of a session that works in `folder`."""
         kept = ledger.path is not None and ledger.writes
         return cls(ledger, made.id, made.main_lane, str(project_root(folder)), clock, kept)
 
     def seams(self) -> Mapping[str, Any]:
-        """What a contributor's `Sources` calls these."""
+        """Return the fields of a contributor's `Sources` that this object fills."""
         return {"facts": self, "episodes": self.episodes}
 
     def episodes(self, about: str) -> Sequence[Episode]:
-        """The past sessions of this project that matter for what was said."""
-        return relevant_episodes(self.ledger, self.project, self.session, about)
+        """Return the past sessions of this project whose title matters for a message, the most relevant first.
+
+        Of sessions with the same title return the newest, and never this session or its relatives. Never raises.
+        """
+        message, newest = typed_text(about), dict[str, Episode]()
+        if not message.strip():
+            return ()
+        try:
+            for episode in self.ledger.episodes(self.project, self.session):
+                newest.setdefault(episode.title.casefold(), episode)
+        except NexusError:
+            return ()
+        return [list(newest.values())[index] for index in rank_relevant(list(newest), message)]
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
         """See `Facts`."""
         text = fact_text(text)
-        self._saved("kept")
-        actor, entry, proven = self._origin(quote, text, slot)
+        self._require_saving("kept")
+        origin = find_origin(self.ledger, self.lane, quote)
         return self.ledger.facts.add(
-            slot, text, state=FactState.KEPT if proven else FactState.PROPOSED, at=format_utc(self.clock()),
-            actor=actor,
-            project=self.project, session=self.session, entry=entry, quote=" ".join(quote.split())[:ABOUT],
+            slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=format_utc(self.clock()),
+            actor=origin.actor, project=self.project, session=self.session, entry=origin.entry,
+            quote=" ".join(quote.split())[:LONGEST_TOPIC],
         )  # fmt: skip
 
     def forget(self, fact_id: str) -> Fact | None:
         """See `Facts`."""
-        fact = self._visible(fact_id)
+        fact = self._find_visible(fact_id)
         if fact is None:
             return None
         if fact.state is FactState.KEPT:  # what counts was stated or accepted by the person, in any slot
             raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
-        self._saved("forgotten")
+        self._require_saving("forgotten")
         return self.ledger.facts.forget(fact.id, format_utc(self.clock()))
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
         """See `nexus_cli.core.memory.Merging`."""
-        self._saved("merged")
+        self._require_saving("merged")
         for fact_id in fact_ids:
-            fact = self._visible(fact_id)
+            fact = self._find_visible(fact_id)
             if fact is None:
                 raise NexusError("usage", f"no fact {one_line(fact_id)[:40]}", "nothing of this id is remembered here")
             if fact.slot is MemorySlot.USER:
@@ -103,72 +110,46 @@ class SessionFacts:
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
-        return [replace(fact, text=neutral(fact.text)) for fact in self._found(text, slots, limit)]
+        return [replace(fact, text=neutral(fact.text)) for fact in self._find(text, slots, limit)]
 
-    def _found(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
+    def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
         if not text.strip():
-            return self.ledger.facts.listing(self.project, slots, FactState.KEPT, limit)
-        if _ID.fullmatch(text.strip()):
-            fact = self._visible(text)
+            return self.ledger.facts.list_facts(self.project, slots, FactState.KEPT, limit)
+        if _FACT_ID.fullmatch(text.strip()):
+            fact = self._find_visible(text)
             return [fact] if fact and fact.state is FactState.KEPT and (not slots or fact.slot in slots) else []
         return self.ledger.facts.search(text, self.project, slots, limit)
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
-        """See `Facts`. Of the person, what they said of answers matters for every request."""
+        """See `Facts`. A fact of the person about how to answer is relevant for every message."""
         if not about.strip():
             return ()
         facts = self.ledger.facts
         try:
-            found = facts.relevant(Topic(own_words(about) or about[:ABOUT], plain=True), self.project, slot, limit)
+            found = facts.find_relevant(typed_text(about) or about[:LONGEST_TOPIC], self.project, slot, limit)
             if slot is MemorySlot.USER:
-                every = facts.search(_ANSWER, self.project, (slot,), limit)
-                found += [fact for fact in every if _of_answers(fact.text)]
+                every = facts.list_facts(self.project, (slot,), FactState.KEPT)
+                found += [fact for fact in every if _ANSWERS.search(fact.text)]
         except NexusError:
             return ()
         standing = {fact.id: fact for fact in found}
         return list(standing.values())[:limit]
 
-    def _saved(self, done: str) -> None:
-        """`NexusError("ledger", ...)` in a session of which nothing is kept."""
+    def _require_saving(self, done: str) -> None:
+        """Raise `NexusError("ledger", ...)` if the session is not saved."""
         if not self.saves:
             raise NexusError("ledger", f"not {done}", "this session saves nothing")
 
-    def _visible(self, fact_id: str) -> Fact | None:
+    def _find_visible(self, fact_id: str) -> Fact | None:
         fact = self.ledger.facts.find(fact_id)
         return fact if fact and fact.project in ("", self.project) else None
 
-    def _origin(self, quote: str, text: str, slot: MemorySlot) -> tuple[str, int, bool]:
-        """Whose entry the quote stands in, which one, and whether the person's words in it carry the fact."""
-        wanted, found = " ".join(quote.split()), ("agent", self.ledger.last_id(self.lane))
-        if not wanted:
-            return *found, False
-        near, others = None, self._others()
-        for entry, content in self.ledger.said(self.lane):
-            own, source = own_words(content), others.get(entry, PERSON)
-            if source == PERSON and proves(quote, own, text, slot):
-                return PERSON, entry, True
-            near = near or ((source, entry) if quoted(wanted, own) else None)
-        if near is None:
-            for one in reversed(self.ledger.read(self.lane, max(1, found[1] - RECENT + 1), found[1])):
-                if one.actor.startswith("tool:") and wanted in " ".join(one.message.content.split()):
-                    near = (one.actor, one.id)
-                    break
-        return *(near or found), False
 
-    def _others(self) -> Mapping[int, str]:
-        """The messages that came by another way than the person's typing (stdin), and which."""
-        return {memo.entry: str(memo.value.get("source")) for memo in self.ledger.memos(self.lane, TRIGGER)}
+def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
+    """Store and keep a fact that the person typed; `root` is their project.
 
-
-def _of_answers(text: str) -> bool:
-    """Whether a fact says how to answer: a reply address is another matter."""
-    said = list(spoken(text))
-    behind = [next((word for word in said[place + 1 :] if word != "to"), "") for place in range(len(said))]
-    return any(stem(word) in _ANSWERING and after not in _OTHER for word, after in zip(said, behind, strict=True))
-
-
-def state(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
-    """Keep what the person typed as a fact; `root` is their project. `NexusError("usage", ...)` for no good text."""
+    Raise `NexusError("usage", ...)` if the text is empty or too long.
+    """
     try:
         return ledger.facts.add(
             slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session
@@ -179,22 +160,22 @@ def state(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, sessi
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What accepting did."""
+    """The result of accepting proposals."""
 
     kept: Sequence[Fact]
     forgotten: Sequence[Fact]
-    """Those whose place was taken, as they were."""
+    """The facts that were replaced, as they were."""
 
 
 def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted:
-    """Keep proposals by their ids, or `all` that wait in project `root`.
+    """Accept proposals by their ids, or with `all` every one of project `root`.
 
-    `NexusError("usage", ...)` for an unknown id, and nothing is kept then.
+    Raise `NexusError("usage", ...)` before accepting any if an id is unknown.
     """
     if [one.strip().casefold() for one in which] == [ALL]:
-        ids = [fact.id for fact in ledger.facts.listing(root, state=FactState.PROPOSED)]
+        ids = [fact.id for fact in ledger.facts.list_facts(root, state=FactState.PROPOSED)]
     else:
-        ids = list(dict.fromkeys(ledger.facts.known(one).id for one in which))
+        ids = list(dict.fromkeys(ledger.facts.get(one).id for one in which))
     kept, forgotten = list[str](), dict[str, Fact]()
     for proposal in filter(None, map(ledger.facts.find, ids)):
         old = filter(None, map(ledger.facts.find, proposal.replaces))
@@ -205,13 +186,16 @@ def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted
 
 
 def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
-    """Forget a fact of any slot and project; as it was. `NexusError("usage", ...)` for an unknown id."""
-    known = ledger.facts.known(fact_id)
+    """Forget a fact of any slot and project and return it as it was.
+
+    Raise `NexusError("usage", ...)` if the id is unknown.
+    """
+    known = ledger.facts.get(fact_id)
     return ledger.facts.forget(known.id, at) or known
 
 
 @contextmanager
-def looked_up(folder: Path) -> Iterator[SessionFacts]:
-    """The facts that a session in `folder` would find, from the person's ledger; none where there is none to open."""
+def open_facts(folder: Path) -> Iterator[SessionFacts]:
+    """Open the facts that a session in `folder` would see; none if the ledger cannot be opened."""
     with looked_at() as ledger:
         yield SessionFacts(ledger, "", 0, str(project_root(folder)))

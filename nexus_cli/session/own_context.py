@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nexus_cli.context.assembled import scaled
-from nexus_cli.context.gather import Gatherer
+from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
 from nexus_cli.session.engine import Engine
@@ -41,7 +41,7 @@ class OwnContext:
     """Implements `Assembly`; what it is made of exists only once the session is put together."""
 
     engine: Callable[[], Engine]
-    gatherer: Callable[[], Gatherer]
+    collector: Callable[[], SectionCollector]
     kept: Kept
 
     def held(self) -> Mapping[str, Any]:
@@ -70,7 +70,7 @@ class OwnContext:
         if form == "full":
             return whole, drop
         layer = Layer(row["layer"])
-        found, _ = await self.gatherer().sections(layer, name.partition(".")[0])
+        found, _ = await self.collector().sections(layer, name.partition(".")[0])
         now = next((section for section in found if section.id == name), None)
         if now is None or now.digest != sha256(whole):
             return whole, drop

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.aside import Aside, within
 from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.lane import slot_of
 from nexus_cli.context.render import Wire
+from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger, RequestRow, nth
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -88,9 +88,9 @@ class _Again:
 
 async def _loaded(backend: LitellmBackend) -> bool:
     """Whether the model library is there, or was refused, in its time; where it hangs it keeps nothing."""
-    loading = Aside[None](lambda _: backend.prepare())
-    await within({loading: SECONDS})
-    return loading.done
+    loading = DaemonTask(backend.prepare, SECONDS)
+    await run_tasks([loading])
+    return loading.ended
 
 
 def _not_comparable(row: RequestRow, made_by: str) -> str:

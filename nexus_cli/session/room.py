@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
-from nexus_cli.context.gather import PREAMBLE_SHARE, PREAMBLE_TOKENS
+from nexus_cli.context.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
+from nexus_cli.context.compaction_plan import OWN_WORDS_SHARE, PINS_SHARE
 from nexus_cli.context.groups import size
 from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
-from nexus_cli.context.plan import OWN_WORDS_SHARE, PINS_SHARE
 from nexus_cli.context.rewrite import MARKER_ROOM
 from nexus_cli.context.tokens import IMAGE_TOKENS
 from nexus_cli.context.truncation import run_requests
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache import rewritten
-from nexus_cli.session.compact import compact, drafted
+from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
+from nexus_cli.session.compaction.compact import compact, drafted
+from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.prune import prune_instead
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.pins import pins
-from nexus_cli.session.prune import prune_instead
 from nexus_cli.session.refit import refit
-from nexus_cli.session.said import said
 from nexus_cli.session.spending import left_over
-from nexus_cli.session.tries import may_compact, refused_for_nothing
+from nexus_cli.session.user_messages import said
 from nexus_cli.session.way_back import can_recall
 
 NAMED = 3

@@ -27,7 +27,7 @@ from nexus_cli.session.frames import Frames
 from nexus_cli.session.fresh import Nobody, finished
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.logger import SessionLogger
-from nexus_cli.session.memory import looked_up
+from nexus_cli.session.memory import open_facts
 from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
@@ -68,7 +68,7 @@ def switched(
     )
     services: dict[type, Any] = {Recall: log, Seen: log, TokenCounter: counter, Assembly: None}
     with ExitStack() as memory:
-        facts = services[Facts] = memory.enter_context(looked_up(options.cwd))
+        facts = services[Facts] = memory.enter_context(open_facts(options.cwd))
         tools = offered(ToolRegistry(None, services), recipe, before)
         gathers = gatherer(
             options, info, recipe, budget, count=counter.count, log=unwritten, clock=local_now,

@@ -15,11 +15,11 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.session.admit import admit
 from nexus_cli.session.cache import rewritten
+from nexus_cli.session.compaction.prune import prune
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
 from nexus_cli.session.powers import SPARE, Run
-from nexus_cli.session.prune import prune
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
 from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import after_overflow, make_room

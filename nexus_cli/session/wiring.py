@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.gather import Gatherer
+from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.lane import Lane
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.meter import Meter
@@ -271,7 +271,7 @@ class _Wiring:
     def _gatherer(
         self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, tools: tuple[str, ...],
         facts: SessionFacts, engine: Callable[[], Engine],
-    ) -> Gatherer:  # fmt: skip
+    ) -> SectionCollector:  # fmt: skip
         return gatherer(
             self.options,
             self.info,

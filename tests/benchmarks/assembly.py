@@ -28,7 +28,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.memory import state
+from nexus_cli.session.memory import add_fact
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import make_room
@@ -112,7 +112,7 @@ def rows(times: int) -> Iterator[Row]:
             assert session.ledger is not None
             for slot in MemorySlot:
                 for text in ("The parser of {} keeps the window in one piece", "The window says what {} parsers keep"):
-                    state(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
+                    add_fact(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
             found = list(asyncio.run(measured(session, times)))
             engine = session._parts.engine
             told = {name for memo in engine.lane.timeline.memos("plan") for name in memo.value["told"]}

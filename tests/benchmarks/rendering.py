@@ -11,8 +11,8 @@ from benchmarks.row import Benchmark, Row
 
 from nexus_cli.core.event import Event, StepEnd, StepStart, Text, TurnStart
 from nexus_cli.core.usage import Usage
-from nexus_cli.ui.rich_renderer import RichRenderer
-from nexus_cli.ui.theme import Theme
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import Theme
 
 SIZE = 40_000
 """Characters of the shorter text."""

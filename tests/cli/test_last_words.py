@@ -16,7 +16,7 @@ import pytest
 from nexus_cli.cli import app
 from nexus_cli.cli.last_words import VALUED, form, result
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.jsonl_renderer import failed
+from nexus_cli.ui.print.jsonl_renderer import failure_result
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
@@ -47,11 +47,11 @@ def test_every_option_with_a_value_is_known() -> None:
 def test_the_object_is_the_one_of_every_run_without_a_session(number: signal.Signals) -> None:
     error = NexusError("aborted", "stopped", f"{number.name} arrived", exit_status=STATUS[number])
     line = result("--json", STATUS[number], number.name)
-    assert list(json.loads(line).items()) == list(failed(error).items()) and line.count(b"\n") == 1
+    assert list(json.loads(line).items()) == list(failure_result(error).items()) and line.count(b"\n") == 1
     value = json.loads(result("--stream-json", STATUS[number], number.name))
     assert list(value)[:4] == ["v", "seq", "at", "type"] and value["seq"] == 0
     assert datetime.fromisoformat(value["at"]) and value["at"].endswith("Z")
-    assert {**value, **failed(error)} == value
+    assert {**value, **failure_result(error)} == value
     assert result("", 130, "SIGINT") == b""
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui import piped as reading
-from nexus_cli.ui.attached import attach
-from nexus_cli.ui.piped import Reader, decode
+from nexus_cli.ui.input import piped as reading
+from nexus_cli.ui.input.attached_files import read_attachment
+from nexus_cli.ui.input.piped import Reader, decode
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -158,7 +158,7 @@ def test_an_image_beyond_the_hard_limit_is_refused_before_it_is_read(tmp_path: P
         file.write(PNG)
         file.truncate(reading.KEPT + 1)
     with pytest.raises(NexusError, match="more than 64 MiB") as caught:
-        attach(str(path), "--file huge.png")
+        read_attachment(str(path), "--file huge.png")
     assert caught.value.kind == "usage"
 
 

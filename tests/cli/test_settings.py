@@ -349,7 +349,7 @@ def test_edit_takes_nothing_away_that_was_set_meanwhile(
         write_setting(here, defaults_dir(), "effort", "low")
         return 'model = "mine"'
 
-    monkeypatch.setattr("nexus_cli.ui.editor.edit", edit)
+    monkeypatch.setattr("nexus_cli.ui.input.editor.edit_text", edit)
     with pytest.raises(NexusError, match="another process has changed it") as caught:
         edit_settings(here, defaults_dir(), {}, lambda error: True)
     kept = here.config / "config.toml.rejected"

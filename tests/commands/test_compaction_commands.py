@@ -17,7 +17,7 @@ def filled(desk: FakeDesk) -> FakeDesk:
     """A session worth a compaction."""
     for number in range(8):
         desk.turn(f"{number} " + "some words to sum up " * 60)
-    desk.provider.script = lambda request: "a summary"
+    desk.provider.script = lambda request: "Goal: a summary. Next: more."
     return desk
 
 

@@ -192,7 +192,7 @@ def test_compact_tells_how_it_went_and_takes_instructions(desk: FakeDesk) -> Non
     assert isinstance(desk.fed[-1], CompactionDone) and not desk.fed[-1].ok
     for number in range(8):
         desk.turn(f"{number} " + "some words to sum up " * 60)
-    desk.provider.script = lambda request: "a summary"
+    desk.provider.script = lambda request: "Goal: a summary. Next: more."
     used = desk.session.status().used
     desk.run("compact keep the [/bold] names")
     done = desk.fed[-1]

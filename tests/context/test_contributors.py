@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.context.contributed import Reading
 from nexus_cli.context.contributors import Contributor, Sources, View, discover, names
 from nexus_cli.context.contributors.tool_guide import guide
 from nexus_cli.context.outline import outline
@@ -26,6 +25,7 @@ from nexus_cli.context.planner import STAND_IN
 from nexus_cli.context.prompts import fill, prompt
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.section import DROP, Layer, Phase, Section
+from nexus_cli.context.section_reader import SectionReader
 from nexus_cli.context.sysinfo import Host
 from nexus_cli.context.tokens import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
@@ -93,7 +93,7 @@ def bare_sources(folder: Path, **seams: Any) -> Sources:
 
 def made(contributor: str, given_: Sources, view: View = VIEW) -> tuple[Section, ...]:
     chosen = ALL[contributor]
-    return chosen.render(asyncio.run(chosen.read(given_)), view)
+    return chosen.render(chosen.read(given_), view)
 
 
 # --- the contract of the registry
@@ -125,10 +125,10 @@ def posing(folder: Path) -> Sources:
 @each
 def test_no_text_that_is_not_ours_poses_as_ours(contributor: Contributor, tmp_path: Path) -> None:
     places().config.mkdir(parents=True)
-    said: list[str] = []
-    reading = Reading(posing(tmp_path), VIEW, Recipe(""), 16_000, said.append)
-    found = asyncio.run(reading.sections([contributor]))
-    assert not said and (found or contributor.id in ("agent_memory", "project_memory", "instructions", "session_start"))
+    reader = SectionReader(posing(tmp_path))
+    found, skipped, _ = asyncio.run(reader.sections([contributor], VIEW, Recipe(""), 16_000))
+    silent = ("agent_memory", "project_memory", "instructions", "session_start")
+    assert not skipped and (found or contributor.id in silent)
     assert contributor.verbatim is (contributor.id in QUOTED)
     for form in (form for section in found for form in section.forms if not contributor.verbatim):
         assert "[nexus: the person" not in form
@@ -170,7 +170,7 @@ def test_the_forms_of_a_section_get_strictly_smaller(contributor: Contributor, t
 def test_a_stored_value_renders_to_the_same_sections_twice(
     contributor: Contributor, fill_: Any, tmp_path: Path
 ) -> None:
-    value = asyncio.run(contributor.read(fill_(tmp_path)))
+    value = contributor.read(fill_(tmp_path))
     stored = json.loads(json.dumps(value))
     assert stored == value
     first = contributor.render(value, VIEW)
@@ -565,7 +565,7 @@ def test_a_persona_file_that_cannot_be_read_is_a_notice_and_no_section(tmp_path:
     broken = PersonaText("SOUL.md", "", "/c/SOUL.md", notice="/c/SOUL.md: is not a text file; it is left out")
     given_ = bare_sources(tmp_path, persona=lambda names: [broken])
     for name in ("identity", "preferences"):
-        value = asyncio.run(ALL[name].read(given_))
+        value = ALL[name].read(given_)
         assert ALL[name].render(value, VIEW) == ()
         assert list(ALL[name].notices(value)) == [broken.notice]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,22 +15,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context import contributed
-from nexus_cli.context.aside import within
-from nexus_cli.context.chosen import Chosen
+from nexus_cli.context import section_reader
+from nexus_cli.context.collect import SectionCollector, system_text
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.gather import Gatherer, system_text
 from nexus_cli.context.planned import Left
+from nexus_cli.context.planner import Chosen
 from nexus_cli.context.recipe import Recipe
 from nexus_cli.context.section import DROP, Layer, Phase, Section, sha256
+from nexus_cli.context.section_reader import SectionReader
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.errors import NexusError
 
 MOMENT = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
 
 
 def contributor(id: str, *forms: str, layer: Layer = Layer.EVENT, order: int = Phase.EVENT, **more: Any) -> Contributor:
-    async def read(sources: Sources) -> Value:
+    def read(sources: Sources) -> Value:
         return None
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -39,11 +41,7 @@ def contributor(id: str, *forms: str, layer: Layer = Layer.EVENT, order: int = P
 
 
 def failing(id: str, read: Callable[[], Any], layer: Layer = Layer.EVENT) -> Contributor:
-    async def reading(sources: Sources) -> Value:
-        result = read()
-        return await result if asyncio.iscoroutine(result) else result
-
-    return replace(contributor(id, "text", layer=layer), read=reading)
+    return replace(contributor(id, "text", layer=layer), read=lambda sources: read())
 
 
 class Kept:
@@ -68,26 +66,26 @@ class Kept:
 
 def gatherer(
     *contributors: Contributor, window: int = 100_000, count: Callable[[str], int] = len, **more: Any
-) -> tuple[Gatherer, list[str], list[Chosen]]:
+) -> tuple[SectionCollector, list[str], list[Chosen]]:
     """With one token for each character, what it said, and what it dropped."""
     said: list[str] = []
     kept = Kept()
     view = View("m", "chat", window, 1000, count)
     found = {contributor.id: contributor for contributor in contributors}
-    sources = Sources(Path(), MOMENT, lambda: ())
-    return Gatherer(found, sources, view, said.append, kept, **more), said, kept.texts
+    reader = SectionReader(Sources(Path(), MOMENT, lambda: ()))
+    return SectionCollector(found, reader, view, said.append, kept, **more), said, kept.texts
 
 
-def preamble(of: Gatherer, only: str = "") -> str:
+def preamble(of: SectionCollector, only: str = "") -> str:
     """The next preamble, sent."""
-    news = asyncio.run(of.news(only=only))
-    of.settle(news)
+    news = asyncio.run(of.changed_sections(only=only))
+    of.mark_sent(news)
     return news.text
 
 
-def system(of: Gatherer) -> str:
+def system(of: SectionCollector) -> str:
     """The system text."""
-    return system_text(asyncio.run(of.static())[0], of.view.count)
+    return system_text(asyncio.run(of.system_plan())[0], of.view.count)
 
 
 def test_only_what_differs_from_what_was_sent_is_sent_again() -> None:
@@ -96,7 +94,7 @@ def test_only_what_differs_from_what_was_sent_is_sent_again() -> None:
     assert preamble(now) == ""
     now.contributors = {**now.contributors, "b": contributor("b", "B: 2")}
     assert preamble(now) == "B: 2"
-    now.learn((), {})
+    now.load_sent((), {})
     assert sorted(preamble(now).splitlines()) == ["A: 1", "B: 2"]
 
 
@@ -116,7 +114,7 @@ def test_many_sections_of_one_contributor_change_apart() -> None:
 
 def test_what_was_not_settled_is_told_again() -> None:
     now, _, _ = gatherer(contributor("a", "A: 1"))
-    assert asyncio.run(now.news()).text == asyncio.run(now.news()).text == "A: 1"
+    assert asyncio.run(now.changed_sections()).text == asyncio.run(now.changed_sections()).text == "A: 1"
 
 
 def test_notices_are_told_each_time_and_can_be_asked_for_alone() -> None:
@@ -129,18 +127,18 @@ def test_notices_are_told_each_time_and_can_be_asked_for_alone() -> None:
 def test_a_lane_that_is_gone_on_with_knows_what_it_told_last() -> None:
     parts = [contributor("a", "A: 1"), contributor("b", "- line\n- two"), contributor("c", "- line")]
     now, _, _ = gatherer(*parts)
-    last = asyncio.run(now.news()).told
-    now.learn(["A: 1\n- line\n- two", "Date: 2"], last)
+    last = asyncio.run(now.changed_sections()).sent
+    now.load_sent(["A: 1\n- line\n- two", "Date: 2"], last)
     assert preamble(now) == ""
-    now.learn(["A: 12\n- line", "and - line\n- two, too"], last)
+    now.load_sent(["A: 12\n- line", "and - line\n- two, too"], last)
     assert preamble(now) == "A: 1\n- line\n- two", "a part of a line, or of a text, is not the text"
 
 
 def test_an_older_text_that_still_stands_there_is_not_the_newest_one() -> None:
     now, _, _ = gatherer(contributor("a", "A: 1"))
-    now.learn(["A: 1", "A: 2"], {"a": sha256("A: 2")})
+    now.load_sent(["A: 1", "A: 2"], {"a": sha256("A: 2")})
     assert preamble(now) == "A: 1"
-    now.learn(["A: 1", "A: 2", "A: 1"], {"a": sha256("A: 1")})
+    now.load_sent(["A: 1", "A: 2", "A: 1"], {"a": sha256("A: 1")})
     assert preamble(now) == ""
 
 
@@ -148,7 +146,7 @@ def test_a_short_form_that_stands_there_is_known_again() -> None:
     now, _, dropped = gatherer(contributor("a", "A: " + "x" * 2000, f"A: short ({DROP})", sticky=True))
     text = preamble(now)
     assert text == "A: short (d1)" and len(dropped) == 1
-    now.learn([text], dict(now.told))
+    now.load_sent([text], dict(now.sent))
     assert preamble(now) == "" and len(dropped) == 1
 
 
@@ -168,12 +166,12 @@ def test_sticky_sections_are_told_in_their_shortest_form_however_small_the_pool_
         contributor("c", "C"),
     ]  # fmt: skip
     now, _, dropped = gatherer(*parts, window=1000)
-    news = asyncio.run(now.news())
+    news = asyncio.run(now.changed_sections())
     assert news.text == "a d1\nB: " + "y" * 20 and [one.section.id for one in dropped] == ["a", "c"]
     assert (news.plan.budget, news.plan.raised) == (20, len(news.text))
     assert "the pool of 20 tokens was raised to 28 for the shortest forms of sticky" in news.described()[0]["reason"]
     roomy, _, _ = gatherer(*parts)
-    news = asyncio.run(roomy.news())
+    news = asyncio.run(roomy.changed_sections())
     assert news.plan.raised == 0 and not any("raised" in str(one["reason"]) for one in news.described())
 
 
@@ -186,12 +184,12 @@ def test_a_preamble_is_above_its_cap_only_for_sticky_sections(
         for n, (sticky, size, short) in enumerate(made)
     ]
     now, _, _ = gatherer(*parts, window=window)
-    news = asyncio.run(now.news())
+    news = asyncio.run(now.changed_sections())
     forms = {one.section.id: one.form for one in news.plan.chosen}
     assert all(forms[f"c{n}"] is not None for n, (sticky, _, _) in enumerate(made) if sticky)
     least = sum(min(size, len("pd9999")) if short else size for sticky, size, short in made if sticky)
-    assert len(news.text) <= max(now.pool, least + len(made)) + min(60, now.pool // 4) + 1
-    assert (news.plan.raised > 0) == (len(news.text) > now.pool) and news.plan.raised in (0, len(news.text))
+    assert len(news.text) <= max(now.preamble_cap, least + len(made)) + min(60, now.preamble_cap // 4) + 1
+    assert (news.plan.raised > 0) == (len(news.text) > now.preamble_cap) and news.plan.raised in (0, len(news.text))
 
 
 def test_notices_wait_for_a_roomier_request_and_alone_they_are_a_pointer() -> None:
@@ -242,8 +240,8 @@ def test_a_contributor_whose_rendering_raises_is_named_too() -> None:
 
 
 def test_a_contributor_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributed, "SECONDS", 0.05)
-    now, said, _ = gatherer(failing("slow", lambda: asyncio.sleep(3600)), contributor("a", "A: 1"))
+    monkeypatch.setattr(section_reader, "SECONDS", 0.05)
+    now, said, _ = gatherer(failing("slow", lambda: time.sleep(60)), contributor("a", "A: 1"))
     assert preamble(now) == "A: 1"
     assert len(said) == 1
     assert "slow" in said[0]
@@ -291,9 +289,9 @@ def test_a_value_that_holds_itself_is_too_much() -> None:
 
 
 def test_who_blocks_is_named_and_nobody_else_pays_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributed, "SECONDS", 0.3)
+    monkeypatch.setattr(section_reader, "SECONDS", 0.3)
     free = threading.Event()
-    others = [failing(f"c{n}", lambda: asyncio.sleep(0.001)) for n in range(9)]
+    others = [failing(f"c{n}", lambda: time.sleep(0.001)) for n in range(9)]
     now, said, _ = gatherer(failing("blocks", lambda: free.wait(60)), *others)
     assert preamble(now) == "\n".join(["text"] * 9)
     assert said == ["context section blocks was left out: took longer than 0 s"]
@@ -301,7 +299,7 @@ def test_who_blocks_is_named_and_nobody_else_pays_for_it(monkeypatch: pytest.Mon
 
 
 def test_a_rendering_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributed, "SECONDS", 0.1)
+    monkeypatch.setattr(section_reader, "RENDER_SECONDS", 0.1)
     free = threading.Event()
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -313,19 +311,25 @@ def test_a_rendering_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytes
     free.set()
 
 
-def patient(monkeypatch: pytest.MonkeyPatch, *texts: str) -> tuple[Gatherer, threading.Event, list[Chosen]]:
+def wait_for(task: DaemonTask[Any]) -> None:
+    until = time.monotonic() + 30
+    while not task.ended and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def patient(monkeypatch: pytest.MonkeyPatch, *texts: str) -> tuple[SectionCollector, threading.Event, list[Chosen]]:
     """A gatherer whose instructions are not read while the event is not set; then they are one text after the other."""
-    monkeypatch.setattr(contributed, "PATIENCE", 0.2)
+    monkeypatch.setattr(section_reader, "REQUIRED_SECONDS", 0.2)
     free, left = threading.Event(), list(texts)
 
-    async def read(sources: Sources) -> Value:
-        await asyncio.to_thread(free.wait, 60)
+    def read(sources: Sources) -> Value:
+        free.wait(60)
         return left.pop(0)
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
         return (Section("instructions", Phase.CONSTRAINT, (value,), Layer.SYSTEM, 92, sticky=True),)
 
-    now, _, dropped = gatherer(Contributor("instructions", Layer.SYSTEM, read, render))
+    now, _, dropped = gatherer(Contributor("instructions", Layer.SYSTEM, read, render, required=True))
     return now, free, dropped
 
 
@@ -336,11 +340,11 @@ def test_instructions_that_cannot_be_read_in_time_are_a_drop_and_a_line_and_come
     assert system(now) == "[nexus: instructions could not be read: took longer than 0 s]"
     [one] = dropped
     assert one.unread and one.section.full == "instructions could not be read: took longer than 0 s"
-    assert not now.kept.arrived
+    assert not now.reader.arrived
     free.set()
-    asyncio.run(within({now.kept.late["instructions"]: 30.0}))
-    assert now.kept.arrived
-    assert system(now) == "fresh" and not now.kept.arrived, "it is read anew where that is possible"
+    wait_for(now.reader.hung["instructions"])
+    assert now.reader.arrived
+    assert system(now) == "fresh" and not now.reader.arrived, "it is read anew where that is possible"
 
 
 def test_what_came_late_is_used_where_it_is_late_again_and_what_was_read_never_vanishes(
@@ -349,10 +353,10 @@ def test_what_came_late_is_used_where_it_is_late_again_and_what_was_read_never_v
     now, free, dropped = patient(monkeypatch, "late", "fresh")
     assert "could not be read" in system(now)
     free.set()
-    asyncio.run(within({now.kept.late["instructions"]: 30.0}))
+    wait_for(now.reader.hung["instructions"])
     free.clear()
     for _ in range(2):
-        assert system(now) == "late" and not now.kept.arrived
+        assert system(now) == "late" and not now.reader.arrived
     assert len(dropped) == 1
     free.set()
 
@@ -361,11 +365,11 @@ def test_what_an_earlier_process_had_to_do_without_is_looked_for_in_the_backgrou
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, free, _ = patient(monkeypatch, "a", "b")
-    now.look_again(["instructions", "nobody"])
-    assert list(now.kept.late) == ["instructions"] and not now.kept.arrived
+    now.read_in_background(["instructions", "nobody"])
+    assert list(now.reader.hung) == ["instructions"] and not now.reader.arrived
     free.set()
-    asyncio.run(within({now.kept.late["instructions"]: 30.0}))
-    assert now.kept.arrived
+    wait_for(now.reader.hung["instructions"])
+    assert now.reader.arrived
 
 
 def test_static_sections_stand_by_layer_order_and_id_whatever_their_score() -> None:
@@ -376,7 +380,7 @@ def test_static_sections_stand_by_layer_order_and_id_whatever_their_score() -> N
     ]
     now, _, _ = gatherer(*parts, contributor("event", "not here"))
     assert system(now) == "first\n\nsecond\n\nthird"
-    assert [one.section.id for one in asyncio.run(now.news()).plan.chosen] == ["event"]
+    assert [one.section.id for one in asyncio.run(now.changed_sections()).plan.chosen] == ["event"]
 
 
 def test_a_section_that_is_sent_short_names_its_drop_which_is_recorded_once() -> None:
@@ -385,7 +389,7 @@ def test_a_section_that_is_sent_short_names_its_drop_which_is_recorded_once() ->
     now, _, dropped = gatherer(cut, budget=12)
     for _ in range(2):
         assert system(now) == "the ... d1"
-        [one] = asyncio.run(now.static())[0].chosen
+        [one] = asyncio.run(now.system_plan())[0].chosen
         assert (one.tokens, one.full_tokens) == (10, 14)
         row = one.described(cached=True)
         assert (row["form"], row["drop"], row["sha256"]) == ("pointer", "d1", sha256("the ... d1"))
@@ -404,7 +408,7 @@ def test_the_recipe_weighs_switches_off_and_replaces_sections() -> None:
     recipe = Recipe("r", multipliers={"b": 0}, overrides={"c": "another text", "missing": "never"})
     now, _, dropped = gatherer(*parts, recipe=recipe)
     assert system(now) == "aaaaaaaaa\n\nanother text" and not dropped
-    rows = {one.section.id: one for one in asyncio.run(now.static())[0].chosen}
+    rows = {one.section.id: one for one in asyncio.run(now.system_plan())[0].chosen}
     assert rows["b"].off and rows["c"].section.source == "recipe r"
 
 
@@ -432,7 +436,7 @@ def test_a_contributor_that_reads_too_much_is_named_and_skipped(value: Any) -> N
     now, said, _ = gatherer(failing("big", lambda: value, Layer.SYSTEM), contributor("e", "E", layer=Layer.SYSTEM))
     assert system(now) == "E"
     assert said == ["context section big was left out: it read more than 200,000 characters"]
-    row = asyncio.run(now.static())[0].chosen[-1].described(cached=True)
+    row = asyncio.run(now.system_plan())[0].chosen[-1].described(cached=True)
     assert (row["id"], row["form"]) == ("big", "dropped")
     assert row["reason"] == "dropped: it read more than 200,000 characters"
 
@@ -453,13 +457,13 @@ def test_what_takes_the_rest_is_rendered_with_what_the_others_leave() -> None:
 
     rest = replace(contributor("a", "x", layer=Layer.SYSTEM), render=render, rest=True)
     now, _, _ = gatherer(rest, contributor("z", "z" * 99, layer=Layer.SYSTEM), budget=1000)
-    asyncio.run(now.static())
+    asyncio.run(now.system_plan())
     now.budget = 120
-    asyncio.run(now.static())
+    asyncio.run(now.system_plan())
     assert seen == [900, 60]
 
 
 def test_a_smaller_window_is_planned_for_from_then_on() -> None:
     now, _, _ = gatherer(contributor("a", "A"), recipe=Recipe("r", section_budget=900))
-    now.fit(TokenBudget.of(8_000))
-    assert (now.view.window, now.view.instruction_cap, now.budget, now.pool) == (8_000, 1_250, 900, 160)
+    now.set_budget(TokenBudget.of(8_000))
+    assert (now.view.window, now.view.instruction_cap, now.budget, now.preamble_cap) == (8_000, 1_250, 900, 160)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ def sections(folder: Path, cap: int = 16_384, layers: Sequence[ContextLayer] | N
     """What the contributor says of `folder`, or of these layers."""
     moment = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
     sources = Sources(folder, moment, lambda: instruction_layers(folder) if layers is None else layers)
-    value = asyncio.run(CONTRIBUTOR.read(sources))
+    value = CONTRIBUTOR.read(sources)
     before = json.dumps(value) if len(str(value)) < 1_000_000 else ""
     view = View("m", "chat", 200_000, cap, COUNT)
     made = CONTRIBUTOR.render(value, view)
@@ -137,7 +136,7 @@ def test_a_nexus_md_of_fifty_megabytes_becomes_a_section_within_the_cap(tmp_path
 def test_a_binary_nexus_md_is_left_out_and_named(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_bytes(b"\0\1\2")
     (tmp_path / "AGENTS.md").write_text("From agents.")
-    value = asyncio.run(CONTRIBUTOR.read(Sources.of(tmp_path, datetime(2026, 1, 13, tzinfo=UTC))))
+    value = CONTRIBUTOR.read(Sources.of(tmp_path, datetime(2026, 1, 13, tzinfo=UTC)))
     [notice] = CONTRIBUTOR.notices(value)
     assert notice.startswith(f"{tmp_path / 'NEXUS.md'}: is not a text file") and notice.endswith("it is left out")
     assert [one.source for one in sections(tmp_path)][-1] == "AGENTS.md"

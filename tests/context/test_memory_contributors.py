@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
@@ -61,7 +60,7 @@ class Remembered:
 
 def made(contributor: str, folder: Path, **seams: Any) -> tuple[Section, ...]:
     chosen = ALL[contributor]
-    value = asyncio.run(chosen.read(Sources.of(folder, START, **seams)))
+    value = chosen.read(Sources.of(folder, START, **seams))
     assert json.loads(json.dumps(value)) == value
     return chosen.render(value, VIEW)
 
@@ -180,14 +179,14 @@ def test_a_memory_file_beyond_its_limit_says_so_in_the_text_the_section_and_a_no
     data = b"one line of notes\n" * 9_000
     path = notes(data)
     chosen = ALL["memory"]
-    value = asyncio.run(chosen.read(Sources.of(tmp_path, START, facts=Remembered())))
+    value = chosen.read(Sources.of(tmp_path, START, facts=Remembered()))
     (section,) = chosen.render(value, VIEW)
     beyond = len(data) - 64 * 1024
     assert section.beyond == section.described()["unread_bytes"] == beyond
     assert section.full.endswith(f"\n[... {beyond:,} more bytes of MEMORY.md are not read ...]")
     assert list(chosen.notices(value)) == [f"{path}: only the first 65,536 bytes are read"]
     notes(b"short\n")
-    value = asyncio.run(chosen.read(Sources.of(tmp_path, START)))
+    value = chosen.read(Sources.of(tmp_path, START))
     assert chosen.render(value, VIEW)[0].beyond == 0 and not chosen.notices(value)
 
 

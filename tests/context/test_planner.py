@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.chosen import Chosen, told
-from nexus_cli.context.planner import JOINT, Plan, plan, section_budget
+from nexus_cli.context.planner import JOINT, Chosen, Plan, plan, section_budget, told
 from nexus_cli.context.section import DROP, Layer, Phase, Section
 from nexus_cli.context.tokens import SimpleTokenCounter
 

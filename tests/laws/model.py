@@ -108,7 +108,7 @@ class Model:
         rng = self._rng
         if rng.random() >= self.habits.bad_summary:
             details = "a detail that matters " * rng.randint(3, 20)
-            return {"text": f"SUMMARY {rng.randint(0, 999)}: the goal is x. {details}"}
+            return {"text": f"Goal: as said. Next: go on. SUMMARY {rng.randint(0, 999)}: the goal is x. {details}"}
         return rng.choice(
             [
                 {"text": ""},

@@ -23,7 +23,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.session.session import Session
 
 WINDOW = 12_000
-GOOD = {"text": "SUMMARY: the person wants lists. " + "what was done " * 20}
+GOOD = {"text": "Goal: as said. Next: go on. SUMMARY: the person wants lists. " + "what was done " * 20}
 NEVER = {"name": "bash", "arguments": {"command": "touch called.txt"}}
 BAD: dict[str, dict[str, Any]] = {
     "empty": {"text": ""},

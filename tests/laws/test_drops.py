@@ -46,7 +46,7 @@ class Reader:
         last = content(body, "chat")[-1]
         text = body["messages"][-1]["content"]
         if FORK in text or TRANSCRIPT in text:
-            return {"text": "SUMMARY: pieces were read " * 9}
+            return {"text": "Goal: as said. Next: go on. SUMMARY: pieces were read " * 9}
         self.told.append(text)
         if last.role == "user":
             return self._from(text) or {"calls": [{"name": "bash", "arguments": {"command": self.command}}]}
@@ -123,7 +123,7 @@ def test_what_a_truncation_or_compaction_left_out_is_the_entries_themselves(plac
     def model(body: Any) -> dict[str, Any]:
         last = content(body, "chat")[-1]
         if FORK in last.text or TRANSCRIPT in last.text:
-            return {"text": "SUMMARY " * 12 if "NOW" in str(body["messages"]) else ""}
+            return {"text": "Goal: as said. Next: go on. " + "SUMMARY " * 12 if "NOW" in str(body["messages"]) else ""}
         listing = {"name": "bash", "arguments": {"command": "seq 1 450"}}
         return {"text": "listed"} if last.role == "tool" else {"calls": [listing]}
 

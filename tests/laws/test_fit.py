@@ -59,7 +59,7 @@ class Eager:
         """Lists, and now and then a word."""
         last = content(body, "chat")[-1]
         if FORK in last.text or TRANSCRIPT in last.text:
-            return {"text": "SUMMARY: lists were made. " + "what they held " * 30}
+            return {"text": "Goal: as said. Next: go on. SUMMARY: lists were made. " + "what they held " * 30}
         self.turns += 1
         if self.turns % 6 == 0:
             return {"text": "that is all"}

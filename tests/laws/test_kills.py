@@ -56,7 +56,7 @@ class Worker:
         """Commands for words, words for results, a summary when asked for one."""
         last = content(body, "chat")[-1]
         if FORK in last.text or TRANSCRIPT in last.text:
-            return {"text": "SUMMARY: " + "work was done. " * 10}
+            return {"text": "Goal: as said. Next: go on. SUMMARY: " + "work was done. " * 10}
         if last.role == "tool" or "go on" in last.text:
             return {"text": f"done {self.number}"}
         calls = []

@@ -129,7 +129,7 @@ def test_a_changed_row_is_named_by_its_request_and_line(table: str, column: str,
 
 @pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])
 def test_what_is_sent_first_under_an_epoch_by_a_resumed_session_replays(form: str, place: Path) -> None:
-    summary = {"when": {"contains": FORK}, "then": {"text": "SUMMARY: lists " * 9}}
+    summary = {"when": {"contains": FORK}, "then": {"text": "Goal: as said. Next: go on. SUMMARY: lists " * 9}}
     listing = {"calls": [{"name": "bash", "arguments": {"command": "seq 1 400"}}]}
     script = {"rules": [summary, {"when": {"last_role": "tool"}, "then": "listed"}], "default": listing}
     with world(place, script, window=12_000, form=form) as around:

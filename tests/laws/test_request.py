@@ -15,7 +15,7 @@ from laws.model import FORK, TRANSCRIPT
 from laws.world import World, loaded, outcome, say, the_ledger, world
 from server.blocks import content
 
-from nexus_cli.context import plan as planning
+from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.groups import Group, arrange, flatten, size
 from nexus_cli.context.rewrite import REQUEST_FLOOR
 from nexus_cli.context.shears import Shears
@@ -36,8 +36,11 @@ def exact(text: str) -> int:
     return len(encode(text)) if encode else len(text) // 4
 
 
+SUMMARY = "Goal: lists. Next: more. Lists were made. " * 4
+
+
 @pytest.mark.parametrize("resumed", [False, True], ids=["at once", "resumed"])
-@pytest.mark.parametrize("summary", ["", "SUMMARY: lists were made. " * 4], ids=["truncated", "compacted"])
+@pytest.mark.parametrize("summary", ["", SUMMARY], ids=["truncated", "compacted"])
 def test_a_long_request_and_its_steering_stand_in_every_request_of_a_long_run(
     summary: str, resumed: bool, place: Path
 ) -> None:

@@ -110,7 +110,7 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
 
 @pytest.mark.parametrize("form", list(MODELS))
 def test_the_bodies_of_side_lanes_are_compared_too_and_told_apart(place: Path, form: str) -> None:
-    summary = {"when": {"contains": FORK}, "then": {"text": "SUMMARY: lists " * 9}}
+    summary = {"when": {"contains": FORK}, "then": {"text": "Goal: as said. Next: go on. SUMMARY: lists " * 9}}
     listing = {"calls": [{"name": "bash", "arguments": {"command": "seq 1 400"}}]}
     script = {"rules": [summary, {"when": {"last_role": "tool"}, "then": "listed"}], "default": listing}
     with world(place, script, window=12_000, form=form) as around:

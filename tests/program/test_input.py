@@ -12,7 +12,7 @@ from program.stage import SECONDS, Done, Seen, clean, end, play, stage
 LONG = {"default": {"text": "line of the answer\n", "repeat": 20_000, "chunk": 4096}}
 """More than a pipe holds."""
 KEPT = 64 * 1024 * 1024
-SOON_ENDLESS = "import nexus_cli.ui.piped as p; p.COUNTED = 80 * 1024 * 1024"
+SOON_ENDLESS = "import nexus_cli.ui.input.piped as p; p.COUNTED = 80 * 1024 * 1024"
 """A gigabyte is counted before an input is endless: less shows the same."""
 
 

@@ -159,7 +159,7 @@ def test_a_summary_is_made_of_the_conversation() -> None:
         {"role": "assistant", "content": "It is broken."}, user("[nexus: give a summary of it] in at most 90 tokens"),
     ]  # fmt: skip
     text = reply(ScriptedProvider(STEPS), *messages).message.content
-    assert text.splitlines() == [
+    assert text.splitlines()[2:] == [
         '- asked: "repair it"', "- bash make test -> [exit status 2]", "- answered: It is broken."
     ]  # fmt: skip
 

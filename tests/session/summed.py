@@ -27,7 +27,7 @@ from nexus_cli.session.wiring import open_session
 
 FORK = "about to be replaced by your summary"
 TRANSCRIPT = "Sum up the conversation below"
-SUMMARY = "SUMMARY: the person wants lists. " + "what was done " * 20
+SUMMARY = "Goal: as said. Next: go on. SUMMARY: the person wants lists. " + "what was done " * 20
 
 
 def asks_for_summary(request: Request) -> bool:

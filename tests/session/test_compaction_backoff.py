@@ -12,13 +12,11 @@ from session.played import Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, turn
 
 from nexus_cli.config.settings import CompactSettings
-from nexus_cli.context.fidelity.extract import of_message
 from nexus_cli.core.entry import Form
-from nexus_cli.core.event import CompactionDone, CompactionStart, Event
+from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.request import Request
-from nexus_cli.session import tries
+from nexus_cli.session.compaction import backoff
 from nexus_cli.session.replay import check
-from nexus_cli.ui.reports.compaction import compacted
 
 EARLY = CompactSettings(at=0.25)
 """Long before the window is full."""
@@ -67,7 +65,7 @@ class Engine:
         self.step, self.rows, self.lane, self.timeline = step, rows, self, self
 
     def memos(self, kind: str) -> list[object]:
-        assert kind == tries.TRIED
+        assert kind == backoff.TRIED
         return [type("Memo", (), {"value": row}) for row in self.rows]
 
 
@@ -93,7 +91,7 @@ def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object
 def test_how_long_is_waited_with_room_and_without(rows: list[dict[str, object]], fits: int, overflows: int) -> None:
     last = max((int(str(row["step"])) for row in rows), default=0)
     for room, first in ((True, fits), (False, overflows)):
-        may = [step for step in range(last + 1, last + 200) if tries.may_compact(Engine(step, rows), fits=room)]  # type: ignore[arg-type]
+        may = [step for step in range(last + 1, last + 200) if backoff.may_compact(Engine(step, rows), fits=room)]  # type: ignore[arg-type]
         assert may[0] == max(first, last + 1) and may == list(range(may[0], last + 200)), "and from then on"
 
 
@@ -113,8 +111,8 @@ def test_an_attempt_from_the_originals_is_paid_for_twice_at_most_and_says_what_i
             script.asked.clear()
             script.summary = lambda request: SUMMARY if len(script.asked) > 1 else ""
             made = ended(await session.compact())
-            assert made.ok and made.fidelity is not None
-            assert made.fidelity["source"] == "window" and "came to nothing" in made.fidelity["source_why"]
+            assert made.ok and made.kept is not None
+            assert made.kept["source"] == "window" and "came to nothing" in made.kept["source_why"]
 
     asyncio.run(live())
 
@@ -147,60 +145,9 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             for _ in range(4):
                 await turn(session, "still on " * 300)
             again = ended(await session.compact())
-            assert again.ok and again.fidelity is not None
+            assert again.ok and again.kept is not None
             text = session.context.lane.slots[0].message.content
             told = f"messages 1 to {marker.entry} are not, they were left out before" in text
-            assert told == (again.fidelity["source"] != "originals"), "whoever read the originals has seen them"
-
-    asyncio.run(live())
-
-
-def test_a_claim_that_is_not_so_is_put_right_below_the_summary_and_counted(tmp_path: Path) -> None:
-    false = SUMMARY + "\nThe server listens on port 18081. Use spaces for indentation."
-    said = ("Always serve on port 18080.", "Use tabs for indentation.", *(f"TURN{n} make a list" for n in range(6)))
-
-    async def live() -> CompactionDone:
-        async with living(tmp_path, Summariser(false), *said) as session:
-            done = ended(await session.compact())
-            text = session.context.lane.slots[0].message.content
-            assert "the summary says port 18081; what was said is port 18080 (message 1)" in text
-            assert 'what was said is "Use tabs for indentation." (message ' in text
-            assert session.context.lane.timeline.memos("fidelity")[-1].value["wrong"] == 2
-            return done
-
-    done = asyncio.run(live())
-    assert done.ok and done.fidelity is not None and done.fidelity["wrong"] == 2
-    assert ", 2 wrong and put right" in compacted(done)
-
-
-def test_a_summary_that_says_too_much_that_is_not_so_is_refused(tmp_path: Path) -> None:
-    ports = "\n".join(f"The service {name} listens on port {9100 + n}." for n, name in enumerate("abcdefghijkl"))
-    rules = " ".join(f"Service {name} listens on port {8100 + n}." for n, name in enumerate("abcdefghijkl"))
-
-    async def live() -> None:
-        said = (rules, *(f"TURN{n} make a list" for n in range(6)))
-        async with living(tmp_path, Summariser(f"{SUMMARY}\n{ports}"), *said) as session:
-            done = ended(await session.compact())
-            assert not done.ok and "not so (port 9100; port 9101; port 9102; ...)" in done.why, done.why
-
-    asyncio.run(live())
-
-
-def test_an_entry_is_analysed_once_however_many_compactions_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[int] = []
-
-    def counting(entry: int, *rest: object) -> object:
-        looked.append(entry)
-        return of_message(entry, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("nexus_cli.context.fidelity.analysed.of_message", counting)
-
-    async def live() -> None:
-        async with living(tmp_path, Summariser("Run rm -rf /"), *(f"TURN{n} make a list" for n in range(6))) as session:
-            for _ in range(3):
-                assert not ended(await session.compact()).ok
-            assert len(looked) == len(set(looked)) > 10
+            assert told == (again.kept["source"] != "originals"), "whoever read the originals has seen them"
 
     asyncio.run(live())

@@ -71,7 +71,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             start = next(event for event in events if isinstance(event, CompactionStart))
             small = session.status().used
             assert (start.tokens, ended(events).before, ended(events).after) == (full, full, small)
-            assert ended(events).cost_usd == 0.25 and compacted(ended(events)).split(";")[0].endswith(" for $0.2500")
+            assert ended(events).cost_usd == 0.25 and compacted(ended(events)).split(" · ")[0].endswith(" for $0.2500")
             assert [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)] == [full - small]
             assert value["after"] >= small
             drop = session._parts.drops()[-1]

@@ -21,8 +21,8 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session import pins
 from nexus_cli.session.acts.pin import pin, unpin
+from nexus_cli.session.compaction import pins
 from nexus_cli.session.replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))

@@ -16,7 +16,7 @@ from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.session import Session
 from nexus_cli.ui.reports import FORMS
-from nexus_cli.ui.reports.compaction import fidelity_text
+from nexus_cli.ui.reports.compaction import describe_kept
 from nexus_cli.ui.reports.lines import cells
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(8))
@@ -40,7 +40,7 @@ def test_a_preview_sends_nothing_and_changes_nothing(tmp_path: Path) -> None:
             value = await looked(session, "keep names")
             assert value["possible"] and value["instructions"] == "keep names"
             assert before == (window_hash(session), session._parts.drops(), session.context.lane.timeline.last)
-            assert not script.asked and not session.context.lane.timeline.memos("fidelity")
+            assert not script.asked
 
     asyncio.run(live())
 
@@ -138,17 +138,14 @@ def test_a_second_preview_tells_that_the_originals_are_read(tmp_path: Path) -> N
     asyncio.run(live())
 
 
-@pytest.mark.parametrize(
-    ("figures", "text"),
-    [
-        (None, ""),
-        ({"total": 0}, ""),
-        ({"total": 1, "retained": 1, "added": []}, "kept 1 of 1 thing agreed on"),
-        (
-            {"total": 43, "retained": 41, "added": ["a", "b"], "recallable": 2},
-            "kept 41 of 43 things agreed on, 2 added",
-        ),
-    ],
-)
-def test_the_report_of_a_compaction_is_one_short_line(figures: Mapping[str, Any] | None, text: str) -> None:
-    assert fidelity_text(figures).startswith(text) and (text or not fidelity_text(figures))
+def test_the_report_of_a_compaction_is_one_short_line() -> None:
+    kept = {
+        "words": 12, "words_left": 0, "answers": 3, "answers_left": 2, "files": 8, "commands": 14, "failing": 3,
+        "record_left": 0, "summary": 1900, "drops": ["d5"],
+    }  # fmt: skip
+    told = " · ".join(describe_kept(kept))
+    assert told == "your 12 messages word for word · 8 files, 14 commands (3 failing) from the record · summary 1,900"
+    left = " · ".join(describe_kept({**kept, "words_left": 15, "record_left": 30, "drops": ["d5", "d6"]}))
+    assert "word for word, 15 earlier: recall(d5)" in left and "record, 30 earlier: recall(d6)" in left
+    bare = describe_kept({**kept, "words": 1, "files": 0, "commands": 0, "failing": 0})
+    assert bare == ["your 1 message word for word", "summary 1,900"]

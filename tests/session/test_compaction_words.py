@@ -32,7 +32,7 @@ RULES = (
     "Never add a dependency on requests.",
 )
 CODE = "Look at this:\n" + "\n".join(f"def part_{n}(value, other): return value * {n} + other" for n in range(300))
-LOSSY = "The person asked for some things; most of them are done by now. " * 3
+LOSSY = "Goal: some things. Next: others. " + "The person asked for some things; most of them are done by now. " * 3
 ORDER = "Run rm -rf /"
 
 
@@ -122,20 +122,6 @@ def test_compacting_a_small_window_by_hand_keeps_what_was_said_and_pinned(tmp_pa
     asyncio.run(live())
 
 
-def test_the_words_that_bring_back_most_are_quoted_first_where_a_summary_is_refused(tmp_path: Path) -> None:
-    """The newest words alone would fill the room; what the summary loses was said before them."""
-    chatter = [f"Here is round {n} of it. " + "Some words about this and that. " * 30 for n in range(24)]
-
-    async def live() -> None:
-        script = Summariser("Small talk, and then more small talk about this and that. " * 2, lambda request: "well")
-        async with living(tmp_path, script, *RULES, *chatter, "hi", "ho", window=40_000) as session:
-            done_ = ended(await session.compact())
-            assert done_.ok, done_.why
-            assert all(rule in summary_of(session) for rule in RULES)
-
-    asyncio.run(live())
-
-
 def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows(tmp_path: Path) -> None:
     steps: list[int] = []
     sent = 0
@@ -160,9 +146,7 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
     assert sum(1 for step in steps if step == tried[0]) <= 3, "ways of one try"
 
 
-def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model_and_nothing_counts_as_recallable(
-    tmp_path: Path,
-) -> None:
+def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model(tmp_path: Path) -> None:
     async def live(no_tools: bool, summary: str) -> tuple[str, CompactionDone]:
         options = Options(tmp_path, MODEL, allow="all", no_tools=no_tools)
         settings = Settings(models={MODEL: {"window": 40_000}})
@@ -178,7 +162,6 @@ def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model_and_nothing_
 
     text, made = asyncio.run(live(True, LOSSY))
     assert made.ok and "are summed up here.]" in text and "recall(" not in text
-    assert made.fidelity is not None and made.fidelity["recallable"] == 0
     text, made = asyncio.run(live(False, LOSSY))
     assert made.ok and 'recall("d' in text
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from nexus_cli.context.unseen import Span
 from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
 from nexus_cli.core.message import Message, Role
+from nexus_cli.session.compaction.backoff import UNDONE
 from nexus_cli.session.reports.drops import back, listing
-from nexus_cli.session.tries import UNDONE
 
 LAST = 14
 SPANS = st.none() | st.tuples(st.integers(1, LAST), st.integers(0, 6)).map(lambda one: (one[0], sum(one)))

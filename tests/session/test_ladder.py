@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context import contributed, contributors
+from nexus_cli.context import contributors, section_reader
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.core import event
@@ -134,7 +135,7 @@ class Told:
     priority: float = 75
 
     def contributor(self) -> Contributor:
-        async def read(sources: Sources) -> Value:
+        def read(sources: Sources) -> Value:
             return dict(self.texts)
 
         def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -228,17 +229,17 @@ def test_what_does_not_fit_the_pool_is_a_drop_that_the_model_is_told_of_in_one_l
 def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    async def read(sources: Sources) -> Value:
+    def read(sources: Sources) -> Value:
         if fault == "raises":
             raise RuntimeError("no such luck")
         if fault == "hangs":
-            await asyncio.sleep(60)
+            time.sleep(60)
         return "x" * 10_000_000 if fault == "10 MB" else ""
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
         raise KeyError("oh")
 
-    monkeypatch.setattr(contributed, "SECONDS", 0.05)
+    monkeypatch.setattr(section_reader, "SECONDS", 0.05)
     discover = contributors.discover
     broken = Contributor("broken", Layer.SYSTEM, read, render)
     monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "broken": broken})

@@ -34,7 +34,7 @@ from nexus_cli.session.wiring import open_session
 
 OTHER = "openai/another"
 SETTINGS = Settings(models={MODEL: {"window": 60_000}, OTHER: {"window": 40_000}})
-SUMMARY = "## Goal\nlists of numbers\n## Done\n" + "a list was made, then another\n" * 20
+SUMMARY = "## Goal\nlists of numbers\n## Next\n" + "a list was made, then another\n" * 20
 
 
 @dataclass

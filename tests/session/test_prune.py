@@ -15,7 +15,7 @@ from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.planned import Planned
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
-from nexus_cli.session.pins import pin
+from nexus_cli.session.compaction.pins import pin
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.cache import uses
 

@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.memory import state
+from nexus_cli.session.memory import add_fact
 from nexus_cli.session.options import Options
 from nexus_cli.session.wiring import open_session
 
@@ -28,7 +28,7 @@ def begun(folder: Path, words: str = "the first words") -> str:
     session = opened(Played(lambda request: "the first answer"), folder)
     assert say(session, words)[1].ok
     with the_ledger() as ledger:
-        state(ledger, MemorySlot.USER, "The person wants every answer in French.", "", "2026-01-13T14:30:00.000Z")
+        add_fact(ledger, MemorySlot.USER, "The person wants every answer in French.", "", "2026-01-13T14:30:00.000Z")
     closed()
     return session.id
 

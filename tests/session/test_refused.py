@@ -17,7 +17,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.session.options import Options
 from nexus_cli.session.refused import explained
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.refused import refused
+from nexus_cli.ui.reports.denials import describe_denials
 
 LOOK = ("read_file", {"path": "a.txt"})
 RUN = ("bash", {"command": "touch made"})
@@ -54,7 +54,7 @@ def told(folder: Path, *calls: Any, steps: int = 1, approver: Any = None, switch
     events, outcome = say(session, "go")
     assert outcome.ok and isinstance(events[-1], TurnEnd)
     assert all(one["by"] for one in outcome.denied)
-    return refused(outcome.denied, switch)
+    return describe_denials(outcome.denied, switch)
 
 
 @pytest.fixture
@@ -129,5 +129,6 @@ def test_of_an_unknown_layer_nothing_is_claimed() -> None:
     assert explained(row, (), "ask", "run")["hint"] == ""
     bound = Bound("tools", frozenset[str](), "elsewhere", {"elsewhere": frozenset[str]()})
     made = explained(row, (bound,), "ask", "run")
-    assert (made["by"], made["hint"]) == ("elsewhere", "") and refused([made], "x").endswith("Not for this run.")
-    assert refused((), "x") == ""
+    assert (made["by"], made["hint"]) == ("elsewhere", "")
+    assert describe_denials([made], "x").endswith("Not for this run.")
+    assert describe_denials((), "x") == ""

@@ -15,11 +15,10 @@ from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.cache import REWRITE
-from nexus_cli.session.compact import FIDELITY
-from nexus_cli.session.tries import TRIED, UNDONE
+from nexus_cli.session.compaction.backoff import TRIED, UNDONE
 
 WANTED = {
-    "compaction": {REWRITE, FIDELITY, TRIED},
+    "compaction": {REWRITE, TRIED},
     "undo": {REWRITE, TRIED},
     "truncation": {REWRITE},
     "reload": {REWRITE},

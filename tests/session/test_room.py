@@ -26,7 +26,7 @@ from nexus_cli.session.replay import check
 from nexus_cli.session.wiring import open_session
 
 MORNING = datetime(2026, 1, 13, 9, 30, tzinfo=timezone(timedelta(hours=1)))
-SUMMARY = "SUMMARY: the work goes on. " + "detail " * 20
+SUMMARY = "Goal: as said. Next: go on. SUMMARY: the work goes on. " + "detail " * 20
 
 
 def summing_up(request: Request) -> bool:
@@ -94,7 +94,7 @@ def many(command: str, number: int) -> Answer:
 @pytest.mark.parametrize("share", [0.4, 0.59])
 def test_a_large_request_does_not_keep_a_run_from_being_summed_up(share: float, tmp_path: Path) -> None:
     room = 20_000 / 1.1 - 1100
-    provider = working(listing, "SUMMARY: " + "detail " * 300)
+    provider = working(listing, "Goal: as said. Next: go on. SUMMARY: " + "detail " * 300)
     _, events, ends = lived(
         provider, tmp_path, "build " + "word " * int(room * share), window=32_000, limits=Limits(max_steps=14)
     )

@@ -103,7 +103,7 @@ def test_a_reflection_is_a_fork_that_keeps_lessons_and_leaves_the_window_alone(t
     assert not [line for line in after if "look back" in line or "a lesson" in line]
 
     with the_ledger() as ledger:
-        (fact,) = ledger.facts.listing(str(tmp_path))
+        (fact,) = ledger.facts.list_facts(str(tmp_path))
         assert (fact.slot, fact.state) == (MemorySlot.AGENT, FactState.PROPOSED)
         assert check(ledger, session.id)["ok"]
 
@@ -178,7 +178,7 @@ def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_c
     events = run(session, "I always want tabs in my files.", keep)
     assert sorted(named(events)) == [("remember", True), ("search_memory", False)]
     with the_ledger() as ledger:
-        assert [fact.text for fact in ledger.facts.listing(str(tmp_path))] == ["The person wants tabs."]
+        assert [fact.text for fact in ledger.facts.list_facts(str(tmp_path))] == ["The person wants tabs."]
 
     def failing(request: Request) -> Answer:
         raise NexusError("network", "the model request failed", "no route")
@@ -329,7 +329,7 @@ def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_p
         ):
             ledger.facts.add(slot, text, state=state, at="2026-01-01T00:00:00.000Z", actor=actor, project=str(tmp_path))
         assert ledger.facts.accept("m1", "2026-01-02T00:00:00.000Z") and ledger.facts.accept("m2", "2026-01-02")
-        before = ledger.facts.listing(str(tmp_path), state=FactState.KEPT)
+        before = ledger.facts.list_facts(str(tmp_path), state=FactState.KEPT)
     merged: dict[str, Any] = {"ids": ["m1", "m2"], "text": "Run pytest -q."}
     calls = [("merge_facts", merged), *(("forget", {"id": name}) for name in ("m1", "m2", "m3", "m5"))]
     tools: list[Any] = []
@@ -355,9 +355,9 @@ def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_p
     assert [fact.id for fact in done.forgotten] == ["m5"]
     assert [(fact.text, fact.replaces) for fact in done.remembered] == [("x", ()), ("Run pytest -q.", ("m1", "m2"))]
     with the_ledger() as ledger:
-        assert ledger.facts.listing(str(tmp_path), state=FactState.KEPT) == before, "nothing that counts was lost"
+        assert ledger.facts.list_facts(str(tmp_path), state=FactState.KEPT) == before, "nothing that counts was lost"
         assert ledger.facts.accept("m6", "2026-01-03T00:00:00.000Z")
-        assert {fact.id for fact in ledger.facts.listing(state=FactState.KEPT)} == {"m3", "m4", "m6"}
+        assert {fact.id for fact in ledger.facts.list_facts(state=FactState.KEPT)} == {"m3", "m4", "m6"}
         assert check(ledger, session.id)["ok"]
 
 

@@ -246,7 +246,7 @@ def test_a_listing_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: 
 
     def slow(root: Path, project: Path, stop: Any) -> list[str]:
         while True:
-            stop.check()
+            stop.raise_if_pressed()
 
     monkeypatch.setattr(module, "list_files", slow)
     monkeypatch.setattr(module, "LISTING", 0.01)

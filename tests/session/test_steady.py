@@ -138,7 +138,7 @@ def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def script(request: Request) -> Answer:
-        return "SUMMARY: it went on" if "SUMMARY" in str(request.messages[-1]["content"]) else "answer " * 900
+        return "Goal: as said. Next: go on" if "SUMMARY" in str(request.messages[-1]["content"]) else "answer " * 900
 
     def full(*arguments: object, **named: object) -> None:
         raise NexusError("ledger", "the ledger could not be written", "the disk is full")

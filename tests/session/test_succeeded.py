@@ -308,7 +308,8 @@ def test_after_a_switch_of_model_and_in_a_fork_nothing_is_told_twice(tmp_path: P
 def test_a_compaction_on_command_makes_small_what_is_there(tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         asked = str(request.messages[-1]["content"])
-        return "in short: all of it" if "summ" in asked.lower() and "turn" not in asked[:8] else "word " * 300
+        summing = "summ" in asked.lower() and "turn" not in asked[:8]
+        return "Goal: all of it. Next: nothing." if summing else "word " * 300
 
     async def run() -> None:
         session = _open(tmp_path, Played(script), model=OTHER)
@@ -318,7 +319,7 @@ def test_a_compaction_on_command_makes_small_what_is_there(tmp_path: Path) -> No
         assert before < session.status().budget / 4, "far from full"
         events = await session.compact()
         done = [event for event in events if isinstance(event, CompactionDone)]
-        assert done and done[0].ok and done[0].after < before / 2, done
+        assert done and done[0].ok and done[0].after < 0.6 * before, done
         await session.aclose()
 
     asyncio.run(run())

@@ -21,7 +21,7 @@ from nexus_cli.core.request import Delta, Request
 from nexus_cli.session import turn as loop
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.frames import PLAN
-from nexus_cli.session.memory import state
+from nexus_cli.session.memory import add_fact
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
@@ -46,7 +46,7 @@ class Strict(Played):
 
 def remembered(folder: Path) -> None:
     with the_ledger() as ledger:
-        state(ledger, MemorySlot.USER, FRENCH, str(project_root(folder)), format_utc(local_now()))
+        add_fact(ledger, MemorySlot.USER, FRENCH, str(project_root(folder)), format_utc(local_now()))
 
 
 def sent(provider: Played) -> list[str]:

@@ -14,9 +14,9 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.ui.remarks import Remarks
-from nexus_cli.ui.rich_cells import cells
-from nexus_cli.ui.rich_remarks import told
+from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.render.cells import cells
+from nexus_cli.ui.render.event_notes import describe_new_facts
 
 
 def keep(folder: Path, slot: MemorySlot, text: str) -> None:
@@ -62,8 +62,8 @@ def test_a_fact_stands_in_the_plan_of_the_request_that_tells_it(tmp_path: Path) 
     assert found["m3"][0] == "agent" and found["m3"][1].startswith("x" * 50) and second == []
     loud, silent = Written(), Written()
     for event in events:
-        Remarks(loud, verbose=True).feed(event)
-        Remarks(silent).feed(event)
+        ProgressLines(loud, verbose=True).feed(event)
+        ProgressLines(silent).feed(event)
     assert loud.text.count("told the model: ") == 1 and "told the model" not in silent.text
 
 
@@ -76,13 +76,13 @@ def test_a_fact_that_waits_is_a_notice_also_where_nobody_looks_at_progress(tmp_p
     events, _ = say(opened(Played(script), tmp_path), "look around")
     silent = Written()
     for event in events:
-        Remarks(silent).feed(event)
+        ProgressLines(silent).feed(event)
     assert silent.text.startswith("nexus: m1 (agent): waits for you") and "nexus memory accept m1" in silent.text
 
 
 def test_without_facts_nothing_is_told(tmp_path: Path) -> None:
     events, _ = say(opened(Played(lambda request: "done"), tmp_path), "how do I deploy this?")
-    assert plans(events) == [[]] and told({"facts": []}, 80) == told({}, 80) == ""
+    assert plans(events) == [[]] and describe_new_facts({"facts": []}, 80) == describe_new_facts({}, 80) == ""
 
 
 FACTS = st.lists(st.fixed_dictionaries({"id": st.just("m1"), "text": st.text(max_size=300)}), min_size=1, max_size=5)
@@ -90,5 +90,5 @@ FACTS = st.lists(st.fixed_dictionaries({"id": st.just("m1"), "text": st.text(max
 
 @given(FACTS, st.integers(10, 120))
 def test_what_is_told_takes_two_lines_at_most(facts: list[dict[str, str]], width: int) -> None:
-    lines = told({"facts": facts}, width).split("\n")
+    lines = describe_new_facts({"facts": facts}, width).split("\n")
     assert 1 <= len(lines) <= 2 and all(cells(line) <= width for line in lines)

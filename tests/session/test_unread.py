@@ -12,7 +12,7 @@ import pytest
 from session.played import MODEL, Played, opened, the_ledger
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context import contributed, contributors
+from nexus_cli.context import contributors, section_reader
 from nexus_cli.context import loader as loading
 from nexus_cli.context.contributors import instructions
 from nexus_cli.core import event
@@ -37,7 +37,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         there.wait(60)
         return layers(cwd)
 
-    monkeypatch.setattr(contributed, "PATIENCE", 1.0)
+    monkeypatch.setattr(section_reader, "REQUIRED_SECONDS", 1.0)
     monkeypatch.setattr(contributors, "instruction_layers", slowly)
     yield there
     there.set()
@@ -72,7 +72,7 @@ def test_the_model_and_the_person_are_told_and_the_next_turn_has_them(tmp_path: 
     assert systems[1] == systems[2] and "A rule of the project." in systems[1] and LINE not in systems[1]
     told = [one.text for one in events if isinstance(one, event.Notice)]
     assert told[0] == "context section instructions was left out: took longer than 1 s"
-    assert len([text for text in told if "has come" in text]) == 1
+    assert len([text for text in told if "instructions finished loading" in text]) == 1
     with the_ledger() as ledger:
         [drop] = ledger.drops(session.id)
         assert drop.cause is Cause.LIMIT and drop.what == LINE[8:-1]
@@ -111,11 +111,11 @@ def test_the_report_of_a_new_session_does_not_wait_for_what_hangs(
 ) -> None:
     free, discover = threading.Event(), contributors.discover
 
-    async def read(sources: contributors.Sources) -> None:
-        await asyncio.to_thread(free.wait, 3600)
+    def read(sources: contributors.Sources) -> None:
+        free.wait(3600)
 
     hung = contributors.Contributor("hung", instructions.CONTRIBUTOR.layer, read, instructions.render)
-    monkeypatch.setattr(contributed, "SECONDS", 0.3)
+    monkeypatch.setattr(section_reader, "SECONDS", 0.3)
     monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "hung": hung})
     value = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), None)
     assert "context section hung was left out: took longer than 0 s" in value["notices"]

@@ -18,7 +18,7 @@ from server.play import ScriptedServer
 from server.script import Source
 from terminal.terminal import ENTER, NEXUS, Terminal
 
-from nexus_cli.ui.theme import UNICODE
+from nexus_cli.ui.render.theme import UNICODE
 
 TESTS = Path(__file__).resolve().parent.parent
 MODEL = "openai/gpt-4o"

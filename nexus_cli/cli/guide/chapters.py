@@ -14,6 +14,7 @@ from nexus_cli.cli.guide.killed import killed
 from nexus_cli.cli.guide.place import WINDOW, Place, settings
 from nexus_cli.cli.guide.show import Show
 from nexus_cli.cli.guide.walk import Walk, broken, every, summed_up
+from nexus_cli.context.work_record import RECORD
 from nexus_cli.core import event
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.message import Message
@@ -89,12 +90,11 @@ class Chapters:
         happened = await self.walk.turn(self.texts["compaction"]["words"], drop=self.drop)
         done = summed_up(happened)
         summaries = [m.content for m in self.walk.session.context.messages if m.content.startswith(SUMMARY_HEAD)]
-        kept = done.fidelity or {}
-        if not summaries or (self.failed and not kept.get("added")):
-            raise broken("nothing was added to a summary that forgets")
+        if not summaries or (self.failed and RECORD not in summaries[-1]):
+            raise broken("the record of the work does not stand below the summary")
         self._say("compaction", "after", before=f"{done.before:,} tokens", after=f"{done.after:,}")
         self.show.quote(summaries[-1].partition("\n\n")[2])
-        self._say("compaction", "checked" if kept.get("added") else "complete", total=kept.get("total", 0))
+        self._say("compaction", "checked")
 
     async def _miss(self) -> None:
         session = self.walk.session

@@ -11,13 +11,13 @@ from string import Template
 
 from nexus_cli.core.approval import Allow, Answer, Approver, Question
 from nexus_cli.core.event import Event
-from nexus_cli.ui.door import through
-from nexus_cli.ui.face_approver import FaceApprover
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.print.terminal_line import read_terminal_line
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.repl_approver import ReplApprover
 from nexus_cli.ui.reports.lines import filled
-from nexus_cli.ui.rich_renderer import RichRenderer
-from nexus_cli.ui.stream import Stream
-from nexus_cli.ui.terminal_line import typed
-from nexus_cli.ui.theme import choose_theme
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 MOST_COLUMNS = 88
 """Our own words are no wider."""
@@ -51,7 +51,7 @@ class Show:
     @property
     def approver(self) -> Approver:
         """Who is asked for permission."""
-        return FaceApprover(self, self._theme) if self.asks else _Yes(self)
+        return ReplApprover(self, self._theme) if self.asks else _Yes(self)
 
     def chapter(self, title: str, text: str, **values: object) -> None:
         """Begin a chapter: its number, its title, a few lines about what comes."""
@@ -64,7 +64,7 @@ class Show:
 
     def say(self, text: str, **values: object) -> None:
         """Our own words, in paragraphs; `$name` in them is filled in."""
-        said = Template(text).safe_substitute({name: through(str(value)) for name, value in values.items()})
+        said = Template(text).safe_substitute({name: sanitize(str(value)) for name, value in values.items()})
         for paragraph in said.strip().split("\n\n"):
             self.put("\n" + "\n".join(map(self._wrapped, paragraph.splitlines())))
 
@@ -73,20 +73,20 @@ class Show:
         self.put("")
         self._renderer = self._new_renderer()
         if words:
-            self._renderer.said(words)
+            self._renderer.show_user_message(words)
 
     def told(self, text: str) -> None:
         """A note of our own within a turn."""
-        self._renderer.told(text)
+        self._renderer.show_note(text)
 
     def quote(self, text: str) -> None:
         """Text from the session, set off from ours."""
-        for line in through(text).splitlines():
+        for line in sanitize(text).splitlines():
             self.put("\n".join(filled(line, min(self.width, MOST_COLUMNS), "  ")))
 
     def report(self, text: str) -> None:
         """A report in its text form."""
-        self.put("\n" + through(text))
+        self.put("\n" + sanitize(text))
 
     def feed(self, event: Event) -> None:
         """One event of a session."""
@@ -115,7 +115,7 @@ class Show:
 
     async def _answer(self, prompt: str) -> str | None:
         self._stream.write(prompt)
-        line = await typed()
+        line = await read_terminal_line()
         if not line.endswith("\n"):
             self.put("")
         return line or None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -33,37 +33,37 @@ Value: TypeAlias = Any
 
 
 def nothing() -> Sequence[str]:
-    """No notices."""
+    """Return no notices."""
     return ()
 
 
 def no_goals() -> Sequence[Goal]:
-    """No goals."""
+    """Return no goals."""
     return ()
 
 
 def nobody_spoke() -> str:
-    """Nothing was said yet."""
+    """Return "": nothing was said yet."""
     return ""
 
 
 def no_files() -> Sequence[SeenFile]:
-    """No files were seen."""
+    """Return no files."""
     return ()
 
 
 def no_episodes(about: str) -> Sequence[Episode]:
-    """No past sessions."""
+    """Return no past sessions."""
     return ()
 
 
 def no_persona(names: Sequence[str]) -> Sequence[PersonaText]:
-    """No files of these names."""
+    """Return no files."""
     return ()
 
 
 def no_notices(value: Value) -> Sequence[str]:
-    """Nothing to say about what was read."""
+    """Return no notices."""
     return ()
 
 
@@ -106,13 +106,13 @@ class Sources:
 
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
-        """The sources of a session in `cwd` on this machine; `seams` replaces single ones."""
+        """Return the sources of a session in `cwd` on this machine; `seams` replaces single ones."""
         return cls(cwd, started, **{"instructions": lambda: instruction_layers(cwd), **seams})
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What rendering may depend on, beside the value."""
+    """All that rendering may depend on, beside the value."""
 
     model: str
     recipe: str
@@ -125,7 +125,7 @@ class View:
 
     @classmethod
     def of(cls, model: str, recipe: str, budget: TokenBudget, count: Callable[[str], int]) -> View:
-        """The view of a session with this budget."""
+        """Return the view of a session with this budget."""
         cap = min(MOST_INSTRUCTIONS, max(0, budget.available) // 4)
         return cls(model, recipe, budget.window, cap, count)
 
@@ -138,8 +138,8 @@ class Contributor:
     """The name of its module; its sections are called `ID` or `ID.PART`."""
     layer: Layer
     """`system`: read once per epoch. `event`: read every turn, sent where its text differs from what was sent."""
-    read: Callable[[Sources], Coroutine[Any, Any, Value]]
-    """May do I/O, off the event loop. The value is plain JSON data."""
+    read: Callable[[Sources], Value]
+    """May block: it is called in a thread, within a time limit. The value is plain JSON data."""
     render: Callable[[Value, View], tuple[Section, ...]]
     """Pure. No section when there is nothing to say. Which form of a section is sent is not known here."""
     notices: Callable[[Value], Sequence[str]] = no_notices
@@ -151,15 +151,17 @@ class Contributor:
     other text is made so that it cannot pose as ours (`nexus_cli.context.neutral`)."""
     rest: bool = False
     """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""
+    required: bool = False
+    """It has a longer time limit, its last value is kept, and requests without it say so."""
 
 
 def names() -> tuple[str, ...]:
-    """The ids of all contributors, found without importing them."""
+    """Return the ids of all contributors, found without importing them."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def discover() -> Mapping[str, Contributor]:
-    """All contributors by id; `NexusError("config", ...)` when two have one id."""
+    """Return all contributors by id; `NexusError("config", ...)` when two have one id."""
     found: dict[str, Contributor] = {}
     for name in names():
         contributor: Contributor = importlib.import_module(f"{__name__}.{name}").CONTRIBUTOR

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.brief import brief
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
@@ -12,13 +10,13 @@ from nexus_cli.context.section import Layer, Phase, Section
 HEADER = "# Capabilities"
 
 
-async def read(sources: Sources) -> Value:
-    """The forms of the text; which they are does not depend on a model's window."""
-    return list(brief(await asyncio.to_thread(sources.capabilities)))
+def read(sources: Sources) -> Value:
+    """Return the forms of the text; which they are does not depend on a model's window."""
+    return list(brief(sources.capabilities()))
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section."""
+    """Return one section."""
     if not value:
         return ()
     forms = shrinking([f"{HEADER}\n{form}" for form in value], view.count)

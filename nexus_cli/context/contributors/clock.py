@@ -12,13 +12,13 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 PRIORITY = 95
 
 
-async def read(sources: Sources) -> Value:
-    """The moment to the minute, ISO 8601, with its zone where the clock has one."""
+def read(sources: Sources) -> Value:
+    """Return the moment to the minute, ISO 8601, with its zone where the clock has one."""
     return sources.clock().replace(second=0, microsecond=0).isoformat()
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`Date: 2026-01-13 (Tuesday, UTC+01:00)` and `Now: 14:30 (local)`."""
+    """Return `Date: 2026-01-13 (Tuesday, UTC+01:00)` and `Now: 14:30 (local)`."""
     moment = datetime.fromisoformat(value)
     offset = f"{moment:%z}"
     zone = f", UTC{offset[:3]}:{offset[3:5]}" if offset else ""

@@ -6,8 +6,6 @@ They are not in NEXUS.md, so that a person's own file of two lines does not swit
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.prompts import prompt
 from nexus_cli.context.section import Layer, Phase, Section
@@ -15,17 +13,17 @@ from nexus_cli.context.section import Layer, Phase, Section
 WITH, WITHOUT = "system", "system_without_tools"
 
 
-async def read(sources: Sources) -> Value:
-    """The rules for a run with tools, or for one without: `name` and `text`."""
+def read(sources: Sources) -> Value:
+    """Return the rules for a run with tools, or for one without: `name` and `text`."""
     name = WITH if sources.tools() else WITHOUT
-    return {"name": name, "text": await asyncio.to_thread(prompt, name)}
+    return {"name": name, "text": prompt(name)}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, first of all."""
+    """Return one section, first of all."""
     source = f"defaults/prompts/{value['name']}.md"
     order = Phase.CONSTRAINT
     return (Section("contract", order, (value["text"],), Layer.SYSTEM, priority=99, sticky=True, source=source),)
 
 
-CONTRIBUTOR = Contributor("contract", Layer.SYSTEM, read, render, verbatim=True)
+CONTRIBUTOR = Contributor("contract", Layer.SYSTEM, read, render, verbatim=True, required=True)

@@ -4,10 +4,8 @@ What changes during a session is not here: the system text stays as it was sent 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
@@ -25,12 +23,8 @@ MANAGERS = {
 """File at the top of a project to the package manager that it speaks for."""
 
 
-async def read(sources: Sources) -> Value:
-    """The record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`."""
-    return await asyncio.to_thread(_look, sources)
-
-
-def _look(sources: Sources) -> dict[str, Any]:
+def read(sources: Sources) -> Value:
+    """Return the record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`."""
     host, root = sources.host(), project_root(sources.cwd)
     return {
         "cwd": one_line(str(sources.cwd)),
@@ -48,7 +42,7 @@ def _managers(root: Path) -> list[str]:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section; the project stands in it where it is not the working folder."""
+    """Return one section; the project stands in it where it is not the working folder."""
     lines = ["# Environment", f"Working directory: {value['cwd']}"]
     if value["project"] != value["cwd"]:
         lines.append(f"Project: {value['project']}")
@@ -63,4 +57,4 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     return (Section("environment", order, (text,), Layer.SYSTEM, priority=94, sticky=True, source="this machine"),)
 
 
-CONTRIBUTOR = Contributor("environment", Layer.SYSTEM, read, render)
+CONTRIBUTOR = Contributor("environment", Layer.SYSTEM, read, render, required=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.section import DROP, Layer, Phase, Section
 from nexus_cli.context.sysinfo import one_line
@@ -14,14 +12,14 @@ LONGEST = 100
 """Characters of a title; the whole session is found by its id."""
 
 
-async def read(sources: Sources) -> Value:
-    """One record per session, the best first: `session`, `title`, `date`."""
-    found = await asyncio.to_thread(sources.episodes, sources.about())
+def read(sources: Sources) -> Value:
+    """Return one record per session, the best first: `session`, `title`, `date`."""
+    found = sources.episodes(sources.about())
     return [{"session": one.session, "title": _short(one.title), "date": one.at[:10]} for one in found]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`- Earlier session 2026-11-03: fix the login test (01J...)`, and how many more there are."""
+    """Return `- Earlier session 2026-11-03: fix the login test (01J...)`, and how many more there are."""
     made = [_section(one["session"], (_line(one),), f"session {one['session']}") for one in value[:MOST]]
     if rest := value[MOST:]:
         many = "session that fits" if len(rest) == 1 else "sessions that fit"

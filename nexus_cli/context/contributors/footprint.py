@@ -3,8 +3,6 @@ it changes with the epoch and not with every turn, and says nothing while the wh
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.persona import shrinking
 from nexus_cli.context.section import DROP, Layer, Phase, Section
@@ -14,14 +12,14 @@ NAMED = 5
 """Tools that are named; the others are counted together."""
 
 
-async def read(sources: Sources) -> Value:
-    """`turns`, and `calls`: pairs of a tool's name and how often it gave a result."""
-    found = await asyncio.to_thread(sources.footprint)
+def read(sources: Sources) -> Value:
+    """Return `turns`, and `calls`: pairs of a tool's name and how often it gave a result."""
+    found = sources.footprint()
     return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`Earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)`."""
+    """Return `Earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)`."""
     turns, calls = value["turns"], value["calls"]
     if not turns and not calls:
         return ()
@@ -36,7 +34,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def _text(turns: int, calls: Value, most: int) -> str:
-    """The line, with `most` of the tools named."""
+    """Return the line, with `most` of the tools named."""
     parts = [_some(turns, "turn")] if turns else []
     if calls:
         named = [f"{count} {name}" for name, count in calls[:most]]

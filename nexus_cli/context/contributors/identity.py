@@ -6,7 +6,6 @@ tight: seed E had nothing between whole and gone.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -18,14 +17,14 @@ PRIORITY = 100
 SLOTS = {"personal": 0, "project": 10}
 
 
-async def read(sources: Sources) -> Value:
-    """One record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
-    texts = await asyncio.to_thread(sources.persona, IDENTITY)
+def read(sources: Sources) -> Value:
+    """Return one record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
+    texts = sources.persona(IDENTITY)
     return [asdict(one) for one in texts]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section per file that says something."""
+    """Return one section per file that says something."""
     return tuple(
         Section(
             _id(one),
@@ -48,8 +47,10 @@ def _id(one: Value) -> str:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """What is odd about the files."""
+    """Return what is odd about the files."""
     return [one["notice"] for one in value if one["notice"]]
 
 
-CONTRIBUTOR = Contributor("identity", Layer.SYSTEM, read, render, notices, most=16 * LIMIT, verbatim=True)
+CONTRIBUTOR = Contributor(
+    "identity", Layer.SYSTEM, read, render, notices, most=16 * LIMIT, verbatim=True, required=True
+)

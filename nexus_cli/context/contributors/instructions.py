@@ -6,7 +6,6 @@ has four forms: whole, without its middle, its headings, and one line that names
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,9 +33,10 @@ _HEADINGS = re.compile(r"^ {0,3}(?:(#{1,6}[ \t]+\S.*)|(```|~~~).*)$", re.MULTILI
 Count = Callable[[str], int]
 
 
-async def read(sources: Sources) -> Value:
-    """One record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`, the outermost first."""
-    layers = await asyncio.to_thread(sources.instructions)
+def read(sources: Sources) -> Value:
+    """Return one record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`, the outermost first.
+    """
+    layers = sources.instructions()
     root = project_root(sources.cwd)
     return [
         {
@@ -53,7 +53,7 @@ async def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section per layer with a text; what is above its share of the cap is never sent whole (`least`)."""
+    """Return one section per layer with a text; what is above its share of the cap is never sent whole (`least`)."""
     value = [layer for layer in value if layer["text"]]
     sizes = [view.count(layer["text"]) for layer in value]
     headers = [view.count(layer["header"]) + MARGIN for layer in value]
@@ -78,7 +78,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def share(sizes: Sequence[int], room: int) -> list[int]:
-    """How much of `room` each gets: the small ones all they need, the others equal parts of the rest."""
+    """Share `room`: the small ones all they need, the others equal parts of the rest."""
     shares = [0] * len(sizes)
     for done, index in enumerate(sorted(range(len(sizes)), key=lambda index: (sizes[index], index))):
         shares[index] = min(sizes[index], max(0, room) // (len(sizes) - done))
@@ -87,7 +87,7 @@ def share(sizes: Sequence[int], room: int) -> list[int]:
 
 
 def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tuple[str, ...]:
-    """The layer whole, in `room` tokens (half of it where it fits whole), as headings, as one line."""
+    """Return the layer whole, in `room` tokens (half of it where it fits whole), as headings, as one line."""
     text, header = layer["text"], layer["header"]
     full = f"{header}\n{text}"
     if size <= min(SHORT, room):
@@ -107,7 +107,7 @@ def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tupl
 
 
 def outline(header: str, text: str, size: int, count: Count) -> list[str]:
-    """The headings of `text` as far as they fit, one line each, as one form; none where there are none."""
+    """Return the headings of `text` as far as they fit, one line each, as one form; none where there are none."""
     headings, fence = [], ""
     for found in _HEADINGS.finditer(text):
         line, mark = found.group(1), found.group(2)
@@ -131,7 +131,7 @@ def outline(header: str, text: str, size: int, count: Count) -> list[str]:
 
 
 def _folder(header: str) -> str:
-    """The folder that a header names in its parentheses."""
+    """Return the folder that a header names in its parentheses."""
     return header.partition("(")[2].removesuffix(")") or header
 
 
@@ -150,10 +150,10 @@ def _source(path: Path, root: Path) -> str:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """How the files were decoded, where that was not plain."""
+    """Return how the files were decoded, where that was not plain."""
     return [layer["notice"] for layer in value if layer["notice"]]
 
 
 CONTRIBUTOR = Contributor(
-    "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True
+    "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True, required=True
 )

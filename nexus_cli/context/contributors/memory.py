@@ -5,7 +5,6 @@ Seed E's fallback. With the first fact that is kept it is not read any more: wha
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.config.paths import places
@@ -24,13 +23,9 @@ ROOM = 400
 """Tokens of its shortened form."""
 
 
-async def read(sources: Sources) -> Value:
-    """`path`, `text`, `notice` and `beyond` of the file; nothing where there are facts, or one of both cannot be read.
-    """
-    return await asyncio.to_thread(_look, sources)
-
-
-def _look(sources: Sources) -> Value:
+def read(sources: Sources) -> Value:
+    """Return `path`, `text`, `notice` and `beyond` of the file; nothing where there are facts, or one of both cannot be
+    read."""
     path = places().config / NAME
     try:
         if sources.facts is not None and sources.facts.search("", limit=1):
@@ -48,7 +43,7 @@ def _look(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section: the whole file, its beginning and end, or its name alone."""
+    """Return one section: the whole file, its beginning and end, or its name alone."""
     if not value or not (value["text"] or value["beyond"]):
         return ()
     head, text = f"The person's notes ({NAME}):", value["text"] + unread(value["beyond"], NAME)
@@ -62,7 +57,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """What is odd about the file."""
+    """Return what is odd about the file."""
     return [value["notice"]] if value.get("notice") else []
 
 

@@ -15,14 +15,14 @@ SHORT = 200
 """Characters of one notice in the short form."""
 
 
-async def read(sources: Sources) -> Value:
-    """The queued lines in order."""
+def read(sources: Sources) -> Value:
+    """Return the queued lines in order."""
     return [line for line in map(one_line, sources.notices()) if line.strip()]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, a line for each; in its short form the first few, shortened, and how many more there are; at last
-    their number alone."""
+    """Return one section, a line for each; in its short form the first few, shortened, and how many more there are; at
+    last their number alone."""
     if not value:
         return ()
     lines = [f"[nexus: {line}]" for line in value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
@@ -13,14 +12,14 @@ SLOT = 50
 """Behind the identity."""
 
 
-async def read(sources: Sources) -> Value:
-    """Its `text`, `path`, `notice` and `beyond`; empty when there is none."""
-    texts = await asyncio.to_thread(sources.persona, (PREFERENCES,))
+def read(sources: Sources) -> Value:
+    """Return its `text`, `path`, `notice` and `beyond`; nothing if there is no file."""
+    texts = sources.persona((PREFERENCES,))
     return [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, where the file says something."""
+    """Return one section, where the file says something."""
     return tuple(
         Section(
             "preferences",
@@ -37,7 +36,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def notices(value: Value) -> Sequence[str]:
-    """What is odd about the file."""
+    """Return what is odd about the file."""
     return [one["notice"] for one in value if one["notice"]]
 
 

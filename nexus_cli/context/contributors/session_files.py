@@ -4,7 +4,6 @@ that one file is told without the others, and one for all the others of its kind
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,10 +21,10 @@ MOST = 8_000_000
 """Characters for some ten thousand files."""
 
 
-async def read(sources: Sources) -> Value:
-    """One record per file that there is something to say of: `path`, `how`, `disk`, `moment`, `hidden`."""
+def read(sources: Sources) -> Value:
+    """Return one record per file that there is something to say of: `path`, `how`, `disk`, `moment`, `hidden`."""
     root = project_root(sources.cwd)
-    found = await asyncio.to_thread(sources.files)
+    found = sources.files()
     told = [one for one in found if one.disk != "same" or one.hidden]
     return [
         {
@@ -40,8 +39,8 @@ async def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`File src/a.py: changed on disk at 14:35:12, after you last saw it`; `File b.py: read earlier, out of sight`; and
-    `Also changed on disk after you last saw them: c.py, d.py`."""
+    """Return `File src/a.py: changed on disk at 14:35:12, after you last saw it`; `File b.py: read earlier, out of
+    sight`; and `Also changed on disk after you last saw them: c.py, d.py`."""
     altered = [one for one in value if one["disk"] != "same"]
     hidden = [one for one in value if one["disk"] == "same"]
     alone = (*altered[:CHANGED], *hidden[:HIDDEN])
@@ -56,7 +55,8 @@ def _section(name: str, forms: tuple[str, ...], source: str, changed: bool) -> S
 
 
 def _changed(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
-    """The changed files without a section of their own: their names, or their number where these need too much."""
+    """Return the changed files without a section of their own: their names, or their number where these need too much.
+    """
     if not rest:
         return ()
     names = f'Also changed on disk after you last saw them: {", ".join(map(_named, rest))} [when: recall("{DROP}")]'
@@ -65,7 +65,7 @@ def _changed(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
 
 
 def _hidden(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
-    """The number of files out of sight without a section of their own."""
+    """Return the number of files out of sight without a section of their own."""
     if not rest:
         return ()
     pointer = f'[{_some(rest, "more file")} read or changed earlier, out of sight: recall("{DROP}") names them]'
@@ -73,7 +73,7 @@ def _hidden(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
 
 
 def _rest(name: str, rest: Sequence[Value], short: tuple[str, ...], view: View, *, changed: bool) -> Section:
-    """One section for many files; the list of them all is its drop."""
+    """Return one section for many files; the list of them all is its drop."""
     full = "\n".join(map(_line, rest))
     forms = (full, *shrinking(short, view.count))
     return replace(_section(name, forms, _some(rest, "more file"), changed), least=1)
@@ -102,7 +102,7 @@ def _state(one: Value) -> str:
 
 
 def _path(path: str, root: str) -> str:
-    """Relative to the project where it lies in it; on one line, its end where it is long."""
+    """Return the path relative to the project where it lies in it; on one line, its end where it is long."""
     line = one_line(path.removeprefix(root))
     return line if len(line) <= LONGEST else "..." + line[-LONGEST:]
 

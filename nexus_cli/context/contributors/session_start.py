@@ -9,13 +9,13 @@ from nexus_cli.context.section import Layer, Phase, Section
 from nexus_cli.core.clock import format_local_time
 
 
-async def read(sources: Sources) -> Value:
-    """The moment, ISO 8601 with its zone."""
+def read(sources: Sources) -> Value:
+    """Return the moment, ISO 8601 with its zone."""
     return sources.started.isoformat()
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`[Session started: 2026-01-13 14:30 (local)]`."""
+    """Return `[Session started: 2026-01-13 14:30 (local)]`."""
     text = f"[Session started: {format_local_time(datetime.fromisoformat(value))}]"
     return (Section("session_start", Phase.EVENT, (text,), Layer.EVENT, priority=95, sticky=True, source="session"),)
 

@@ -21,8 +21,9 @@ WHOLE = f' [whole: recall("{DROP}")]'
 """Behind what is sent short."""
 
 
-async def read(sources: Sources) -> Value:
-    """One record per goal: `id`, `text`, `done`, `steps` (texts of those that are open), `of` (number of all steps)."""
+def read(sources: Sources) -> Value:
+    """Return one record per goal: `id`, `text`, `done`, `steps` (texts of those that are open), `of` (number of all
+    steps)."""
     found = sources.goals()
     children = {goal.id: [step for step in found if step.parent == goal.id] for goal in found if not goal.parent}
     return [
@@ -39,8 +40,8 @@ async def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`Goal g1: TEXT; open: STEP; STEP (2 of 4)`, in its short form with the next step alone; and how many more goals
-    there are."""
+    """Return `Goal g1: TEXT; open: STEP; STEP (2 of 4)`, in its short form with the next step alone; and how many more
+    goals there are."""
     open_ones = [goal for goal in value if not goal["done"]][-GOALS:]
     done = [goal for goal in value if goal["done"]][-DONE:]
     shown = [goal for goal in value if goal in open_ones or goal in done]
@@ -55,7 +56,7 @@ def _section(name: str, slot: int, forms: tuple[str, ...], least: int) -> Sectio
 
 
 def _forms(goal: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], int]:
-    """The forms of one goal, and the fullest that is sent: what is longer than a line may be is sent short."""
+    """Return the forms of one goal, and the fullest that is sent: what is longer than a line may be is sent short."""
     if goal["done"]:
         return (_line(goal),), 0
     full, capped, few = _line(goal), _line(goal, LONGEST, STEPS), _line(goal, LONGEST, FEW_STEPS)
@@ -66,7 +67,7 @@ def _forms(goal: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], i
 
 
 def _more(rest: Sequence[Value]) -> tuple[str, ...]:
-    """All goals without a section of their own, and their number."""
+    """Return all goals without a section of their own, and their number."""
     still = sum(1 for goal in rest if not goal["done"])
     pointer = f'[{len(rest)} older {"goal" if len(rest) == 1 else "goals"}, {still} of them open: recall("{DROP}")]'
     return "\n".join(map(_line, rest)), pointer

@@ -6,8 +6,6 @@ does and takes is its schema's to say.
 
 from __future__ import annotations
 
-import asyncio
-
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
 from nexus_cli.context.prompts import prompt
 from nexus_cli.context.section import Layer, Phase, Section
@@ -16,23 +14,23 @@ SOURCE = "defaults/prompts/tool_guide.md"
 HEADER = "# Tools"
 
 
-async def read(sources: Sources) -> Value:
-    """The rules for the tools at hand, in order."""
-    return guide(await asyncio.to_thread(prompt, "tool_guide"), set(sources.tools()))
+def read(sources: Sources) -> Value:
+    """Return the rules for the tools at hand, in order."""
+    return guide(prompt("tool_guide"), set(sources.tools()))
 
 
 def guide(text: str, tools: set[str]) -> list[str]:
-    """The rules of `text`, lines like `bash grep: the rule`, whose tools are all among `tools`."""
+    """Return the rules of `text`, lines like `bash grep: the rule`, whose tools are all among `tools`."""
     lines = (line.partition(":") for line in text.splitlines() if ":" in line)
     return [rule.strip() for names, _, rule in lines if rule.strip() and tools.issuperset(names.split())]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section, a line for each rule."""
+    """Return one section, a line for each rule."""
     if not value:
         return ()
     text = "\n".join([HEADER, *(f"- {rule}" for rule in value)])
     return (Section("tool_guide", Phase.TOOLS, (text,), Layer.SYSTEM, priority=90, sticky=True, source=SOURCE),)
 
 
-CONTRIBUTOR = Contributor("tool_guide", Layer.SYSTEM, read, render, verbatim=True)
+CONTRIBUTOR = Contributor("tool_guide", Layer.SYSTEM, read, render, verbatim=True, required=True)

@@ -13,13 +13,14 @@ SAID = {
 """Source of a trigger to how that is said; any other one is named as it is."""
 
 
-async def read(sources: Sources) -> Value:
-    """The source's name, "" where the person typed everything so far."""
+def read(sources: Sources) -> Value:
+    """Return the source's name, "" where the person typed everything so far."""
     return one_line(sources.trigger())[:80]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """`Trigger: read from stdin, nobody is at a prompt`; once another one was there, also that the person types."""
+    """Return `Trigger: read from stdin, nobody is at a prompt`; once another one was there, also that the person types.
+    """
     if not value.strip():
         return ()
     text = f"Trigger: {SAID.get(value, value)}"

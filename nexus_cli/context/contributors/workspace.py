@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from nexus_cli.context.contributors import Contributor, Sources, Value, View
@@ -18,9 +17,9 @@ LONGEST = 60
 """Characters of one name."""
 
 
-async def read(sources: Sources) -> Value:
-    """`files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them; `way` to see them all."""
-    found = await asyncio.to_thread(sources.outline)
+def read(sources: Sources) -> Value:
+    """Return `files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them; `way` to see them all."""
+    found = sources.outline()
     return {
         "files": found.files,
         "folders": [[_name(name), count] for name, count in found.folders],
@@ -32,7 +31,7 @@ async def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """One section; nothing for a project without files."""
+    """Return one section; nothing for a project without files."""
     if not value["files"]:
         return ()
     shown = [
@@ -58,7 +57,7 @@ def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str
 
 
 def _some(names: Sequence[str], most: int) -> str:
-    """The first of `names`, and how many more there are."""
+    """Return the first of `names`, and how many more there are."""
     return ", ".join([*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])])
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from nexus_cli.context.groups import Dispatch
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session import preview as previews
 from nexus_cli.session.acts import Act
-from nexus_cli.session.compact import compact
+from nexus_cli.session.compaction import preview as previews
+from nexus_cli.session.compaction.compact import compact
 from nexus_cli.session.parts import Parts
 from nexus_cli.session.turn import renew
 

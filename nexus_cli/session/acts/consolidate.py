@@ -81,7 +81,7 @@ def _facts(parts: Parts) -> list[Fact]:
     without a ledger."""
     if parts.ledger is None:
         raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
-    return parts.ledger.facts.listing(str(project_root(parts.dispatcher.cwd)))
+    return parts.ledger.facts.list_facts(str(project_root(parts.dispatcher.cwd)))
 
 
 def _fitting(parts: Parts, facts: Sequence[Fact]) -> list[Fact]:

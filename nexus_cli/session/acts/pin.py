@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nexus_cli.context.compaction_plan import cost, fitting
 from nexus_cli.context.pin import Pin
-from nexus_cli.context.plan import cost, fitting
 from nexus_cli.core.event import Notice
-from nexus_cli.session import pins
 from nexus_cli.session.acts import Act
-from nexus_cli.session.compact import pins_room
+from nexus_cli.session.compaction import pins
+from nexus_cli.session.compaction.compact import pins_room
 from nexus_cli.session.parts import Parts
 
 TOLD = 500
@@ -19,7 +19,7 @@ NAMED = 5
 
 
 def pin(what: str) -> Act:
-    """Pin a message by its number, or words. Raises as `nexus_cli.session.pins.pin`.
+    """Pin a message by its number, or words. Raises as `nexus_cli.session.compaction.pins.pin`.
 
     What alone has no room among the pins is refused. Where all of them have none together, those without are named.
     """
@@ -47,7 +47,7 @@ def pin(what: str) -> Act:
 
 
 def unpin(what: str) -> Act:
-    """Take a pin back, by its id, its message or its words. Raises as `nexus_cli.session.pins.unpin`."""
+    """Take a pin back, by its id, its message or its words. Raises as `nexus_cli.session.compaction.pins.unpin`."""
 
     async def act(parts: Parts) -> None:
         engine = parts.engine

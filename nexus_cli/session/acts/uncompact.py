@@ -13,9 +13,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
 from nexus_cli.session.cache import rewritten
+from nexus_cli.session.compaction.backoff import anchor_before, note_undone
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.parts import Parts
-from nexus_cli.session.tries import anchor_before, note_undone
 
 
 def uncompaction() -> Act:

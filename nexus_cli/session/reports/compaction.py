@@ -1,14 +1,14 @@
-"""The pins of a session as a value. That of a preview is `nexus_cli.session.preview`."""
+"""The pins of a session as a value. That of a preview is `nexus_cli.session.compaction.preview`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.context.compaction_plan import cost
 from nexus_cli.context.pin import Pin
-from nexus_cli.context.plan import cost
-from nexus_cli.session.compact import pins_room
-from nexus_cli.session.pins import pins
+from nexus_cli.session.compaction.compact import pins_room
+from nexus_cli.session.compaction.pins import pins
 
 if TYPE_CHECKING:
     from nexus_cli.session.parts import Parts

@@ -13,10 +13,10 @@ from nexus_cli.context.lane import slot_of
 from nexus_cli.context.unseen import Span
 from nexus_cli.core.entry import Drop, Form, Memo, Slot
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.compaction.backoff import UNDONE
 from nexus_cli.session.left_out import KIND as LEFT_OUT
 from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports.result import drop_value
-from nexus_cli.session.tries import UNDONE
 
 Memos = Callable[[str], Iterable[Memo]]
 """The memos of a lane of one kind."""

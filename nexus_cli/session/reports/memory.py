@@ -21,7 +21,7 @@ def listing(
 ) -> dict[str, Any]:
     """Everything that is remembered in `project` (None: in all of them), the newest first; `here` is the id of the
     session that asks."""
-    return value(ledger, ledger.facts.listing(project, slots), here, project=project)
+    return value(ledger, ledger.facts.list_facts(project, slots), here, project=project)
 
 
 def search(
@@ -47,7 +47,7 @@ def value(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) ->
         if fact.entry and not fact.deleted:
             place = known.setdefault(fact.session, _place(ledger, fact.session, here))
         source = f"{place}, message {fact.entry}" if place else _typed(fact)
-        told = {"told_in": ledger.facts.told_in(fact)} if forgotten else {}
+        told = {"told_in": ledger.facts.find_sessions_with(fact)} if forgotten else {}
         rows.append(asdict(fact) | {"source": source, "place": place or source} | told)
     return {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows}
 
@@ -60,7 +60,7 @@ def accepted(ledger: Ledger, done: Accepted, here: str = "") -> dict[str, Any]:
 
 def waiting(ledger: Ledger, project: str) -> list[str]:
     """The ids of the facts that wait for the person, the oldest first."""
-    return [fact.id for fact in reversed(ledger.facts.listing(project, state=FactState.PROPOSED))]
+    return [fact.id for fact in reversed(ledger.facts.list_facts(project, state=FactState.PROPOSED))]
 
 
 def _typed(fact: Fact) -> str:

@@ -94,7 +94,7 @@ def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
     except NexusError as error:
         return None, error.message
     try:
-        known = ledger.facts.listing(str(root))
+        known = ledger.facts.list_facts(str(root))
     except NexusError as error:
         return None, error.message
     finally:

@@ -24,20 +24,20 @@ PLACES = {
 }
 
 
-def fidelity_text(fidelity: Mapping[str, Any] | None) -> str:
-    """`kept 41 of 43 things agreed on, 2 added, 1 wrong and put right`; "" where there were none."""
-    if not fidelity or not fidelity.get("total"):
-        return ""
-    added = fidelity.get("added") or 0
-    lines = added if isinstance(added, int) else len(added)
-    text = f"kept {fidelity.get('retained', 0):,} of {plural(int(fidelity['total']), 'thing')} agreed on"
-    text += f", {lines:,} added" if lines else ""
-    wrong = fidelity.get("wrong") or 0
-    text += f", {wrong:,} wrong and put right" if wrong else ""
-    away = fidelity.get("recallable") or 0
-    text += f", {away:,} to be recalled" if away else ""
-    missing = fidelity.get("missing") or 0
-    return text + (f", {missing:,} missing" if missing else "")
+def describe_kept(kept: Mapping[str, Any]) -> list[str]:
+    """Return what stands in the window after a compaction, and what is left out with its drop."""
+    drops = list(kept.get("drops") or ())
+    parts = [f"your {plural(int(kept['words']), 'message')} word for word" + _left(kept["words_left"], drops[:1])]
+    record = [plural(int(kept["files"]), "file")] if kept["files"] else []
+    failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
+    record += [plural(int(kept["commands"]), "command") + failing] if kept["commands"] else []
+    if record or kept["record_left"]:
+        parts.append(f"{', '.join(record) or 'nothing'} from the record" + _left(kept["record_left"], drops[1:2]))
+    return [*parts, f"summary {kept['summary']:,}"]
+
+
+def _left(number: int, drop: Sequence[str]) -> str:
+    return f", {number:,} earlier: recall({', '.join(drop)})" if number else ""
 
 
 def compacted(event: CompactionDone) -> str:
@@ -46,10 +46,9 @@ def compacted(event: CompactionDone) -> str:
         paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
         after = "What does not fit is cut out instead" if event.cut else "Nothing was changed"
         return f"not compacted: {event.why.rstrip('.')}{paid}. {after}"
-    kept = fidelity_text(event.fidelity)
-    text = f"compacted: {event.before:,} tokens became {event.after:,}"
+    text = f"compacted: {event.before:,} -> {event.after:,} tokens"
     text += f" for {dollars(event.cost_usd)}" if event.cost_usd else ""
-    return text + (f"; {kept}" if kept else "")
+    return " · ".join([text, *describe_kept(event.kept)] if event.kept else [text])
 
 
 def compaction_text(value: Value, width: int) -> str:
@@ -65,6 +64,8 @@ def compaction_text(value: Value, width: int) -> str:
     )
     rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "of which")]
     rows += [_row("goes", goes), _row("stays", value["stays"])]
+    if record := value.get("record", {}).get("most"):
+        rows.append(("record", number(record), "", "", "files, commands and goals, at most so much"))
     rows.append(("summary", number(summary["most"]), "1", "0", "at most so much"))
     lines += [*block("what goes and stays", rows, width), *filled("tokens by our own count", width, "  ")]
     where = _goes(goes)

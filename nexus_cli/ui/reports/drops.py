@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nexus_cli.ui.render.drop_batcher import SHORT
 from nexus_cli.ui.reports.lines import Value, filled, folded, number, table
-from nexus_cli.ui.small_drops import SHORT
 
 BACK = "back in the window"
 """What is said of a drop whose messages stand in the window again."""

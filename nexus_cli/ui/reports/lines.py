@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from nexus_cli.ui.door import through
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 Value = Mapping[str, Any]
 ENOUGH = 16
@@ -59,7 +59,7 @@ def cells(text: str) -> int:
     """Columns that `text`, one line without tabs, takes at most in a terminal once it has passed the door."""
     if text.isascii() and text.isprintable():
         return len(text)
-    return sum(map(_cell, through(text)))
+    return sum(map(_cell, sanitize(text)))
 
 
 def _cell(char: str) -> int:

@@ -42,7 +42,7 @@ def fact_text(value: Value, width: int) -> str:
     return "\n".join([*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines])
 
 
-def facts_told(plan: Value) -> str:
+def describe_told_facts(plan: Value) -> str:
     """The remembered facts that a request tells anew, on one line; "" for none."""
     named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
     return f"told the model: {', '.join(named)}" if named else ""

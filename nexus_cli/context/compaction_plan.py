@@ -1,0 +1,303 @@
+"""What a compaction keeps (law 6): a pure function from the window to a plan.
+
+There is a plan only where a summary that keeps to its cap frees something worth its request. Kept are the current
+request, the last turns where they fit, the newest groups, the person's own words, the assistant's last text of each
+turn, the record of the work, pins and a summary, each within its share of the budget. What does not fit the target
+yields in this order: older kept turns, last texts, own words and record (oldest first), pins (oldest first), summary
+(down to half its share). All but kept turns and the summary are small and yield to the budget alone: where the current
+request and the newest groups leave them no room under the target, the target is exceeded. Where a full window asks for
+it, not the person, the newest groups have their share whether or not the target has room for it, as long as the window
+comes at least half the way down to the target: else the next step would ask for the next summary.
+The new head is made in `nexus_cli.context.summary_head`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from nexus_cli.context.groups import Group, flatten, is_request, newest, size
+from nexus_cli.context.own_words import OwnWords, Quote
+from nexus_cli.context.pin import Pin
+from nexus_cli.context.unseen import Span, between, named, unseen
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Role
+from nexus_cli.core.typed_text import split_attachments
+
+KEPT_TURNS = 3
+NEWEST_SHARE = 0.25
+"""Share of the budget up to which the newest groups are kept."""
+OWN_WORDS_SHARE = 0.1
+OWN_WORDS_MOST = 20_000
+"""Tokens of the person's own words, however large the budget is."""
+ANSWERS_SHARE = 0.03
+"""For the assistant's last text of each turn."""
+RECORD_SHARE = 0.05
+PINS_SHARE = 0.05
+SUMMARY_SHARE = 0.08
+SUMMARY_FLOOR = 256
+"""A summary may always take so many tokens."""
+WORTH_SHARE = 0.05
+"""Share of the budget that has to become free: else the next request would ask for the next summary."""
+NOTE_TOKENS = 240
+"""Room for the prefix, the introduction, the headings and the lines that name drops."""
+
+
+NAMED = 5
+"""So many of the messages that stay in the midst of those that go are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a plan may take beyond its target, in tokens by our count."""
+
+    words: int
+    """For the person's own words."""
+    pins: int
+    most: int
+    """For all messages: what is kept beside groups may exceed the target up to here."""
+    newest: bool = False
+    """True if the newest groups may exceed the target too."""
+    answers: int = 0
+    """For the assistant's last text of each turn."""
+    record: int = 0
+
+
+def own_words_room(budget: int) -> int:
+    """Return the tokens of a budget that the person's own words may take."""
+    return min(OWN_WORDS_MOST, int(budget * OWN_WORDS_SHARE))
+
+
+def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
+    """Return the room that everything has in a budget, beyond a target up to `most` tokens."""
+    pins, answers, record = (int(budget * share) for share in (PINS_SHARE, ANSWERS_SHARE, RECORD_SHARE))
+    return Room(own_words_room(budget), pins, most, newest, answers, record)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """Which groups go into the summary and which slots stay."""
+
+    gone: tuple[Group, ...]
+    kept: tuple[Slot, ...]
+    quotes: tuple[Quote, ...]
+    """What is quoted of what the person said in the part that goes, oldest first."""
+    summary_cap: int
+    """Tokens that the summary may take."""
+    before: int
+    """Tokens of the messages now."""
+    pins: tuple[Pin, ...] = ()
+    """Pins that stand after the summary; those of kept messages are not among them."""
+    crowded: tuple[Pin, ...] = ()
+    """Pins that their share has no room for."""
+    said: tuple[tuple[int, str], ...] = ()
+    """What the person said in the part that goes, entry and text, as far as it was read: what may be quoted."""
+    answers: tuple[Quote, ...] = ()
+    """What is quoted of the assistant's last texts in the part that goes, oldest first."""
+    record_room: int = 0
+    """Tokens that the record may take."""
+
+    @property
+    def own_words(self) -> tuple[str, ...]:
+        """The texts of the quotes."""
+        return tuple(quote.text for quote in self.quotes)
+
+    @property
+    def staying(self) -> tuple[int, ...]:
+        """The entries that stay in the midst of those that go."""
+        last = self.entries[1]
+        return tuple(sorted({s.entry for s in self.kept if s.form in (Form.FULL, Form.ELIDED) and s.entry <= last}))
+
+    @property
+    def named(self) -> str:
+        """The messages that go: `1 to 17`, `1 to 17 without 15`."""
+        return self.named_but(())
+
+    def named_but(self, unseen: Sequence[Span]) -> str:
+        """The messages that go without those `unseen`: `18 to 40 without 25`."""
+        first, last = self.entries
+        staying = [entry for entry in self.staying if not any(a <= entry <= b for a, b in unseen)]
+        names = ", ".join(map(str, staying[:NAMED])) + (", ..." if len(staying) > NAMED else "")
+        return named(between(first, last, unseen)) + (f" without {names}" if names else "")
+
+    @property
+    def leaving(self) -> tuple[Slot, ...]:
+        """The messages that leave the window now; those behind an earlier summary or a marker had left it before."""
+        return tuple(slot for slot in flatten(self.gone) if slot.form not in (Form.SUMMARY, Form.MARKER))
+
+    @property
+    def unseen(self) -> tuple[Span, ...]:
+        """The messages behind it that a summary of the window cannot tell of: they were out of it before."""
+        return unseen(flatten(self.gone), self.kept, self.entries[1])
+
+    @property
+    def entries(self) -> tuple[int, int]:
+        """First and last entry that go."""
+        first = self.gone[0][0]
+        return first.entry if first.form in (Form.FULL, Form.ELIDED) else 1, newest(self.gone)
+
+    @property
+    def summed(self) -> bool:
+        """Whether an earlier summary is among what goes."""
+        return any(group[0].form is Form.SUMMARY for group in self.gone)
+
+
+def plan(
+    groups: Sequence[Group],
+    *,
+    available: int,
+    target: int,
+    count: Callable[[str], int],
+    run: int = 0,
+    earlier: Iterable[tuple[int, str]] = (),
+    answers: Iterable[tuple[int, str]] = (),
+    record: int = 0,
+    pins: Sequence[Pin] = (),
+    beyond: Room | None = None,
+) -> CompactionPlan | None:
+    """Return the plan that brings the messages to about `target` tokens (of `available`); None if too little would go.
+
+    The current run began with entry `run` (0: with the newest user message). `earlier` is what the person said in what
+    an old summary stands for, `answers` the assistant's last text of each turn that has ended, both as entry and text,
+    newest first, read only as far as there is room. `record` are the tokens of the whole record. Without `beyond`
+    everything has its share of `available`, and the target holds for all of it.
+    """
+    if len(groups) < 2:
+        return None
+    requests = [index for index, group in enumerate(groups) if is_request(group)]
+    cap = max(SUMMARY_FLOOR, min(int(available * SUMMARY_SHARE), target // 2))
+    room = target - cap - NOTE_TOKENS
+    current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
+    words = OwnWords(count)
+    beyond = beyond or shares_of(available, target)
+    said = [*words.newest(earlier, beyond.words), *_own_words(groups)]
+    finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
+    reserved = min(record, beyond.record)
+    again = (
+        (_by_group(groups, said, words.cost), beyond.words), (_by_group(groups, finals, words.cost), beyond.answers),
+        (_pinned(groups, pins, count), beyond.pins),
+    )  # fmt: skip
+    beside = _Beside(list(map(size, groups)), requests, current, again)
+    total = sum(beside.sizes)
+    half = max(0, min((total - target) // 2, beyond.most - target)) if beyond.newest else 0
+    first = _first_kept(beside, room - reserved, room - reserved + half, int(available * NEWEST_SHARE))
+    before_kept = [index for index in current if index < first]
+    gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
+    if not any(group[0].form is not Form.MARKER for group in gone):
+        return None
+    kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
+    spare = room - (stays := sum(slot.tokens for slot in kept))
+    most = sum(map(size, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
+    if most < SUMMARY_FLOOR:
+        return None
+    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
+    stay, crowded = fitting(_hidden(pins, kept), max(0, min(beyond.pins, free)), count)
+    free -= sum(cost(pin, count) for pin in stay)
+    free -= (record_room := max(0, min(reserved, free)))
+    shown = {s.entry for s in kept if s.form in (Form.FULL, Form.ELIDED)} | {pin.entry for pin in stay}
+    candidates = tuple(one for one in said if one[0] not in shown)
+    quotes = words.chosen(candidates, max(0, min(beyond.words, free)))
+    free -= sum(words.cost(quote.text) for quote in quotes)
+    last = words.chosen((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
+    free -= sum(words.cost(quote.text) for quote in last)
+    cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - (bound - free))
+    return CompactionPlan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
+
+
+def _own_words(groups: Sequence[Group]) -> Iterator[tuple[int, str]]:
+    """Yield entry and words of the person's messages in the window."""
+    for group in groups:
+        text = split_attachments(group[0].message.content)[0] if is_request(group) else ""
+        if text:
+            yield group[0].entry, text
+
+
+def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
+    """Return the tokens of all texts of the assistant in the window: those that stay take no room."""
+    texts = (group[0].message for group in groups if group[0].form in (Form.FULL, Form.ELIDED))
+    return sum(words.cost(message.content) for message in texts if message.role is Role.ASSISTANT and message.content)
+
+
+def _by_group(
+    groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: Callable[[str], int]
+) -> list[int]:
+    """Return tokens by the group that shows their entry; those that none shows count with the first."""
+    shown = [(slot, index) for index, group in enumerate(groups) for slot in group]
+    places = {slot.entry: index for slot, index in shown if slot.form in (Form.FULL, Form.ELIDED)}
+    tokens = [0] * len(groups)
+    for entry, text in rows:
+        tokens[places.get(entry, 0)] += count(text)
+    return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """The groups, and what has to have room beside those that stay."""
+
+    sizes: Sequence[int]
+    requests: Sequence[int]
+    """The groups that the person began a turn with."""
+    current: Sequence[int]
+    """Those of the current run, which stay wherever they stand."""
+    quoted: Sequence[tuple[Sequence[int], int]]
+    """Tokens by group of what is said again when its group goes, and how many of them have room."""
+
+
+def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
+    """Index of the first group of the kept tail: whole recent turns where `room` has a place for them, else the newest
+    groups, up to their `share` and at least one beside the current request, as long as no more than `most` stays."""
+    current = frozenset(of.current)
+    upto = [0, *accumulate(of.sizes)]
+    asked = [0, *accumulate(tokens if index in current else 0 for index, tokens in enumerate(of.sizes))]
+    again = [
+        ([0, *accumulate(0 if index in current else tokens for index, tokens in enumerate(costs))], most)
+        for costs, most in of.quoted
+    ]
+
+    def newest(start: int) -> int:
+        return upto[-1] - upto[start] - (asked[-1] - asked[start])
+
+    def stays(start: int) -> int:
+        return asked[-1] + newest(start) + sum(min(most, costs[start]) for costs, most in again)
+
+    first = len(of.sizes) - 1
+    while first > 0 and (newest(first - 1) <= share or not newest(first)) and stays(first - 1) <= most:
+        first -= 1
+    for start in reversed([index for index in of.requests[-KEPT_TURNS:] if index < first]):
+        if stays(start) > room:
+            break
+        first = start
+    return first
+
+
+def cost(pin: Pin, count: Callable[[str], int]) -> int:
+    """Tokens that a pin takes where it stands."""
+    return count(pin.shown) + 2
+
+
+def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
+    """Tokens of the pins by the group that shows them; those that none shows count with the first."""
+    places = {slot.entry: index for index, group in enumerate(groups) for slot in group if slot.form is Form.FULL}
+    tokens = [0] * len(groups)
+    for pin in pins:
+        tokens[places.get(pin.entry, 0)] += cost(pin, count)
+    return tokens
+
+
+def _hidden(pins: Sequence[Pin], kept: Sequence[Slot]) -> list[Pin]:
+    """The pins that no kept message shows whole."""
+    shown = {slot.entry for slot in kept if slot.form is Form.FULL}
+    return [pin for pin in pins if pin.entry not in shown]
+
+
+def fitting(
+    pins: Sequence[Pin], room: int, count: Callable[[str], int]
+) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
+    """The pins that fit `room`, the newest first to get it, and the others; both in their order."""
+    found = set()
+    for pin in reversed(pins):
+        if cost(pin, count) <= room:
+            room -= cost(pin, count)
+            found.add(pin.id)
+    return tuple(p for p in pins if p.id in found), tuple(p for p in pins if p.id not in found)

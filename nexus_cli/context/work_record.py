@@ -1,0 +1,188 @@
+"""The record of a session's work: files, commands and goals, known from the calls and their results (law 6). Pure.
+
+Nothing here is read out of prose or depends on a summariser. `WorkLog` folds the entries of a lane; `render_record`
+makes the text that stands below a summary. Files and goals come from their own stores, read in
+`nexus_cli.session.compaction.record_sources`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from nexus_cli.context.neutral import neutral
+from nexus_cli.context.sysinfo import one_line
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.typed_text import split_attachments
+
+RECORD = "Record of the work, from calls and results. Where anything above says otherwise, this is how it is:"
+SHELL = "bash"
+"""The tool whose calls are commands."""
+LONGEST = 200
+"""Characters of a command, a path or an error line that are shown."""
+TAIL = 20_000
+"""Characters at the end of an output in which an error line is looked for."""
+_STATUS = re.compile(r"\[(?:[^\[\]\n]*; )?exit status (-?\d+)(?:; [^\[\]\n]*)?\]\s*\Z")
+_NAMED = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
+_HINTED = re.compile(
+    r"error|fail|fatal|cannot|can't|could not|denied|not found|no such|unable|invalid|refused|missing", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRun:
+    """The last run of one command."""
+
+    command: str
+    status: int
+    error: str
+    """The last line of its output that names a failure, or its last line; "" with status 0."""
+    entry: int
+    """The message with the result."""
+
+
+@dataclass
+class WorkLog:
+    """What the entries of a lane, read once each and in order, say of the work."""
+
+    last: int = 0
+    """The newest entry that was read."""
+    commands: dict[str, CommandRun] = field(default_factory=dict)
+    """By command, the one that ran last at the end."""
+    answers: list[int] = field(default_factory=list)
+    """The entries of the assistant's last text of each turn that has ended."""
+    words: list[int] = field(default_factory=list)
+    """The entries with words of the person."""
+    _called: dict[str, str] = field(default_factory=dict)
+    _answer: int = 0
+
+    def add(self, entry: Entry) -> None:
+        """Take in the next entry."""
+        self.last, message = entry.id, entry.message
+        if message.role is Role.TOOL:
+            self._end_command(entry.id, message)
+        elif message.role is Role.ASSISTANT:
+            if message.content.strip():
+                self._answer = entry.id
+            commands = ((call.id, call.arguments.get("command")) for call in message.tool_calls if call.name == SHELL)
+            self._called |= {name: command.strip() for name, command in commands if isinstance(command, str)}
+        elif entry.actor == "person":
+            if entry.kind is Kind.USER and self._answer:
+                self.answers.append(self._answer)
+                self._answer = 0
+            if split_attachments(message.content)[0]:
+                self.words.append(entry.id)
+
+    def _end_command(self, entry: int, message: Message) -> None:
+        command = self._called.pop(message.tool_call_id or "", "")
+        ended = _STATUS.search(message.content)
+        if not command or ended is None:  # it did not run, or nobody knows how it ended
+            return
+        status = int(ended[1])
+        error = find_error_line(message.content[: ended.start()]) if status else ""
+        self.commands.pop(command, None)
+        self.commands[command] = CommandRun(command, status, error, entry)
+
+
+def find_error_line(output: str) -> str:
+    """Return the last line of `output` that names a failure, else the last one that hints at one, else the last."""
+    lines = [line.strip() for line in output[-TAIL:].splitlines()]
+    for form in (_NAMED, _HINTED, re.compile(r"\S")):
+        found = next((line for line in reversed(lines) if form.search(line[:1000])), "")
+        if found:
+            return found[:LONGEST]
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """One file or command of the record."""
+
+    entry: int
+    """The message that it was last used in: newer items get room first."""
+    text: str
+    command: bool = False
+    failing: bool = False
+    detail: str = ""
+    """What may follow where there is room left."""
+
+
+def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
+    """Return the items of these commands."""
+    return [_command_item(run) for run in commands]
+
+
+def _command_item(run: CommandRun) -> WorkItem:
+    ended = f"exit {run.status}" + (f": {safe_line(run.error)}" if run.error else "")
+    return WorkItem(run.entry, f"- {safe_line(run.command)} -> {ended}", command=True, failing=run.status != 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRecord:
+    """What the record is made from."""
+
+    goals: Sequence[str] = ()
+    """Lines of the open goals and their steps."""
+    items: Sequence[WorkItem] = ()
+    """Newest first."""
+    folder: str = ""
+    """The folder that the files' names begin at."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedRecord:
+    """The text of a record, with what had no room in it."""
+
+    text: str = ""
+    items: tuple[WorkItem, ...] = ()
+    """Those that stand in it."""
+    left: tuple[str, ...] = ()
+    """The lines that do not."""
+
+
+def render_record(
+    record: WorkRecord, room: int, count: Callable[[str], int], recall: Callable[[int], str]
+) -> RenderedRecord:
+    """Render `record` in at most `room` tokens: goals, then files and commands, the newest first.
+
+    `recall(number)` gives the line that stands where so many lines are missing; that line always stands.
+    """
+    total = len(record.goals) + len(record.items)
+    if not total:
+        return RenderedRecord()
+    kinds = {item.command: item for item in record.items}
+    frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, recall(total)))
+    costs = [count(line) + 1 for line in (*record.goals, *(item.text for item in record.items))]
+    fitting, free = 0, room - frame
+    if sum(costs) <= room and (whole := count(_layout(record.goals, record.items, record.folder, ""))) <= room:
+        fitting, free = total, room - whole
+    while fitting < total and costs[fitting] <= free:
+        free -= costs[fitting]
+        fitting += 1
+    goals, items = record.goals[:fitting], tuple(record.items[: max(0, fitting - len(record.goals))])
+    left = (*record.goals[len(goals) :], *(item.text for item in record.items[len(items) :]))
+    detailed = []
+    for item in items:
+        cost = count(item.detail) if item.detail else 0
+        detailed.append(f"{item.text}{item.detail}" if cost <= free and not left else item.text)
+        free -= cost if cost <= free else 0
+    shown = [WorkItem(i.entry, text, i.command, i.failing) for i, text in zip(items, detailed, strict=True)]
+    return RenderedRecord(_layout(goals, shown, record.folder, recall(len(left)) if left else ""), items, left)
+
+
+def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missing: str) -> str:
+    files = [item.text for item in items if not item.command]
+    commands = [item.text for item in items if item.command]
+    lines = [RECORD]
+    lines += ["Goals:", *goals] if goals else []
+    lines += [f"Files, below {folder}:" if folder else "Files:", *files] if files else []
+    lines += ["Commands, with how their last run ended:", *commands] if commands else []
+    return "\n".join([*lines, missing] if missing else lines)
+
+
+def safe_line(text: str) -> str:
+    """Return text from outside on one bounded line that cannot pose as words of ours."""
+    line = neutral(one_line(text))
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."

@@ -1,0 +1,240 @@
+"""Compaction: the window gets smaller, and what was said, done and run stands in it afterwards (law 6).
+
+How a summary is asked for, and what form it must have, is `nexus_cli.session.compaction.summarise`; what stands beside
+it, `nexus_cli.context.compaction_plan` and `nexus_cli.context.work_record`. Whatever goes wrong leaves the window as it
+was and is said in one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.context import compaction_plan as planning
+from nexus_cli.context.groups import flatten
+from nexus_cli.context.lane import Lane
+from nexus_cli.context.pin import Pin, named_ways
+from nexus_cli.context.summary_head import Additions, head, missing_line
+from nexus_cli.context.unseen import Span, between, merged, named
+from nexus_cli.context.work_record import RenderedRecord, render_record
+from nexus_cli.core import event
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.usage import round_dollars
+from nexus_cli.session.cache import rewritten
+from nexus_cli.session.compaction.backoff import note_failed, note_made
+from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.record_sources import (
+    READ_AT_ONCE,
+    look_at_files,
+    make_record,
+    read_log,
+    read_log_in_pieces,
+    read_texts,
+)
+from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
+from nexus_cli.session.compaction.summary_source import Choice, choose
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.user_messages import said_before
+from nexus_cli.session.way_back import can_recall
+
+RECORD_SLACK = 32
+"""Tokens, beside a quarter, that a look at the files may add to the record."""
+LEAST = 4000
+"""Tokens below which a window is not worth a compaction on command."""
+
+
+def drafted(engine: Engine, cause: str, share: float) -> planning.CompactionPlan | None:
+    """The plan that brings the lane to `share` of its budget, or None where too little would go. Changes nothing."""
+    available, count, pinned = countable(engine, cause), engine.context.counter.count, pins(engine.lane.timeline)
+    budget, fixed = countable(engine), engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens
+    target = int(share * available) - fixed
+    full, lane = cause != "command", engine.lane
+    for _ in read_log(lane, engine.work):
+        pass
+    beyond = planning.shares_of(budget, budget - fixed, newest=full)
+    record = render_record(make_record(lane, engine.work, engine.files), beyond.record, count, _no_way)
+    reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
+    if not full:  # what was pinned by hand does not yield to a target that the window is far from
+        target += min(beyond.pins, sum(planning.cost(pin, count) for pin in pinned))
+    return planning.plan(
+        lane.groups(),
+        available=available,
+        target=target,
+        count=count,
+        run=lane.run,
+        earlier=said_before(lane),
+        answers=read_texts(lane, engine.work.answers, own=False),
+        record=reserved,
+        pins=pinned,
+        beyond=beyond,
+    )
+
+
+def _no_way(number: int) -> str:
+    return missing_line(number, "older item", "d9999", True)
+
+
+def countable(engine: Engine, cause: str = "") -> int:
+    """The budget by our count; on command the person wants it small now, however far the window is from full."""
+    available = engine.meter.countable(engine.budget.available)
+    return min(available, max(LEAST, engine.lane.counted)) if cause == "command" else available
+
+
+def pins_room(engine: Engine) -> int:
+    """Tokens by our count that all pins may take together."""
+    return int(countable(engine) * planning.PINS_SHARE)
+
+
+async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
+    """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
+    before, spent = engine.coming(), engine.spending.usage.cost_usd
+    engine.emit(event.CompactionStart(cause, before))
+    await read_log_in_pieces(engine.lane, engine.work)
+    plan = drafted(engine, cause, share)
+    try:
+        if plan is None:
+            raise Failed("too little can be summed up")
+        if cause != "overflow":  # a fork of the lane would be refused as it was
+            await _beforehand(engine)
+        choice = chosen(engine, plan, cause)
+        summary, source = await summarise(engine, plan, choice, instructions)
+        if source != choice.source:
+            choice = replace(choice, source=source, why=f"{choice.why}; that came to nothing")
+        kept = await _accept(engine, plan, summary, choice, cause)
+    except Failed as reason:
+        again = isinstance(reason, TooLong)
+        cut = not again and (cause == "overflow" or (cause != "command" and not engine.fits()))
+        over = cause == "overflow" or not engine.fits()
+        note_failed(engine, str(reason), paid=plan is not None and not again, over=over)
+        paid = _since(spent, engine)
+        engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
+        if isinstance(reason, TooLong):
+            engine.overflowed(reason.counted, reason.error)
+            return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
+        return False
+    engine.emit(event.CompactionDone(True, before, engine.coming(), kept=kept, cost_usd=_since(spent, engine)))
+    return True
+
+
+def _since(spent: float | None, engine: Engine) -> float | None:
+    now = engine.spending.usage.cost_usd
+    return None if spent is None or now is None else round_dollars(now - spent)
+
+
+def chosen(engine: Engine, plan: planning.CompactionPlan, cause: str) -> Choice:
+    """What the summary is asked from. Sends nothing."""
+    return choose(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
+
+
+def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
+    """Yield the original messages that the summary will stand for, those behind an earlier summary included."""
+    first, last = plan.entries
+    kept = {slot.entry for slot in plan.kept}
+    for start in range(first, last + 1, READ_AT_ONCE):
+        read = lane.timeline.read(start, min(last, start + READ_AT_ONCE - 1))
+        yield from (entry for entry in read if entry.id not in kept)
+
+
+async def _beforehand(engine: Engine) -> None:
+    """What is done before a summary is asked for; where it fails the compaction goes on without it."""
+    try:
+        async with asyncio.timeout(engine.compact.seconds):
+            await engine.before_summary()
+    except TimeoutError:
+        engine.emit(event.Notice(f"what comes before the compaction took more than {engine.compact.seconds:g} s"))
+    except NexusError as error:
+        engine.emit(event.Notice(f"before the compaction: {error.message}"))
+
+
+async def _accept(
+    engine: Engine, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
+) -> dict[str, Any]:
+    """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
+    lane, count, before = engine.lane, engine.context.counter.count, engine.meter.estimate(engine.lane.counted)
+    record = await look_at_files(make_record(lane, engine.work, engine.files), engine.files)
+    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(engine)
+    known = named_ways(slot.message.content for slot in lane.slots if slot.form in (Form.MARKER, Form.SUMMARY))
+    crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
+    rendered = render_record(record, plan.record_room, count, _no_way)
+    if rendered.left:
+        record_drop = lane.timeline.log.next_drop()
+        rendered = render_record(
+            record, plan.record_room, count, lambda number: missing_line(number, "older item", record_drop, recalls)
+        )
+    unseen = () if choice.source == "originals" else plan.unseen
+    kept = _kept(engine, plan, rendered) | {"source": choice.source, "source_why": choice.why}
+    more = Additions(
+        rendered.text, [(pin.id, name) for pin, name in crowded], recalls, unseen,
+        kept["words_left"], kept["answers_left"],
+    )  # fmt: skip
+    slots = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
+    _require_smaller(slots, engine, lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    planned = await engine.frame()
+    _require_smaller(slots, engine, planned.fixed)
+    drops = [_drop(lane, plan, drop_id, unseen)]
+    if rendered.left:
+        drops.append(_record_drop(lane, rendered, record_drop, count("\n".join(rendered.left))))
+    drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
+    anchor = engine.meter.anchor
+
+    def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
+        yield rewritten(engine, before)
+
+    engine.begin(slots, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
+    return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
+
+
+def _kept(engine: Engine, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
+    """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
+    last, log = plan.entries[1], engine.work
+    here = {slot.entry for slot in plan.kept if slot.form in (Form.FULL, Form.ELIDED)}
+    pinned = {pin.entry for pin in plan.pins}
+    words = {quote.entry for quote in plan.quotes if quote.whole} | here | pinned
+    answers = {quote.entry for quote in plan.answers if quote.whole} | here | pinned
+    commands = [item for item in rendered.items if item.command]
+    return {
+        "words": sum(entry in words for entry in log.words),
+        "words_left": sum(entry not in words for entry in log.words if entry <= last),
+        "answers": sum(entry in answers for entry in log.answers),
+        "answers_left": sum(entry not in answers for entry in log.answers if entry <= last),
+        "files": len(rendered.items) - len(commands),
+        "commands": len(commands),
+        "failing": sum(item.failing for item in commands),
+        "record_left": len(rendered.left),
+    }
+
+
+def _require_smaller(slots: Sequence[Slot], engine: Engine, fixed: int) -> None:
+    """Raise `Failed` if `slots` beside system text and schemas of `fixed` tokens make the window no smaller."""
+    before, after = engine.lane.counted, fixed + sum(slot.tokens for slot in slots)
+    if after >= before:
+        estimate = engine.meter.estimate
+        raise Failed(f"it would not get smaller ({estimate(before):,} to {estimate(after):,} tokens)")
+
+
+def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[Span]) -> Drop:
+    """What leaves the window now. Read back it gives all that the new summary stands for, as no other way is named to
+    the model any more."""
+    gone, first = plan.leaving, plan.entries[0]
+    tokens = sum(slot.tokens for slot in gone or flatten(plan.gone))
+    names = named(merged(slot.entry for slot in gone)) if gone else plan.named_but(unseen)
+    what = f"messages {names} of the conversation, summed up"
+    what += f"; and {named(unseen)}, left out before" if unseen else ""
+    before = between(first, min(slot.entry for slot in gone) - 1, unseen) if gone else ()
+    what += f"; read with {named(before)}, summed up before" if before else ""
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
+
+
+def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
+    what = f"pin {pin.id}, for which the pins had no room"
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)
+
+
+def _record_drop(lane: Lane, rendered: RenderedRecord, drop_id: str, tokens: int) -> Drop:
+    what = f"{len(rendered.left)} older items of the record of the work"
+    text = "\n".join(rendered.left)
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=text)

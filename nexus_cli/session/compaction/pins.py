@@ -1,0 +1,141 @@
+"""The pins of a session: what the person wants word for word in the window after every compaction.
+
+They are memos of the lane, so forks inherit them and nothing is ever overwritten: `{id, entry, text}` pins, `{id, off}`
+takes back. How they look is `nexus_cli.context.pin`, where they stand `nexus_cli.context.summary_head`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from nexus_cli.context.compaction_plan import cost
+from nexus_cli.context.pin import Pin as Pin
+from nexus_cli.context.timeline import Timeline
+from nexus_cli.core.elide import elide_text
+from nexus_cli.core.entry import Entry
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Role
+from nexus_cli.core.wire import canonical
+
+KIND = "pin"
+NUMBERED = re.compile(
+    r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
+)
+"""What somebody types who means the number of a message."""
+FIND = "/pin alone lists your newest messages with their numbers; any other words are pinned as words"
+SHORTER = "Pin only the part that matters, as words: /pin WORDS"
+SHORT = 40
+"""Characters of what was typed that an error repeats."""
+RESULT_CAP = 1000
+"""Tokens of a tool result that are pinned; the whole stays readable as its message."""
+
+
+def pins(timeline: Timeline) -> tuple[Pin, ...]:
+    """The pins in force, oldest first."""
+    found: dict[str, Pin] = {}
+    for memo in timeline.memos(KIND):
+        name = str(memo.value["id"])
+        if memo.value.get("off"):
+            found.pop(name, None)
+        else:
+            found[name] = Pin(name, int(memo.value.get("entry", 0)), str(memo.value.get("text", "")))
+    return tuple(found.values())
+
+
+def pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
+    """Pin the message whose number `what` is, else `what` itself as words of the person.
+
+    The same again gives the pin that is there. `NexusError("usage", ...)` for no words and for a message that the
+    session does not have, also for what only looks like a number, and for more than `room` tokens, which all pins
+    have together: no summary would ever show it.
+    """
+    what = what.strip()
+    number, entry = what.removeprefix("#"), _number(what)
+    if not what or (number.isdigit() and not entry):
+        why = "it names neither words nor a message"
+        raise NexusError("usage", f"/pin {what}".strip(), why, FIND)
+    if not entry and NUMBERED.fullmatch(what):
+        raise NexusError("usage", f"/pin {what[:40]}", "this is no number of a message", FIND)
+    text = _text(_entry(timeline, entry), count) if entry else what
+    now = pins(timeline)
+    same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
+    if same:
+        return same
+    made = Pin(f"p{1 + _newest(timeline)}", entry, text)
+    if room is not None and cost(made, count) > room:
+        why = f"it takes {cost(made, count):,} tokens, and all pins together have room for {room:,}"
+        raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
+    timeline.memo(KIND, {"id": made.id, "entry": made.entry, "text": made.text})
+    return made
+
+
+def unpin(timeline: Timeline, what: str) -> Pin:
+    """Take back the pin of this id, of the message of this number, or with these words, of which a part is enough.
+
+    `NexusError("usage", ...)` where there is none, or more than one.
+    """
+    now, what = pins(timeline), what.strip()
+    found = _meant(now, what)
+    if len(found) != 1:
+        ids = ", ".join(one.id for one in found or now)
+        there = f"there are {ids}" if now else "nothing is pinned"
+        why = f"{ids} have these words" if found else f"there is no such pin: {there}"
+        raise NexusError("usage", f"/unpin {_short(what)}".rstrip(), why, "/pin lists them")
+    timeline.memo(KIND, {"id": found[0].id, "off": True})
+    return found[0]
+
+
+def _meant(now: Sequence[Pin], what: str) -> list[Pin]:
+    """The pins that `what` may name: one by its id, its message or all its words, else those that hold the words."""
+    said, entry = " ".join(what.split()).casefold(), _number(what)
+    texts = [" ".join(one.text.split()).casefold() for one in now]
+    for same in (
+        [one for one in now if one.id == said],
+        [one for one in now if entry and one.entry == entry],
+        [one for one, text in zip(now, texts, strict=True) if said and text == said],
+    ):
+        if same:
+            return same
+    return [one for one, text in zip(now, texts, strict=True) if said and not entry and said in text]
+
+
+def _number(what: str) -> int:
+    """The number of a message that `what` is: `14`, `#14`; else 0."""
+    number = what.removeprefix("#")
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+
+
+def _short(what: str) -> str:
+    line = " ".join(what.split())
+    return line if len(line) <= SHORT else f"{line[: SHORT - 3]}..."
+
+
+def _newest(timeline: Timeline) -> int:
+    """The number of the newest pin there ever was."""
+    return max((int(str(memo.value["id"])[1:]) for memo in timeline.memos(KIND)), default=0)
+
+
+def _entry(timeline: Timeline, number: int) -> Entry:
+    entry = next(iter(timeline.read(number, number)), None) if number <= timeline.last else None
+    if entry is None:
+        has = f"it has 1 to {timeline.last}" if timeline.last else "it has none yet"
+        why = f"this session has no message {number}: {has}"
+        raise NexusError("usage", f"/pin {number}", why, FIND)
+    return entry
+
+
+def _text(entry: Entry, count: Callable[[str], int]) -> str:
+    """What is pinned of a message: its text, a result capped, calls by name, images by theirs."""
+    message = entry.message
+    text = message.content
+    if message.role is Role.TOOL:
+
+        def marker(start: int, end: int, total: int, tokens: int) -> str:
+            return f"[... {tokens:,} tokens left out of this pin: the whole is message {entry.id} ...]"
+
+        text = elide_text(text, RESULT_CAP, count, marker).text
+    lines = [text] if text else []
+    lines += [f"[image {part.name or part.media_type}]" for part in message.parts]
+    lines += [f"{call.name}({canonical(call.arguments).decode()})"[: 4 * RESULT_CAP] for call in message.tool_calls]
+    return "\n".join(lines) or "(empty)"

@@ -1,0 +1,184 @@
+"""What a compaction would do now: what stays, what goes, and what it costs. Sends nothing and changes nothing.
+
+The value of `/compact --preview`. Planning is the same code as that of a compaction; the summary is taken at its cap
+and the system text as it is, which a real compaction reads anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nexus_cli.context import compaction_plan as planning
+from nexus_cli.context.contents import Contents
+from nexus_cli.context.economy import price_rewrite, request_cost
+from nexus_cli.context.groups import flatten, is_request
+from nexus_cli.context.own_words import OwnWords
+from nexus_cli.context.pin import Pin
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.session.cache import warm
+from nexus_cli.session.compaction.compact import chosen, drafted
+from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.summary_source import Choice
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.reports.drops import UNIT
+from nexus_cli.session.way_back import can_recall
+
+AHEAD = (1, 10)
+"""Numbers of further requests that are priced."""
+WORDS = 120
+"""Characters of a message that are shown."""
+
+
+def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
+    """The plan as JSON data: `possible` says whether there is one, `why` why not."""
+    plan = drafted(engine, "command", engine.compact.to)
+    before, waiting = engine.coming(), engine.waiting()
+    value: dict[str, Any] = {
+        "version": 1,
+        "model": engine.model.info.name,
+        "instructions": instructions,
+        "budget": engine.budget.available,
+        "unit": UNIT,
+        "before": before,
+        "possible": plan is not None,
+        "why": "" if plan else "too little can be summed up",
+        "pins": _pins(engine, plan),
+    }
+    if plan is None:
+        return value
+    choice = chosen(engine, plan, "command")
+    after = _after(engine, plan)
+    value |= {
+        "after": min(_afterwards(engine, plan, after + waiting, most=True), before),
+        "goes": {
+            **_part(flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1],
+            "without": list(plan.staying), "recall": can_recall(engine),
+        },
+        "stays": _part(plan.kept),
+        "words": _words(plan),
+        "own_words": [_line(words) for words in plan.own_words],
+        "answers": len(plan.answers),
+        "record": {"most": plan.record_room},
+        "summary": {"most": plan.summary_cap, "source": choice.source, "why": choice.why,
+                    "model": choice.model.info.name},
+        "cost": _cost(engine, plan, choice, after),
+    }  # fmt: skip
+    return value
+
+
+def _after(engine: Engine, plan: planning.CompactionPlan) -> int:
+    """Our count of the window afterwards, with a summary as long as it may be."""
+    count, epoch = engine.context.counter.count, engine.lane.epoch
+    words = OwnWords(count)
+    beside = sum(planning.cost(pin, count) for pin in plan.pins) + plan.record_room
+    beside += sum(words.cost(quote.text) for quote in (*plan.quotes, *plan.answers))
+    kept = sum(slot.tokens for slot in plan.kept)
+    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
+
+
+def _afterwards(engine: Engine, plan: planning.CompactionPlan, counted: int, *, most: bool = False) -> int:
+    """What the status line would show for a window of which we count so much and nothing was reported yet; or `most`
+    what it may show: the request for the summary is reported in between, and teaches the estimate."""
+    meter, epoch = engine.meter.fork(), engine.lane.epoch
+    rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(slot.tokens for slot in plan.kept)
+    told = Slot(0, Form.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
+    meter.contents = Contents(lambda: (epoch, (*plan.kept, told)))
+    meter.forget()
+    return meter.upper(counted) if most else meter.estimate(counted)
+
+
+def _part(slots: Sequence[Slot]) -> dict[str, Any]:
+    """Figures of some messages: how many, turns, and tokens by kind in the unit of drops and pins."""
+    kinds: Counter[str] = Counter()
+    for slot in slots:
+        kinds[_kind(slot)] += slot.tokens
+    return {
+        "messages": len(slots),
+        "turns": sum(1 for slot in slots if is_request((slot,))),
+        "tokens": sum(kinds.values()),
+        "by_kind": dict(sorted(kinds.items(), key=lambda one: -one[1])),
+        "newest": _newest(slots),
+    }
+
+
+def _words(plan: planning.CompactionPlan) -> list[dict[str, Any]]:
+    """What the person said in the part that goes, as far as it may be quoted: `whole`, `part`, or `no` way kept."""
+    kept = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
+    return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
+
+
+def _newest(slots: Iterable[Slot]) -> list[dict[str, Any]]:
+    """The person's newest messages among them, by number."""
+    said = [slot for slot in slots if is_request((slot,))]
+    return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
+
+
+def _line(text: str) -> str:
+    return " ".join(text[: 4 * WORDS].split())[:WORDS]
+
+
+def _kind(slot: Slot) -> str:
+    return str(slot.form) if slot.form in (Form.SUMMARY, Form.MARKER) else str(slot.message.role)
+
+
+def _pins(engine: Engine, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
+    """Every pin with where it would stand."""
+    count = engine.context.counter.count
+    return [
+        {"id": pin.id, "entry": pin.entry, "tokens": planning.cost(pin, count),
+         "where": _where(pin, plan), "text": _line(pin.text)}
+        for pin in pins(engine.lane.timeline)
+    ]  # fmt: skip
+
+
+def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
+    """`window` (where it is), `summary` (below it), or `dropped` for want of room."""
+    if plan is None or (pin not in plan.pins and pin not in plan.crowded):
+        return "window"
+    return "summary" if pin in plan.pins else "dropped"
+
+
+def _cost(engine: Engine, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
+    """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
+    info, estimate = engine.model.info, engine.meter.estimate
+    before = estimate(engine.lane.counted)
+    then, used = min(_afterwards(engine, plan, after), before), engine.used()
+    fixed = used.system + used.tools
+    is_warm = warm(engine)
+    rewrite = price_rewrite(
+        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=is_warm
+    )
+    summary = choice.model.info
+    return {
+        "warm_now": is_warm,
+        "now": {
+            "cached": choice.cached,
+            "fresh": choice.fresh,
+            "output": plan.summary_cap,
+            "warm": request_cost(summary, cached=choice.cached, fresh=choice.fresh, output=plan.summary_cap),
+            "cold": request_cost(summary, cached=0, fresh=choice.cached + choice.fresh, output=plan.summary_cap),
+        },
+        "next": [
+            {"requests": number, "without": _run(info, before, before, number), "with": _run(info, then, fixed, number)}
+            for number in AHEAD
+        ],
+        "rewrite": {"cold": rewrite.cold, "saved": rewrite.saved, "steps": rewrite.steps, "why": rewrite.why},
+    }
+
+
+def _run(info: ModelInfo, tokens: int, cached: int, number: int) -> dict[str, float | None]:
+    """Dollars of the input of `number` requests of so many tokens: the first with `cached` of them warm, or with none;
+    the others find in the cache what the first one sent."""
+    rest = request_cost(info, cached=tokens, fresh=0)
+    firsts = {
+        "warm": request_cost(info, cached=min(cached, tokens), fresh=max(0, tokens - cached)),
+        "cold": request_cost(info, cached=0, fresh=tokens),
+    }
+    return {
+        name: None if first is None or rest is None else round(first + rest * (number - 1), 8)
+        for name, first in firsts.items()
+    }

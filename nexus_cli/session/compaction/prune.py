@@ -1,0 +1,184 @@
+"""Taking stale tool results out of the window before a request, when it pays (law 6, reversibly).
+
+What is stale is said by `nexus_cli.context.pruning`, what it costs and saves by `nexus_cli.context.economy`. In
+batches: not before a share of the budget would become free, and so not again until as much has become stale again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nexus_cli.context.economy import price_rewrite
+from nexus_cli.context.groups import Group
+from nexus_cli.context.kinds import total
+from nexus_cli.context.pruning import LEAST, Stale, pruned, stale
+from nexus_cli.core import event
+from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.message import Role
+from nexus_cli.session.cache import REWRITE, record_rewrite, warm
+from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.way_back import can_recall
+
+PRUNED = str(Cause.PRUNED)
+BATCH = 0.08
+"""Share of the budget that has to become free."""
+BATCH_COLD = 0.02
+"""The same where the cache has expired anyway, so that a rewrite costs nothing."""
+LOOK_EVERY = 4
+"""Steps from one look at the window to the next: it takes time, and a batch takes its time to become stale."""
+ALLOWED = 0.03
+"""Share of all tokens sent cold so far that pruning a warm cache may add: what it saves is a forecast of fifty steps,
+what it costs is certain."""
+PUT_OFF = 0.4
+"""Tokens sent cold that each token taken out earns on top: it puts off a compaction, which sends about as much of what
+it frees cold again."""
+INSTEAD = 1.0
+"""Tokens sent cold for each token taken out, up to which that is done instead of a compaction: one sends about 0.7
+cold, and pays for its summary. With more, long sessions would send more cold than with compactions alone."""
+MARGIN = 0.05
+"""Share of the budget by which the window has to come below the mark of a compaction then."""
+STUB = "d000000"
+"""Stands for the id of a drop while a stub is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Stale results that are worth taking out together."""
+
+    stale: tuple[Stale, ...]
+    saved: int
+    """Tokens by our count."""
+
+
+async def prune(engine: Engine) -> bool:
+    """Replace stale results by their stubs where that pays; True when a new epoch began."""
+    lane = engine.lane
+    still_warm = warm(engine)
+    if not engine.compact.prune or not can_recall(engine) or (still_warm and engine.step % LOOK_EVERY):
+        return False
+    least = int((BATCH if still_warm else BATCH_COLD) * engine.meter.countable(engine.budget.available))
+    if _largest(lane.slots) < max(least, LEAST):
+        return False
+    groups = lane.groups()
+    found = stale(groups)
+    if sum(one.slot.tokens for one in found) < least:
+        return False
+    batch = _batch(engine, groups, _unpinned(engine, found), still_warm)
+    if batch is None or batch.saved < least or _compaction_follows(engine, batch.saved):
+        return False
+    _take_out(engine, groups, batch.stale)
+    return True
+
+
+def prune_instead(engine: Engine) -> bool:
+    """Take stale results out where the window would be summed up otherwise; True when that is not needed any more.
+
+    Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
+    window comes down well below the mark, for not more per token that becomes free. Never both.
+    """
+    if not engine.compact.prune or not can_recall(engine):
+        return False
+    groups = engine.lane.groups()
+    found = _unpinned(engine, stale(groups))
+    order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
+    share = INSTEAD if warm(engine) else math.inf
+    most = (engine.compact.at - MARGIN) * engine.budget.available
+    best, saved = 0, 0
+    for start in reversed(range(len(found))):
+        saved += _freed(engine, found[start])
+        cold = max(0, order.get(found[start].slot.entry, 0) - saved)
+        if cold <= share * saved and _after(engine, saved) < most:
+            best = len(found) - start
+    if best:
+        _take_out(engine, groups, found[-best:])
+    return best > 0
+
+
+def _unpinned(engine: Engine, found: Sequence[Stale]) -> list[Stale]:
+    pinned = {pin.entry for pin in pins(engine.lane.timeline)}
+    return [one for one in found if one.slot.entry not in pinned]
+
+
+def _freed(engine: Engine, one: Stale) -> int:
+    """Tokens by our count that its stub takes fewer."""
+    return max(0, one.slot.tokens - one.stub(STUB, engine.context.measure).tokens)
+
+
+def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -> None:
+    lane, counted, before = engine.lane, engine.lane.counted, engine.meter.estimate(engine.lane.counted)
+    stubs: dict[int, Slot] = {}
+    drops: list[Drop] = []
+    for one in found:
+        name, entry = lane.timeline.log.next_drop(), one.slot.entry
+        stubs[entry] = one.stub(name, engine.context.measure)
+        what = f"result of {one.what} ({one.why})"
+        tokens = one.slot.tokens - stubs[entry].tokens
+        drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
+    anchor = engine.meter.anchor
+    lane.rewrite(pruned(groups, stubs), PRUNED, drops)
+    saved = counted - lane.counted
+    engine.meter.forget()
+    if anchor is not None:  # what was reported of the rest still holds
+        gone = round(saved * engine.meter.density(total(one.slot for one in found)).ratio)
+        engine.meter.anchored(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+    priced = record_rewrite(engine, before)
+    for drop in drops:
+        engine.emit(event.Dropped(drop))
+    results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
+    engine.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
+
+
+def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], still_warm: bool) -> Batch | None:
+    """The newest so many of the stale results that save most for what they cost; None where nothing pays.
+
+    Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
+    """
+    info = engine.model.info.with_tier_prices(engine.expected())
+    allowed = _allowed(engine) if still_warm else math.inf
+    order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
+    best: tuple[float, Batch] | None = None
+    saved = 0
+    for start in reversed(range(len(found))):
+        one = found[start]
+        saved += _freed(engine, one)
+        cold = max(0, order.get(one.slot.entry, 0) - saved)
+        priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
+        if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
+            best = priced.worth, Batch(tuple(found[start:]), saved)
+    return best[1] if best else None
+
+
+def _allowed(engine: Engine) -> float:
+    """Tokens that pruning may still send cold, beside what it earns by what it takes out."""
+    rewrites = [memo.value for memo in engine.lane.timeline.memos(REWRITE)]
+    spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
+    return ALLOWED * engine.cold - spent
+
+
+def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
+    """Every slot with the tokens that were sent from it on, itself included."""
+    behind, total = [], 0
+    for slot in reversed([slot for group in groups for slot in group]):
+        total += slot.tokens if slot.entry <= cursor else 0
+        behind.append((slot, total))
+    return behind
+
+
+def _largest(slots: Sequence[Slot]) -> int:
+    """The most that could be stale: all results that stand there whole and are worth a stub."""
+    return sum(s.tokens for s in slots if s.message.role is Role.TOOL and s.form is Form.FULL and s.tokens > LEAST)
+
+
+def _compaction_follows(engine: Engine, saved: int) -> bool:
+    """Whether the window would be summed up all the same: then everything is rewritten once, not twice."""
+    return _after(engine, saved) >= engine.compact.at * engine.budget.available
+
+
+def _after(engine: Engine, saved: int) -> int:
+    """Tokens of the window without so many of ours, as the status line will have them."""
+    counted = engine.lane.counted
+    estimate = engine.meter.estimate(counted)
+    return estimate - round(saved * estimate / max(1, counted))

@@ -1,0 +1,141 @@
+"""Where the record of a compaction comes from: the log of the lane, the ledger's files, the disk, the goals.
+
+What the record says and how it looks is `nexus_cli.context.work_record`. Reading files is bounded in time and bytes; a
+file that is strange in any way is named without being read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from nexus_cli.context.file_outline import outline
+from nexus_cli.context.lane import Lane
+from nexus_cli.context.work_record import WorkItem, WorkLog, WorkRecord, command_items, safe_line
+from nexus_cli.core.daemon_task import DaemonTask, run_tasks
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.services import Goal, SeenFile
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.session.goals import goals
+
+SECONDS = 2.0
+"""All looking at files together; what was not reached by then stands as the ledger has it."""
+MOST_OUTLINED = 12
+"""Files, the newest first, that are read for the names in them."""
+MOST_BYTES = 512 * 1024
+"""A larger file is not read."""
+READ_AT_ONCE = 500
+"""Entries that are read together."""
+
+
+def read_log(lane: Lane, log: WorkLog) -> Iterator[None]:
+    """Bring `log` up to the newest entry of the lane; yields between the pieces of a long history."""
+    timeline = lane.timeline
+    while log.last < timeline.last:
+        for entry in timeline.read(log.last + 1, min(timeline.last, log.last + READ_AT_ONCE)):
+            log.add(entry)
+        yield
+
+
+async def read_log_in_pieces(lane: Lane, log: WorkLog) -> None:
+    """Do the same, and let the event loop hear a Ctrl+C meanwhile."""
+    for _ in read_log(lane, log):
+        await asyncio.sleep(0)
+
+
+def read_texts(lane: Lane, entries: Sequence[int], own: bool) -> Iterator[tuple[int, str]]:
+    """Yield entry and text of these messages, newest first; with `own` only what the person said themselves."""
+    for number in reversed(entries):
+        text = lane.timeline.read(number, number)[0].message.content
+        yield number, split_attachments(text)[0] if own else text.strip()
+
+
+def make_record(lane: Lane, log: WorkLog, files: Callable[[], Sequence[SeenFile]]) -> WorkRecord:
+    """Return the record as the ledger has it, without a look at the disk."""
+    seen = _seen(files)
+    folder = _common_folder(seen)
+    items = [WorkItem(file.entry, _file_line(file, folder, file.how)) for file in seen]
+    items += command_items(log.commands.values())
+    newest = sorted(items, key=lambda item: (-item.entry, item.text))
+    return WorkRecord(_goal_lines(goals(lane.timeline)), newest, safe_line(folder))
+
+
+async def look_at_files(record: WorkRecord, files: Callable[[], Sequence[SeenFile]]) -> WorkRecord:
+    """Return `record` with what has become of its files: deleted or changed by others since, and the names in them."""
+    seen = sorted(_seen(files), key=lambda file: (-file.entry, file.path))
+    folder, found = _common_folder(seen), dict[str, WorkItem]()
+
+    def look() -> None:
+        for place, file in enumerate(seen):
+            state, names = _state_on_disk(file, read=place < MOST_OUTLINED)
+            line = _file_line(file, folder, state)
+            detail = f": {', '.join(map(safe_line, names))}" if names else ""
+            found[_file_line(file, folder, file.how)] = WorkItem(file.entry, line, detail=detail)
+
+    await run_tasks([DaemonTask(look, SECONDS)])
+    looked = dict(found)
+    return replace(record, items=[looked.get(item.text, item) for item in record.items])
+
+
+def _seen(files: Callable[[], Sequence[SeenFile]]) -> Sequence[SeenFile]:
+    """Return what the ledger has of files; nothing where it fails: a summary does not hang on it."""
+    try:
+        return files()
+    except NexusError:
+        return ()
+
+
+def _file_line(file: SeenFile, folder: str, state: str) -> str:
+    name = os.path.relpath(file.path, folder) if folder else file.path
+    return f"- {safe_line(name)} ({state})"
+
+
+def _state_on_disk(file: SeenFile, *, read: bool) -> tuple[str, tuple[str, ...]]:
+    """Return the state of a file with what happened since, and the names in it where it is `read`."""
+    try:
+        found = os.lstat(file.path)
+        data = _read(file.path) if read and found.st_size <= MOST_BYTES else None
+    except (FileNotFoundError, NotADirectoryError):
+        return f"{file.how}, deleted since", ()
+    except (OSError, ValueError):
+        return file.how, ()
+    if data is None:
+        return file.how, ()
+    changed = hashlib.sha256(data).hexdigest() != file.digest
+    names = outline(file.path, data.decode("utf-8", "replace")) if b"\0" not in data[:8192] else ()
+    return (f"{file.how}, changed on disk since" if changed else file.how), names
+
+
+def _read(path: str) -> bytes | None:
+    """Return what a regular file that is no link holds; None for others. Raises `OSError`."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        with os.fdopen(os.dup(handle), "rb") as file:
+            return file.read(MOST_BYTES)
+    finally:
+        os.close(handle)
+
+
+def _common_folder(files: Sequence[SeenFile]) -> str:
+    """Return the folder that all of them lie in, "" where there is none."""
+    try:
+        return os.path.commonpath([os.path.dirname(file.path) for file in files]) if files else ""
+    except ValueError:
+        return ""
+
+
+def _goal_lines(goals: Sequence[Goal]) -> list[str]:
+    """Return the goals that are not reached, each with its steps below it."""
+    lines = []
+    for goal in goals:
+        if not goal.parent and not goal.done:
+            lines.append(f"- {goal.id}: {safe_line(goal.text)}")
+            steps = [step for step in goals if step.parent == goal.id]
+            lines += [f"  - [{'x' if step.done else ' '}] {step.id}: {safe_line(step.text)}" for step in steps]
+    return lines

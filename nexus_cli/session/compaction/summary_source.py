@@ -1,0 +1,122 @@
+"""What a summary is asked from: the window as it is, or the originals behind an earlier summary.
+
+The originals are taken where they are at hand, fit one request and are not much dearer: a summary of a summary loses
+more. Sends nothing; asking is `nexus_cli.session.compaction.summarise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from nexus_cli.context.compaction_plan import CompactionPlan
+from nexus_cli.context.economy import request_cost
+from nexus_cli.context.groups import flatten
+from nexus_cli.context.kinds import PLAIN, total
+from nexus_cli.context.prompts import prompt
+from nexus_cli.core.message import Message, Role
+from nexus_cli.session.cache import warm
+from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.side import sized
+from nexus_cli.session.spending import left_over
+
+ASKED_SHARE = 0.75
+"""Share of the summary's cap that the model is asked to keep to."""
+TRANSCRIPT_SHARE = 0.8
+"""Share of the summariser's budget that one piece of a transcript may take."""
+FRAMED = 1.1
+"""By so much messages grow as lines of a transcript."""
+COSTLIER = 4.0
+"""So many times the price of a warm fork a summary of the originals may cost: a summary of a summary loses more."""
+LITTLE = 20_000
+"""Tokens of originals up to which their price does not matter."""
+OUTPUT_RATIO = 5.0
+READ_RATIO = 0.1
+"""Prices of output and of a cached token, in prices of input, where a model's own are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a summary is asked from."""
+
+    source: str
+    """`window` (a fork), `transcript` (of the window), `originals` (a transcript of what an earlier summary stands for
+    and of the window)."""
+    why: str
+    model: Model
+    originals: tuple[Message, ...] = ()
+    fresh: int = 0
+    """Tokens, as the model counts, that its first request sends uncached."""
+    cached: int = 0
+    forks: bool = False
+    """Whether a fork of the lane can be asked."""
+
+
+def choose(
+    engine: Engine, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
+) -> Choice:
+    """Where the summary comes from. `originals` reads the messages that go from the log, each with its tokens."""
+    model = engine.summarizer()
+    same = model.info.name == engine.model.info.name
+    model = engine.model if same else model
+    forks = not engine.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
+    words = engine.context.counter.count(asked(plan, ""))
+    if forks:
+        why, tokens = "its own lines are in the cache", engine.meter.estimate(engine.lane.counted)
+        said = round(words * engine.meter.density(PLAIN).ratio)
+        here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
+    else:
+        why = "another model sums up" if not same else "a fork of the window would not fit"
+        counted = sum(slot.tokens for slot in flatten(plan.gone)) + words
+        here = Choice("transcript", why, model, fresh=_transcribed(engine, plan, model, counted))
+    if not plan.summed:
+        return here
+    room = room_for(engine, plan, model)
+    messages, tokens = [], 0
+    for size, message in originals():
+        messages.append(message)
+        tokens += size
+        if tokens * FRAMED > room:
+            why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
+            return replace(here, why=why)
+    cached = here.cached if warm(engine) else 0
+    beside = (here.model, here.fresh + here.cached - cached, cached)
+    fresh = _transcribed(engine, plan, model, tokens + words)
+    times = _times((model, fresh, 0), beside, plan.summary_cap)
+    if times > COSTLIER and tokens > LITTLE:
+        return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
+    why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
+    return Choice("originals", why, model, tuple(messages), fresh, forks=forks)
+
+
+def _transcribed(engine: Engine, plan: CompactionPlan, model: Model, counted: int) -> int:
+    """Tokens that `model` makes of so many counted ones of a transcript."""
+    _, meter = sized(engine, model)
+    return round(counted * meter.density(total(flatten(plan.gone))).ratio)
+
+
+def asked(plan: CompactionPlan, instructions: str) -> str:
+    """The instruction that a fork of the lane ends with."""
+    return prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
+
+
+def fork_fits(engine: Engine, plan: CompactionPlan, instructions: str) -> bool:
+    """Whether a fork of the lane leaves room for a summary of the length that is allowed."""
+    counted = engine.lane.counted + engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
+    return left_over(engine.model.info, engine.meter.upper(counted)) >= max(plan.summary_cap, engine.least_output)
+
+
+def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
+    """How many times the price of `other` the request `one` costs (model, fresh and cached tokens); in tokens of input
+    where a price of either is unknown."""
+    prices = [request_cost(m.info, fresh=fresh, cached=cached, output=output) for m, fresh, cached in (one, other)]
+    if prices[0] is not None and prices[1]:
+        return prices[0] / prices[1]
+    tokens = [fresh + READ_RATIO * cached + OUTPUT_RATIO * output for _, fresh, cached in (one, other)]
+    return tokens[0] / max(1.0, tokens[1])
+
+
+def room_for(engine: Engine, plan: CompactionPlan, model: Model) -> int:
+    """Tokens of a transcript that one request to `model` takes, by our count."""
+    budget, meter = sized(engine, model)
+    return int(meter.countable(budget.available, total(flatten(plan.gone))) * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -1,0 +1,303 @@
+"""The input box: the text that is typed, from its first key to the message that it becomes.
+
+Puts together the buffer, the completion menu, the history and the pastes, and gives the screen one container, its keys,
+and `take`. Where the box stands, and when a message leaves it, is decided by the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    UIContent,
+    Window,
+)
+from prompt_toolkit.layout.processors import (
+    DisplayMultipleCursors,
+    HighlightIncrementalSearchProcessor,
+    HighlightSelectionProcessor,
+)
+from prompt_toolkit.widgets import SearchToolbar
+
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.ui.input.bindings import box_bindings
+from nexus_cli.ui.input.burst_reader import read_in_bursts
+from nexus_cli.ui.input.completion import Completions, find_spot, offers_completion
+from nexus_cli.ui.input.drawn_text import VisibleCharacters
+from nexus_cli.ui.input.editor import edit_text
+from nexus_cli.ui.input.file_index import FileIndex
+from nexus_cli.ui.input.history import ProjectHistory
+from nexus_cli.ui.input.menu import menu
+from nexus_cli.ui.input.paste import Pastes, clip_to_bytes, normalize_newlines
+from nexus_cli.ui.input.piped import KEPT
+from nexus_cli.ui.repl.view import TypedMessage
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+Outside = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
+
+LONG = 20_000
+"""Characters that are put into the box as they are; more of them stand there folded."""
+SOON = 0.1
+"""Seconds until a completion that is on its way is looked at again."""
+NARROW = 12
+"""Columns below which the prompt leaves its room to the text."""
+_MODES = {InputMode.NAVIGATION: "n", InputMode.REPLACE: "r", InputMode.REPLACE_SINGLE: "r"}
+
+
+async def _directly(work: Callable[[], Awaitable[str]]) -> str:
+    return await work()
+
+
+class _Control(BufferControl):
+    """Tells the box which application draws it."""
+
+    drawn: Callable[[], None]
+
+    def create_content(self, width: int, height: int, preview_search: bool = False) -> UIContent:
+        self.drawn()
+        return super().create_content(width, height, preview_search)
+
+
+class InputBox:
+    """Where a person types. Everything is called in the loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        project: Path,
+        commands: Callable[[], Mapping[str, Command]],
+        desk: Callable[[], Desk | None],
+        history: Path,
+        vi: bool,
+        save: bool = True,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Files are completed from `project` and written relative to `folder`. Without `save` nothing is written."""
+        self.outside: Outside = _directly
+        """Gives the terminal away while an editor runs."""
+        self.notice: Callable[[str], None] = self.hint
+        """Tells the person one line; until it is replaced, below the box up to the next change."""
+        self._environ = environ
+        self._vi = vi
+        self._hint = ""
+        self._editing = False
+        self._app: Application[object] | None = None
+        self._pastes = Pastes()
+        self._index = FileIndex(folder, project, listed=self._listed)
+        self._history = ProjectHistory(history, project, save=save, notice=lambda text: self.notice(text))
+        self.buffer = Buffer(
+            completer=Completions(folder, self._index, commands, desk, environ),
+            history=self._history,
+            complete_while_typing=Condition(lambda: offers_completion(self.buffer.document.text_before_cursor)),
+            on_text_changed=lambda buffer: self.hint(""),
+        )
+        self._toolbar = SearchToolbar(vi_mode=vi, ignore_case=True, backward_search_prompt="search: ")
+        self.search_buffer = self._toolbar.search_buffer
+        """What a history search is typed into; it has the focus meanwhile."""
+        self.container = self._container()
+        """The text, and below it the search, a hint, the menu: as high as it needs, at least one row."""
+        self.bindings = box_bindings(self)
+        """The keys of the box; but not those that send, stop or leave."""
+
+    @property
+    def empty(self) -> bool:
+        """Nothing stands in the box, not even a space."""
+        return not self.buffer.text
+
+    @property
+    def text(self) -> str:
+        """What stands in the box, with pastes whole."""
+        return self._pastes.expand(self.buffer.text)
+
+    @property
+    def offering(self) -> bool:
+        """The menu is open, whether an entry is selected or not: Esc closes it."""
+        return self.buffer.complete_state is not None and bool(self.buffer.complete_state.completions)
+
+    @property
+    def completing(self) -> bool:
+        """The menu is open and an entry selected: Enter accepts it (`accept_completion`)."""
+        return self.buffer.complete_state is not None and self.buffer.complete_state.complete_index is not None
+
+    @property
+    def searching(self) -> bool:
+        """The history is searched: Enter, Esc and Ctrl+C end the search."""
+        return self._app is not None and self._app.layout.has_focus(self.search_buffer)
+
+    def accept_completion(self) -> None:
+        """Take the selected entry: the menu closes; that of a folder opens again on what is in it."""
+        state = self.buffer.complete_state
+        chosen = state.current_completion if state else None
+        self.buffer.complete_state = None
+        if chosen is None:
+            return
+        if chosen.text.endswith("/"):
+            self.buffer.start_completion()
+        elif not self.buffer.document.current_char.isspace():
+            self.buffer.insert_text(" ")
+        elif self.buffer.document.current_char == " ":
+            self.buffer.cursor_right()
+
+    def take(self) -> TypedMessage:
+        """What was typed; the box is empty afterwards, and the history remembers it."""
+        text = self.buffer.text
+        typed = TypedMessage(
+            replace_surrogates(self._pastes.expand(text)), replace_surrogates(self._pastes.label_pastes(text))
+        )
+        remembered = self._pastes.for_history(text)
+        self._pastes.release()
+        self.buffer.reset()
+        self._history.append_string(remembered)
+        self._insert()
+        return typed
+
+    def fill(self, text: str) -> None:
+        """Put `text` into the box instead of what stands there, which undo brings back; a long one is folded.
+
+        An empty one drops what stands there: the history has it then, too.
+        """
+        text = normalize_newlines(text)
+        if not text:
+            self._history.append_string(self._pastes.for_history(self.buffer.text))
+            # The history is gone through from its end again.
+            self.buffer.reset(self.buffer.document)
+            self._insert()
+        if len(text) > LONG:
+            text = self._pastes.expand(text)
+            lines = text.count("\n") + 1
+            text = self._pastes.fold(text, f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters", "")
+        self.buffer.save_to_undo_stack()
+        self.buffer.document = Document(text, len(text))
+
+    def paste(self, data: str) -> None:
+        """Insert what was pasted at the cursor: as it is, or folded when it is long. It never submits."""
+        kept = clip_to_bytes(data)
+        cut = len(kept) < len(data)
+        self.buffer.save_to_undo_stack()
+        self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(kept), self.buffer.text, cut=cut))
+        if cut:
+            self.notice(f"the paste has more than {KEPT >> 20} MiB: what comes after them was left out")
+
+    def hint(self, text: str) -> None:
+        """Show one line below the box, until the text changes; "" takes it away."""
+        self._hint = sanitize(text)
+        if text and self._app is not None:
+            self._app.invalidate()
+
+    async def edit(self) -> None:
+        """Open the text in the external editor; what fails is told in one line and leaves it as it was."""
+        if self._editing:
+            return
+        self._editing = True
+        before = self.text
+        try:
+            after = await self.outside(lambda: edit_text(before, self._environ))
+        except NexusError as error:
+            self.notice(error.message + (f". {error.hint}" if error.hint else ""))
+        else:
+            if after != before:
+                self.fill(after)
+        finally:
+            self._editing = False
+
+    def close(self) -> None:
+        """Give up what runs in the background."""
+        self._index.close()
+
+    def _insert(self) -> None:
+        """Every message begins in insert mode."""
+        if self._app is not None:
+            self._app.vi_state.input_mode = InputMode.INSERT
+
+    def _container(self) -> HSplit:
+        control = _Control(
+            buffer=self.buffer,
+            input_processors=[
+                HighlightIncrementalSearchProcessor(),
+                HighlightSelectionProcessor(),
+                DisplayMultipleCursors(),
+                VisibleCharacters(self._pastes.label),
+            ],
+            # prompt-toolkit's own would go on marking what a search has found after it.
+            include_default_input_processors=False,
+            search_buffer_control=self._toolbar.control,
+            preview_search=True,
+        )
+        control.drawn = self._drawn
+        text = Window(
+            control,
+            height=Dimension(min=1),
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=self._prefix,
+            style="class:input",
+        )
+        hint = Window(
+            FormattedTextControl(lambda: [("class:input.hint", self._hint)]),
+            height=Dimension(min=0, max=3),
+            wrap_lines=True,
+            dont_extend_height=True,
+        )
+        focused = has_focus(self.buffer)
+        return HSplit(
+            [
+                text,
+                self._toolbar.container,
+                ConditionalContainer(hint, Condition(lambda: bool(self._hint))),
+                menu(self.buffer, focused),
+            ]
+        )
+
+    def _drawn(self) -> None:
+        app = get_app()
+        if app is not self._app:
+            self._app = app
+            app.editing_mode = EditingMode.VI if self._vi else EditingMode.EMACS
+            read_in_bursts(app.input)
+
+    def _listed(self) -> None:
+        """The first list of files is there, which may have taken longer than a completion waits; in its thread."""
+        app = self._app
+        if app is None or app.loop is None or app.context is None:
+            return
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            app.loop.call_soon_threadsafe(self._offer_files, context=app.context.copy())
+
+    def _offer_files(self) -> None:
+        place, state = find_spot(self.buffer.document.text_before_cursor), self.buffer.complete_state
+        if place is None or place.kind != "file" or self.completing:
+            return
+        if state is not None and not state.completions:
+            # A completion is on its way, perhaps without the list: look again when it has come.
+            asyncio.get_running_loop().call_later(SOON, self._offer_files)
+            return
+        self.buffer.complete_state = None
+        self.buffer.start_completion()
+
+    def _prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
+        app = get_app()
+        if app.output.get_size().columns < NARROW:
+            return []
+        mode = _MODES.get(app.vi_state.input_mode, "i") if self._vi else ""
+        if line or wrapped:
+            return [("class:input.prompt", " " * len(f"{mode}> "))]
+        return [("class:input.prompt", f"{mode}> ")]

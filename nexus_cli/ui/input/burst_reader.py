@@ -1,0 +1,104 @@
+"""What a terminal sends, in big pieces where much comes at once: pastes take time linear in their size.
+
+Owns the reading of pastes, with bracketed paste and without; every other key is prompt-toolkit's. What becomes of a
+paste is the business of `input_bindings`.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.posix_utils import PosixStdinReader
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+
+from nexus_cli.ui.input.piped import KEPT
+
+BURST = 256
+"""Characters in one read that nobody types: without control characters they are a paste."""
+LINES = 48
+"""The same where an Enter stands among them; fewer may be typed ahead of a program that is slow to read."""
+_READ = 64 * 1024
+_MOST = 1024 * 1024
+"""Characters that are read before other things get their turn."""
+_LULL = 0.002
+"""Seconds without a character that end a burst."""
+_END = "\x1b[201~"
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+class BurstReader(PosixStdinReader):
+    """Reads on while much comes at once."""
+
+    def read(self, count: int = _READ) -> str:
+        """What has arrived, in at most about a million characters."""
+        data = super().read(count)
+        if len(data) < BURST:
+            return data
+        pieces, size = [data], len(data)
+        while size < _MOST and not self.closed and select.select([self.stdin_fd], [], [], _LULL)[0]:
+            pieces.append(super().read(count))
+            size += len(pieces[-1])
+        return "".join(pieces)
+
+
+class PasteParser(Vt100Parser):
+    """Gathers a paste in pieces; prompt-toolkit's own copies all of it with each piece."""
+
+    _pieces: list[str]
+    _size: int
+    _tail: str
+
+    def reset(self, request: bool = False) -> None:
+        """Forget what was begun."""
+        self._pieces, self._size, self._tail = [], 0, ""
+        super().reset(request)
+
+    def feed(self, data: str) -> None:
+        """Take what was read; a paste becomes one key, of which little more than `KEPT` characters are kept."""
+        if self._in_bracketed_paste:
+            self._paste(data)
+            return
+        text, enter = (data[:-1], data[-1]) if data.endswith(("\r", "\n")) else (data, "")
+        lines = "\r" in text or "\n" in text
+        if len(data) < (LINES if lines else BURST) or _CONTROL.search(data):
+            super().feed(data)
+        elif lines:
+            self.feed_key_callback(KeyPress(Keys.BracketedPaste, data))
+        else:
+            self.feed_key_callback(KeyPress(Keys.BracketedPaste, text))
+            super().feed(enter)
+
+    def _paste(self, data: str) -> None:
+        joined = self._tail + data
+        found = joined.find(_END)
+        if found < 0:
+            self._keep(data)
+            self._tail = joined[1 - len(_END) :]
+            return
+        end = found - len(self._tail)
+        self._keep(data[: max(0, end)])
+        text = "".join(self._pieces)
+        if end < 0:
+            text = text[:end]
+        self._pieces, self._size, self._tail = [], 0, ""
+        self._in_bracketed_paste = False
+        self.feed_key_callback(KeyPress(Keys.BracketedPaste, text))
+        self.feed(data[end + len(_END) :])
+
+    def _keep(self, piece: str) -> None:
+        if self._size <= KEPT:
+            self._pieces.append(piece)
+            self._size += len(piece)
+
+
+def read_in_bursts(source: Input) -> None:
+    """Let a terminal's input read pastes in big pieces; other inputs stay as they are."""
+    if isinstance(source, Vt100Input) and not isinstance(source.vt100_parser, PasteParser):
+        source.vt100_parser = PasteParser(source.vt100_parser.feed_key_callback)
+        reader = source.stdin_reader
+        source.stdin_reader = BurstReader(reader.stdin_fd, reader.errors)

@@ -1,0 +1,173 @@
+"""What may stand where somebody types: commands and their arguments, `@files`, programs and paths behind `!`.
+
+Owns which of these a place calls for and in which order they are offered. Names are found by `file_index`; the menu and
+the keys are the business of `input_menu` and `input_bindings`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.ui.input.attached_files import quote_mention
+from nexus_cli.ui.input.file_index import SHOWN, FileIndex, list_folder
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+_COMMAND = re.compile(r"/(\S*)")
+_ARGUMENT = re.compile(r"/(\S+) +(.*)")
+_SHELL = re.compile(r"!!?\s*(?:(?P<before>.*\s))?(?P<word>\S*)", re.DOTALL)
+_MENTION = re.compile(r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>[^\s"'`<>|]*))\Z""")
+_FAR = ("/", "~", "./", "../")
+"""How a path begins that is looked up in its folder, not in the project's list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place where something can be completed."""
+
+    kind: str
+    """`command`, `argument`, `file`, `program` or `path`."""
+    text: str
+    """What stands there, up to the cursor."""
+    length: int
+    """Characters before the cursor that a completion takes the place of."""
+    name: str = ""
+    """For an argument: the command."""
+
+
+def find_spot(before: str) -> Spot | None:
+    """The place at the end of `before`, all the text up to the cursor; None where nothing is completed."""
+    if before.startswith("/"):
+        if found := _COMMAND.fullmatch(before):
+            return Spot("command", found[1], len(before))
+        if found := _ARGUMENT.fullmatch(before):
+            return Spot("argument", found[2], len(found[2]), found[1])
+    if found := _MENTION.search(before, max(0, len(before) - 4096)):
+        written = found["plain"] if found["quoted"] is None else re.sub(r"\\(.)", r"\1", found["quoted"])
+        return Spot("file", written, len(found[0]))
+    if before.startswith("!") and (found := _SHELL.fullmatch(before)):
+        word = found["word"]
+        kind = "program" if found["before"] is None and "/" not in word else "path"
+        return Spot(kind, word, len(word))
+    return None
+
+
+def offers_completion(before: str) -> bool:
+    """Whether the place at the end of `before` is offered something while somebody types, without being asked."""
+    place = find_spot(before)
+    return place is not None and (bool(place.text) or place.kind in ("command", "argument", "file"))
+
+
+class Completions(Completer):
+    """Completes for one input box. The loop is never held up: what takes time happens in threads."""
+
+    def __init__(
+        self,
+        folder: Path,
+        index: FileIndex,
+        commands: Callable[[], Mapping[str, Command]],
+        desk: Callable[[], Desk | None],
+        environ: Mapping[str, str],
+    ) -> None:
+        self._folder = folder
+        self._index = index
+        self._commands = commands
+        self._desk = desk
+        self._environ = environ
+        self._programs: list[str] | None = None
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """What can be told at once: commands and arguments."""
+        place = find_spot(document.text_before_cursor)
+        if place is not None and place.kind in ("command", "argument"):
+            yield from self._of_commands(place)
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Everything that fits the place of the cursor, best first."""
+        place = find_spot(document.text_before_cursor)
+        if place is None:
+            return
+        if place.kind in ("command", "argument"):
+            for completion in self._of_commands(place):
+                yield completion
+            if place.kind == "command" or self._takes_choices(place.name):
+                return
+            place = find_spot(" " + document.text_before_cursor)
+            if place is None:
+                return
+        for name in await self._names(place):
+            if name == place.text and name.endswith("/"):
+                continue
+            written = _mention(name) if place.kind == "file" else name
+            yield Completion(written, -place.length, display=sanitize(name))
+
+    async def _names(self, place: Spot) -> Sequence[str]:
+        if place.kind == "file":
+            found = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
+            return found if found else await asyncio.to_thread(list_folder, place.text, self._folder)
+        if place.kind == "program":
+            if self._programs is None:
+                self._programs = await asyncio.to_thread(list_programs, self._environ.get("PATH", ""))
+            return [name for name in self._programs if name.startswith(place.text)][:SHOWN]
+        return await asyncio.to_thread(list_folder, place.text, self._folder)
+
+    def _takes_choices(self, name: str) -> bool:
+        command = self._commands().get(name)
+        return command is not None and command.complete is not None
+
+    def _of_commands(self, place: Spot) -> Iterator[Completion]:
+        known = self._commands()
+        if place.kind == "argument":
+            for choice in self._choices(known.get(place.name), place.text):
+                yield Completion(choice, -place.length, display=sanitize(choice))
+            return
+        for name in _fitting(place.text, known):
+            yield Completion("/" + name, -place.length, display_meta=known[name].summary)
+
+    def _choices(self, command: Command | None, text: str) -> list[str]:
+        desk = self._desk()
+        if command is None or command.complete is None or desk is None:
+            return []
+        try:
+            return _fitting(text, command.complete(desk))[:SHOWN]
+        except Exception:  # a seam: whatever fails in a command, the prompt stays, and running it will tell
+            return []
+
+
+def _fitting(text: str, names: Iterable[str]) -> list[str]:
+    """The names that begin with `text`, then those that have it somewhere, whatever the case."""
+    low = text.lower()
+    known = list(names)
+    first = [name for name in known if name.lower().startswith(low)]
+    return first + [name for name in known if low in name.lower() and name not in first]
+
+
+def _mention(name: str) -> str:
+    written = quote_mention(name)
+    # An open quote lets a folder's name be typed on.
+    return written.removesuffix('"') if written.endswith('/"') else written
+
+
+def list_programs(path: str) -> list[str]:
+    """Names of what can be run from the absolute folders of a `PATH`, by letters; blocking."""
+    found: set[str] = set()
+    for folder in path.split(os.pathsep):
+        if not os.path.isabs(folder):
+            continue
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in entries if entry.name.isprintable()]
+        except OSError:
+            continue
+        found |= {name for name in names if name not in found and os.access(os.path.join(folder, name), os.X_OK)}
+    return sorted(found)

@@ -1,0 +1,100 @@
+"""A text in the person's own editor: which program that is, the file it is given, and what it left there.
+
+Owns the file and its folder, which are private and gone afterwards. Whoever calls gives the terminal away meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.tools.files import Refused, read_regular_file
+from nexus_cli.ui.terminal_handoff import run_on_terminal
+
+FALLBACKS = ("vi", "nano", "pico")
+"""Tried in this order where neither VISUAL nor EDITOR names an editor."""
+_HINT = "Set VISUAL or EDITOR to one that works"
+
+
+async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
+    """`text` as the person leaves it in their editor, in a file of this name, without one newline at its end.
+
+    `$VISUAL`, else `$EDITOR` (both may have arguments), else what is there of `FALLBACKS`. Raises
+    `NexusError("usage", ...)` when there is none, when it fails, and when it leaves no file, no text or no UTF-8.
+    """
+    command = find_editor(environ)
+    try:
+        folder = tempfile.mkdtemp(prefix="nexus-")
+    except OSError as error:
+        raise NexusError("usage", "the editor", f"no temporary folder ({error.strerror})", "Check TMPDIR") from error
+    try:
+        path = Path(folder, name)
+        _write(path, replace_surrogates(text))
+        await _run([*command, str(path)], environ)
+        return _left(path, command[0], text)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def find_editor(environ: Mapping[str, str]) -> list[str]:
+    """The editor's program and arguments; `NexusError("usage", ...)` when none is named and none is found."""
+    for name in ("VISUAL", "EDITOR"):
+        value = environ.get(name, "").strip()
+        if not value:
+            continue
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            why = f"{name} cannot be read as a command: {error}"
+            raise NexusError("usage", "the editor", why, "Mend its quotes") from error
+    found = next(filter(None, (shutil.which(name, path=environ.get("PATH")) for name in FALLBACKS)), None)
+    if found is None:
+        raise NexusError("usage", "the editor", f"there is none ({', '.join(FALLBACKS)})", _HINT)
+    return [found]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(text.encode() + (b"" if text.endswith("\n") or not text else b"\n"))
+    except OSError as error:
+        raise NexusError("usage", "the editor", f"{path}: {error.strerror}", "Check TMPDIR") from error
+
+
+async def _run(command: list[str], environ: Mapping[str, str]) -> None:
+    try:
+        status = await run_on_terminal(command, environ=environ)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise NexusError("usage", f"the editor {command[0]}", f"cannot be started ({why})", _HINT) from error
+    if status:
+        how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        raise NexusError("usage", f"the editor {command[0]}", f"{how}; the text stays as it was", _HINT)
+
+
+def _left(path: Path, name: str, before: str) -> str:
+    what = f"the editor {name}"
+    try:
+        content = read_regular_file(path)
+    except FileNotFoundError as error:
+        raise NexusError("usage", what, "the file is gone; the text stays as it was", "Save it where it was") from error
+    except (OSError, Refused) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise NexusError("usage", what, f"the file cannot be read ({why}); the text stays as it was") from error
+    if content.beyond:
+        raise NexusError("usage", what, "it left more than 64 MiB; the text stays as it was", "Attach it as a file")
+    try:
+        text = content.data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NexusError("usage", what, "it left no UTF-8; the text stays as it was", "Save it as UTF-8") from error
+    text = text.replace("\r\n", "\n").removesuffix("\n")
+    if not text.strip() and before.strip():
+        raise NexusError("usage", what, "it left nothing; the text stays as it was", "Ctrl+C clears the box")
+    return text

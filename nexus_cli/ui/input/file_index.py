@@ -1,0 +1,204 @@
+"""The names of a project's files and folders, listed beside the typing and searched while somebody types.
+
+Owns the list, how old it may grow, and the fuzzy search. Which files are worth listing is decided in `tools.listing`;
+where names are typed and how they look is the business of `completion`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.listing import list_files
+
+SHOWN = 50
+"""Names that one search gives at most."""
+FRESH = 5.0
+"""Seconds for which a list is taken as it is; a list that took long is taken for longer."""
+LIMIT = 20.0
+"""Seconds after which listing is given up: no project, but somebody's whole disk."""
+PATIENCE = 1.5
+"""Seconds that a search waits for the first list."""
+
+_UNTYPED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+Lister = Callable[[Path, Path, Stop], Sequence[str]]
+
+
+class Names:
+    """A list of names to search in: the shorter first, those of one length by letters."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        # By length first, without one long sort: that would hold every other thread up.
+        lengths: dict[int, list[str]] = {}
+        for name in names:
+            lengths.setdefault(len(name), []).append(name)
+        self.names = [name for length in sorted(lengths) for name in sorted(lengths[length])]
+        lower = (name.lower() for name in self.names)
+        self._lower = [low if low != name else name for low, name in zip(lower, self.names, strict=True)]
+        self._base = [low.rstrip("/").rpartition("/")[2] for low in self._lower]
+        self._every = range(len(self.names))
+        self._last: tuple[str, Sequence[int]] = ("", self._every)
+        self._turn = threading.Lock()
+
+    def matching(self, query: str) -> list[str]:
+        """Every name that has the letters of `query` in this order, whatever their case."""
+        return [self.names[i] for i in self._matching(query.lower())]
+
+    def best(self, query: str, most: int = SHOWN) -> list[str]:
+        """The best of `matching`: hits at the beginning of the last part, in it, in the whole; then scattered letters.
+
+        Among equals the shorter name. A search for more letters of the last query looks only at what that one found.
+        """
+        query = query.lower()
+        found = self._matching(query)
+        if not query:
+            return [self.names[i] for i in found[:most]]
+        low, base, scattered = self._lower, self._base, _scattered(query)
+        ranks = (
+            (i for i in found if base[i].startswith(query)),
+            (i for i in found if query in base[i]),
+            (i for i in found if query in low[i]),
+            (i for i in found if scattered(base[i])),
+            iter(found),
+        )
+        chosen: dict[int, None] = {}
+        for rank in ranks:
+            chosen |= dict.fromkeys(islice((i for i in rank if i not in chosen), most - len(chosen)))
+            if len(chosen) >= most:
+                break
+        return [self.names[i] for i in chosen]
+
+    def _matching(self, query: str) -> Sequence[int]:
+        with self._turn:
+            before, found = self._last
+            if not query.startswith(before):
+                before, found = "", self._every
+            if query != before:
+                low = self._lower
+                for char in dict.fromkeys(query[len(before) :]):
+                    found = [i for i in found if char in low[i]]
+                if len(query) > 1:
+                    scattered = _scattered(query)
+                    found = [i for i in found if scattered(low[i])]
+                self._last = (query, found)
+            return found
+
+
+def _scattered(query: str) -> Callable[[str], object]:
+    """Tells whether a name has the letters of `query` in this order; in time linear in the name's length."""
+    return re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query)).match
+
+
+class FileIndex:
+    """What can be mentioned from `folder`: the files of `project` and their folders (which end in `/`)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        project: Path,
+        *,
+        lister: Lister = list_files,
+        clock: Callable[[], float] = time.monotonic,
+        listed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`listed` is called, in another thread, when the first list is there."""
+        self._folder = Path(os.path.realpath(folder))
+        self._project = Path(os.path.realpath(project))
+        self._lister = lister
+        self._clock = clock
+        self._listed = listed
+        self._stop = Stop()
+        self._names: Names | None = None
+        self._due = 0.0
+        self._thread: threading.Thread | None = None
+        self._ready = threading.Event()
+
+    async def search(self, query: str) -> list[str] | None:
+        """The best names for `query`, relative to the folder; None when there is no list (yet).
+
+        A list that grew old is made anew in the background and serves the searches after this one.
+        """
+        self.refresh()
+        if self._names is None and not await asyncio.to_thread(self._ready.wait, PATIENCE):
+            return None
+        names = self._names
+        return None if names is None else await asyncio.to_thread(names.best, query)
+
+    def refresh(self) -> None:
+        """Make the list anew in the background, unless it is fresh or in the making."""
+        if self._clock() < self._due or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._thread = threading.Thread(target=self._build, name="file index", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give up what is in the making."""
+        self._due = float("inf")
+        self._stop.press()
+
+    def _build(self) -> None:
+        began = self._clock()
+        stop = self._stop
+        timer = threading.Timer(LIMIT, stop.press)
+        timer.daemon = True
+        timer.start()
+        try:
+            found = self._lister(self._project, self._project, stop)
+            self._names = Names(_seen_from(self._folder, self._project, found))
+        except (Stopped, OSError):
+            # Too much to list, or not to be listed: names are completed folder by folder, for a good while.
+            began -= LIMIT
+        finally:
+            timer.cancel()
+            if self._due < float("inf"):
+                self._stop = Stop()
+                self._due = self._clock() + max(FRESH, 10 * (self._clock() - began))
+            first = not self._ready.is_set()
+            self._ready.set()
+            if first:
+                self._listed()
+
+
+def _seen_from(folder: Path, project: Path, found: Sequence[str]) -> Iterable[str]:
+    """Files and the folders above them, as they are written in `folder`; without names that cannot be typed."""
+    inside = folder.is_relative_to(project) and folder != project
+    here = folder.relative_to(project).as_posix() + "/" if inside else ""
+    up = "../" * here.count("/")
+    folders: set[str] = set()
+    for name in found:
+        if _UNTYPED.search(name):
+            continue
+        parent = name.rpartition("/")[0]
+        while parent and parent not in folders:
+            folders.add(parent)
+            parent = parent.rpartition("/")[0]
+        yield name[len(here) :] if name.startswith(here) else up + name
+    for name in folders:
+        path = name + "/"
+        if not here.startswith(path):
+            yield path[len(here) :] if path.startswith(here) else up + path
+
+
+def list_folder(written: str, folder: Path, most: int = SHOWN) -> list[str]:
+    """Names that go on where the path `written` ends, looked up in its folder alone; `~` allowed. Blocking, quick."""
+    parent, slash, start = written.rpartition("/")
+    place = os.path.join(folder, os.path.expanduser(parent + slash))
+    low = start.lower()
+    found = []
+    try:
+        with os.scandir(place) as entries:
+            for entry in islice(entries, 20_000):
+                hidden = entry.name.startswith(".") and not start.startswith(".")
+                if entry.name.lower().startswith(low) and not hidden and not _UNTYPED.search(entry.name):
+                    found.append(entry.name + ("/" if entry.is_dir() else ""))
+    except (OSError, ValueError):
+        return []
+    return [parent + slash + name for name in sorted(found)[:most]]

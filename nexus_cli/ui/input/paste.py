@@ -1,0 +1,126 @@
+"""Big pastes stand in the input box as one character each, which is shown as `[pasted 214 lines]`.
+
+Owns the characters that stand for pastes, their labels and their texts. One character is one unit to every key there
+is: it is moved over, deleted, killed, yanked and undone as a whole. How it is drawn is the business of `input_text`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from nexus_cli.ui.input.piped import KEPT
+
+FOLDED_LINES = 10
+FOLDED_CHARACTERS = 1000
+"""A paste with more lines or characters is folded."""
+REMEMBERED = 64 * 1024
+"""Characters of a folded paste that the history keeps; of a longer one it keeps the label."""
+RETAINED = 1024 * 1024
+"""Characters of pastes that are kept after their message has left, for undo and yank."""
+
+# The last private plane: no font has signs of its own there.
+_FIRST, _LAST = 0x100000, 0x10FFFD
+MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
+"""Every character that may stand for a paste."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Paste:
+    label: str
+    text: str | None
+    """None when it was let go."""
+
+
+def normalize_newlines(data: str) -> str:
+    """`data` with every line ended by a newline alone."""
+    return data.replace("\r\n", "\n").replace("\r", "\n") if "\r" in data else data
+
+
+def clip_to_bytes(data: str, most: int = KEPT) -> str:
+    """The beginning of `data` that takes at most `most` bytes."""
+    if len(data) * 4 <= most:
+        return data
+    if data.isascii():
+        return data[:most]
+    encoded = data.encode("utf-8", "surrogatepass")
+    return data if len(encoded) <= most else encoded[:most].decode("utf-8", "ignore")
+
+
+class Pastes:
+    """The pastes of one input box."""
+
+    def __init__(self) -> None:
+        self._pastes: dict[str, _Paste] = {}
+        self._next = _FIRST
+
+    def fold_if_long(self, text: str, beside: str, *, cut: bool = False) -> str:
+        """What to put into a box that holds `beside` for a pasted `text`: the text itself, or the character for it."""
+        lines = text.count("\n") + (not text.endswith("\n"))
+        small = lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS
+        if small and not cut and (text.isascii() or not any(mark in self._pastes for mark in MARKS.findall(text))):
+            return text
+        size = f"{lines:,} lines" if lines > FOLDED_LINES else f"{len(text):,} characters"
+        return self.fold(text, f"pasted {size}" + (f", cut at {KEPT >> 20} MiB" if cut else ""), beside)
+
+    def fold(self, text: str, what: str, beside: str) -> str:
+        """The character that stands for `text` and is shown as `[what]`, with a number where `beside` has one such."""
+        there = {self._pastes[mark].label for mark in self._marks(beside)}
+        labels = (f"[{what}]" if number == 1 else f"[{what} #{number}]" for number in range(1, len(there) + 2))
+        mark = self._mark(beside)
+        self._pastes[mark] = _Paste(next(label for label in labels if label not in there), text)
+        return mark
+
+    def label(self, mark: str) -> str | None:
+        """How a character of `MARKS` is shown, None when it stands for nothing."""
+        paste = self._pastes.get(mark)
+        return paste.label if paste else None
+
+    def expand(self, text: str) -> str:
+        """`text` with every paste whole."""
+        return self._replaced(text, lambda paste: paste.label if paste.text is None else paste.text)
+
+    def label_pastes(self, text: str) -> str:
+        """`text` as it stands in the box."""
+        return self._replaced(text, lambda paste: paste.label)
+
+    def for_history(self, text: str) -> str:
+        """`text` for the history: with pastes whole, but for the long ones, of which the size is left."""
+
+        def kept(paste: _Paste) -> str:
+            if paste.text is not None and len(paste.text) <= REMEMBERED:
+                return paste.text
+            if paste.text is None or "characters" in paste.label:
+                return paste.label
+            return f"{paste.label[:-1]}: {len(paste.text):,} characters]"
+
+        return self._replaced(text, kept)
+
+    def release(self) -> None:
+        """The message has left: the newest pastes of `RETAINED` characters in all are kept, of the others the label."""
+        room = RETAINED
+        for mark, paste in reversed(self._pastes.items()):
+            room -= len(paste.text or "")
+            if room < 0:
+                self._pastes[mark] = _Paste(paste.label, None)
+
+    def _replaced(self, text: str, by: Callable[[_Paste], str]) -> str:
+        if text.isascii() or not self._pastes:
+            return text
+
+        def replaced(found: re.Match[str]) -> str:
+            paste = self._pastes.get(found[0])
+            return found[0] if paste is None else by(paste)
+
+        return MARKS.sub(replaced, text)
+
+    def _marks(self, text: str) -> Iterator[str]:
+        return (mark for mark in MARKS.findall(text) if mark in self._pastes)
+
+    def _mark(self, beside: str) -> str:
+        while True:
+            mark = chr(self._next)
+            self._next = self._next + 1 if self._next < _LAST else _FIRST
+            if mark not in beside:
+                return mark

@@ -1,0 +1,205 @@
+"""What goes to stderr while a session runs: notices and errors always, progress only in a terminal.
+
+The answer itself is the business of the renderer on stdout. Every line passes the door and stays one line.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, assert_never
+
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.event import (
+    Answered,
+    Asked,
+    CacheExpect,
+    CacheResult,
+    Called,
+    CompactionDone,
+    CompactionStart,
+    ContextPlan,
+    Dropped,
+    Event,
+    Notice,
+    Outcome,
+    Output,
+    Recalled,
+    Resulted,
+    Retried,
+    SessionStart,
+    Steered,
+    StepEnd,
+    StepStart,
+    Text,
+    Thinking,
+    TurnEnd,
+    TurnStart,
+)
+from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, shell_drops_command
+from nexus_cli.ui.reports.compaction import compacted
+from nexus_cli.ui.reports.denials import describe_denials
+from nexus_cli.ui.reports.memory import describe_told_facts
+from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
+
+FACTS = {"remember", "forget"}
+"""Tools whose result is one line that the person wants to know."""
+WAITS = "waits for"
+"""What it says where the person has to do something."""
+
+
+class Writable(Protocol):
+    """The stream that is written to."""
+
+    terminal: bool
+    colour: bool
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+
+    def write(self, text: str) -> None:
+        """Write all of `text`."""
+
+
+class ProgressLines:
+    """Tells on stderr what happens."""
+
+    def __init__(self, stream: Writable, *, verbose: bool = False, quiet: bool = False) -> None:
+        self._stream = stream
+        self._verbose = verbose and not quiet
+        self._quiet = quiet
+        self._progress = (stream.terminal or self._verbose) and not quiet
+        self._thinking = StreamSanitizer()
+        self._in_thought = False
+        self._session: DropOwner | None = None
+        self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self._session))
+
+    def belong_to(self, session: DropOwner) -> None:
+        """Name `session` in what is advised from now on: a command finds it then from any folder, and later."""
+        self._session = session
+
+    def notice(self, text: str) -> None:
+        """Tell something that is no error."""
+        self._show_held_drops()
+        self._noted(text)
+
+    def error(self, line: str) -> None:
+        """Tell an error, also when quiet."""
+        self._show_held_drops()
+        self._line(line, "31")
+
+    def last(self, line: str) -> None:
+        """Tell what a person can do next, also when quiet."""
+        self._show_held_drops()
+        self._line(line)
+
+    def feed(self, event: Event) -> None:
+        """Tell `event` if it is worth a line."""
+        if self._in_thought and not isinstance(event, Thinking):
+            self._in_thought = False
+            self._stream.write(self._thinking.flush() + "\n")
+        if self._drop_batch.hold(event):
+            return
+        self._show_held_drops(event)
+        match event:
+            case Thinking():
+                self._think(event.text)
+            case Called():
+                self._step(f"> {event.call.name} {event.subject}")
+            case Resulted():
+                self._resulted(event)
+            case Output():
+                if self._verbose:
+                    for line in event.text.splitlines():
+                        self._step(f"  | {line}")
+            case Retried():
+                self._step(f"  retry {event.attempt} in {event.wait:.0f} s: {event.why}")
+            case CompactionStart():
+                self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
+            case CompactionDone():
+                self.notice(compacted(event))
+            case Dropped() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
+                self._noted(self._left_out(event.drop))
+            case Recalled():
+                self._step(f"  recalled {event.drop_id}, {event.tokens:,} tokens")
+            case Notice():
+                self.notice(event.text)
+            case StepEnd():
+                if self._verbose:
+                    used = event.usage
+                    self._step(
+                        f"  step {event.step}: {event.finish}, {used.input:,} tokens in "
+                        f"({used.cache_read:,} from the cache), {used.output:,} out"
+                    )
+            case TurnEnd():
+                self._ended(event.outcome)
+            case SessionStart():
+                if self._verbose:
+                    self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
+            case ContextPlan() if self._verbose and event.plan.get("facts"):
+                self._step(f"  {describe_told_facts(event.plan)}")
+            case TurnStart() | Steered() | StepStart() | ContextPlan() | Text() | Asked() | Answered() | Dropped():
+                pass
+            case CacheResult() if self._verbose and event.why:
+                self._step(f"  cache missed, {event.missed:,} tokens sent anew: {event.why}")
+            case CacheExpect() | CacheResult():
+                pass
+            case _:
+                assert_never(event)
+
+    def _show_held_drops(self, event: Event | None = None) -> None:
+        """The small things that were left out, unless more of them may follow before `event`."""
+        for text in self._drop_batch.release(event):
+            self._noted(text)
+
+    def _noted(self, text: str) -> None:
+        if not self._quiet:
+            self._line(f"nexus: {text}")
+
+    def _resulted(self, event: Resulted) -> None:
+        result = event.result
+        if result.error:
+            first = next((line for line in result.error.splitlines() if line.strip()), "failed")
+            self._step(f"  {event.call.name}: {first}", "31")
+        elif event.call.name in FACTS:
+            told = result.output.replace("the person", "you").replace("/memory", "nexus memory")
+            if WAITS in told:
+                self.notice(told)
+            else:
+                self._step(f"  {event.call.name}: {told}")
+        elif self._verbose or event.seconds >= 1 or result.status:
+            failed = f"exit status {result.status}, " if result.status else ""
+            self._step(f"  {event.call.name}: {failed}{event.seconds:.1f} s, {event.tokens:,} tokens")
+
+    def _ended(self, outcome: Outcome) -> None:
+        if outcome.denied:
+            self._line(f"nexus: {describe_denials(outcome.denied, '--allow')}")
+        if outcome.error:
+            hint = outcome.error.get("hint", "").rstrip(".")
+            self.error(f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else ""))
+
+    def _think(self, text: str) -> None:
+        if self._verbose:
+            self._in_thought = True
+            self._stream.write(self._thinking.feed(text))
+
+    def _step(self, text: str, colour: str = "2") -> None:
+        if not self._progress:
+            return
+        text = " ".join(sanitize(text).split(" ")).replace("\n", " ").replace("\t", " ")
+        room = self._stream.width - 1
+        self._write(text if len(text) <= room else text[: room - 1] + "…", colour)
+
+    def _line(self, text: str, colour: str = "") -> None:
+        self._write(" ".join(sanitize(text).split()), colour)
+
+    def _write(self, text: str, colour: str) -> None:
+        styled = f"\x1b[{colour}m{text}\x1b[0m" if colour and self._stream.colour else text
+        self._stream.write(styled + "\n")
+
+    def _left_out(self, drop: Drop) -> str:
+        beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
+        way = shell_drops_command(self._session, drop.id)
+        return (
+            f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); "
+            f"{way if way == LOST else f'{way} prints it'}"
+        )

@@ -1,0 +1,97 @@
+"""An output stream as bytes on a descriptor: nothing is buffered, so nothing is lost at the end.
+
+Knows whether it is a terminal, how wide, and whether colours are wanted. What is written is the caller's business.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Mapping
+
+from nexus_cli.core.attachment import replace_surrogates
+from nexus_cli.core.errors import NexusError
+
+
+class Gone(Exception):
+    """The reader has closed its end: nobody wants more. Told to nobody."""
+
+
+_writing = 0
+
+
+def is_writing() -> bool:
+    """True while the program waits for a reader to take what is written. For any thread."""
+    return _writing > 0
+
+
+class Stream:
+    """One of stdout and stderr."""
+
+    def __init__(self, descriptor: int, environ: Mapping[str, str] | None = None) -> None:
+        environ = os.environ if environ is None else environ
+        self._descriptor = descriptor
+        self._environ = environ
+        self.terminal = os.isatty(descriptor)
+        """Progress and rendering are wanted."""
+        self.colour = self.terminal and not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb")
+        """Control codes are wanted."""
+
+    @property
+    def width(self) -> int:
+        """Columns, at least 10: `COLUMNS`, else what the terminal says, else 80."""
+        columns = self._environ.get("COLUMNS", "")
+        if columns.isascii() and columns.isdigit() and int(columns):
+            return max(10, int(columns))
+        try:
+            return max(10, os.get_terminal_size(self._descriptor).columns or 80)
+        except OSError:
+            return 80
+
+    def write(self, text: str) -> None:
+        """Write all of `text` as UTF-8.
+
+        Raises `Gone` when the reader has left, `NexusError("internal", ...)` when it cannot be written (disk full).
+        """
+        global _writing
+        rest = memoryview(replace_surrogates(text).encode())
+        _writing += 1
+        try:
+            self._write(rest)
+        finally:
+            _writing -= 1
+
+    def _write(self, rest: memoryview) -> None:
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:
+                select.select([], [self._descriptor], [])
+            except BrokenPipeError:
+                raise Gone from None
+            except OSError as error:
+                name = {1: "stdout", 2: "stderr"}.get(self._descriptor, "the output")
+                raise NexusError(
+                    "internal", f"{name} cannot be written", str(error.strerror), "Check where it goes"
+                ) from error
+
+
+class QuietStream:
+    """A stream whose failures are nobody's concern: stderr, where there is no third place to complain."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.terminal = stream.terminal
+        self.colour = stream.colour
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self._stream.width
+
+    def write(self, text: str) -> None:
+        """Write `text` if that is possible."""
+        try:
+            self._stream.write(text)
+        except (Gone, NexusError):
+            pass

@@ -1,0 +1,136 @@
+"""Text by the cells that it takes in a terminal: measuring, cutting, wrapping. What the text says is not known here.
+
+Terminals disagree about joined emoji and selectors; where they do, the larger width counts, so that nothing runs over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from prompt_toolkit.utils import get_cwidth
+from rich.cells import get_character_cell_size
+
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+TAB = 4
+_WORD = re.compile(r"\s*\S+|\s+$")
+_CODE = re.compile(r"\x1b\[[0-9;]*m")
+_JOINER = "\u200d"
+_SELECTOR = "\ufe0f"
+
+
+@lru_cache(8192)
+def _width(char: str) -> int:
+    if char == _SELECTOR:
+        return 1
+    return max(get_cwidth(char), get_character_cell_size(char))
+
+
+def cells(text: str) -> int:
+    """Cells that `text` (one line without control characters) takes at most."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def painted_cells(text: str) -> int:
+    """`cells` of a line that may hold colours."""
+    return cells(_CODE.sub("", text))
+
+
+def one_line(text: str) -> str:
+    """`text` through the door and on one line, every run of blanks one space."""
+    return " ".join(sanitize(text).split())
+
+
+def expand_tabs(line: str, size: int = TAB) -> str:
+    """`line` with each tab as the spaces up to the next multiple of `size` characters."""
+    return line.expandtabs(size) if "\t" in line else line
+
+
+def cut(line: str, width: int, sign: str = "") -> str:
+    """As much of `line` as fits `width` cells, with `sign` at the end where something is missing."""
+    if cells(line) <= width:
+        return line
+    sign = sign if cells(sign) <= width else ""
+    room = width - cells(sign)
+    kept = line[: _fits(line, 0, room)] if room > 0 else ""
+    return (kept if cells(kept) <= room else "") + sign
+
+
+def cut_start(text: str, width: int, sign: str = "") -> str:
+    """The end of `text` that fits `width` cells, with `sign` before it where something is missing."""
+    if cells(text) <= width:
+        return text
+    room, start = width - cells(sign), len(text)
+    while start > 0 and room >= _width(text[start - 1]):
+        room -= _width(text[start - 1])
+        start -= 1
+    while start < len(text) and _joined(text, start):
+        start += 1
+    return (sign if cells(sign) <= width else "") + text[start:]
+
+
+def fold(line: str, width: int) -> Iterator[str]:
+    """`line` in pieces of at most `width` cells, cut anywhere but inside a character; at least one piece."""
+    width = max(2, width)
+    start = 0
+    if line.isascii():
+        yield from (line[at : at + width] for at in range(0, len(line) or 1, width))
+        return
+    while True:
+        end = _fits(line, start, width)
+        yield line[start:end]
+        if end >= len(line):
+            return
+        start = end
+
+
+def wrap(text: str, width: int) -> Iterator[str]:
+    """The lines of `text` in pieces of at most `width` cells, cut between words where that is possible."""
+    width = max(2, width)
+    for line in text.split("\n"):
+        line = expand_tabs(line).rstrip(" ")
+        if cells(line) <= width:
+            yield line
+        else:
+            yield from _wrapped(line, width)
+
+
+def _wrapped(line: str, width: int) -> Iterator[str]:
+    made, taken = "", 0
+    for found in _WORD.finditer(line):
+        word = found[0]
+        size = cells(word)
+        if taken + size > width and made.strip():
+            yield made
+            made, taken = "", 0
+            word = word.lstrip()
+            size = cells(word)
+        if taken + size > width:
+            *whole, word = fold(made + word, width)
+            yield from whole
+            made, taken, size = "", 0, cells(word)
+        made += word
+        taken += size
+    if made:
+        yield made
+
+
+def _fits(line: str, start: int, width: int) -> int:
+    """One past the last character of `line[start:]` that fits `width`; at least one character where there is one."""
+    end, taken = start, 0
+    while end < len(line) and taken + _width(line[end]) <= width:
+        taken += _width(line[end])
+        end += 1
+    whole = end
+    while start < whole < len(line) and _joined(line, whole):
+        whole -= 1
+    if whole > start:
+        return whole
+    return max(end, min(start + 1, len(line)))
+
+
+def _joined(text: str, cut: int) -> bool:
+    """Whether a cut here would part what is read as one character."""
+    return text[cut - 1] == _JOINER or text[cut] == _JOINER or _width(text[cut]) == 0 or text[cut] == _SELECTOR

@@ -1,0 +1,82 @@
+"""What one request leaves out of its sections and cuts short in single messages, gathered for the person: each of them
+is small, a small window has many, and among them nobody sees that whole messages went. What is left out else is told at
+once, by whoever shows events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from nexus_cli.context.unseen import merged
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.event import ContextPlan, Dropped, Event, TurnStart
+
+FEW = 2
+"""So many of a kind are told one by one."""
+SECTIONS, PARTS = "sections shortened or left out", "messages cut short"
+SHORT = 13
+"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
+LOST = "kept until the end of this run only"
+"""What is said instead of a command where no other process can read what was left out."""
+
+
+class DropOwner(Protocol):
+    """The session that leaves things out."""
+
+    @property
+    def id(self) -> str:
+        """In the ledger."""
+
+    @property
+    def saved(self) -> bool:
+        """Whether another process can read it, now."""
+
+
+def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
+    """The command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them all; `LOST`
+    where there is none. Without a session the newest of the folder is meant."""
+    if session is not None and not session.saved:
+        return LOST
+    named = f" --session {session.id[:SHORT]}" if session is not None else ""
+    return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
+
+
+class DropBatcher:
+    """Holds them until something else happens."""
+
+    def __init__(self, single: Callable[[Drop], str], way: Callable[[], str]) -> None:
+        """`single` tells of one drop; `way` gives the command that lists them."""
+        self._single = single
+        self._way = way
+        self._held: dict[str, list[Drop]] = {}
+
+    def hold(self, event: Event) -> bool:
+        """Whether this is one of them; it is told later then."""
+        kind = _kind(event.drop) if isinstance(event, Dropped) else ""
+        if isinstance(event, Dropped) and kind:
+            self._held.setdefault(kind, []).append(event.drop)
+        return bool(kind)
+
+    def release(self, event: Event | None = None) -> list[str]:
+        """The lines to tell before `event` (None: before anything else); none while more of them may follow."""
+        if isinstance(event, Dropped | ContextPlan | TurnStart):
+            return []
+        held, self._held = self._held, {}
+        return [line for kind, drops in held.items() for line in self._lines(kind, drops)]
+
+    def _lines(self, kind: str, drops: list[Drop]) -> list[str]:
+        if len(drops) <= FEW:
+            return [self._single(drop) for drop in drops]
+        tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
+        more = f" and {beyond:,} bytes that were counted, not kept" if beyond else ""
+        spans = merged(int(drop.id.removeprefix("d")) for drop in drops)
+        ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
+        return [f"{len(drops)} {kind}, {tokens:,} tokens{more}: {ids}; {self._way()}"]
+
+
+def _kind(drop: Drop) -> str:
+    """What many of its kind are called; "" for what is told at once."""
+    if drop.cause is Cause.SECTION_BUDGET:
+        return SECTIONS
+    return PARTS if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of ") else ""

@@ -1,0 +1,82 @@
+"""The one-line texts of what a session tells besides words and calls. `ui/remarks.py` is their form on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.entry import Drop
+from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
+from nexus_cli.ui.render.cells import cut, one_line, wrap
+from nexus_cli.ui.render.slash_names import use_slash_names
+from nexus_cli.ui.render.status_line import dollars, short
+from nexus_cli.ui.reports.compaction import compacted as how_it_ended
+from nexus_cli.ui.reports.denials import describe_denials
+from nexus_cli.ui.reports.memory import describe_told_facts
+
+MISSED_LEAST = 4096
+"""Tokens below which a miss is not worth a line."""
+CACHED_LEAST = 1024
+"""Tokens below which providers keep nothing in a cache."""
+
+
+def describe_drop(drop: Drop) -> str:
+    """What was left out, why, and how to see it."""
+    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
+    return f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); /drops {drop.id}"
+
+
+def describe_new_facts(plan: Mapping[str, Any], width: int) -> str:
+    """The remembered facts that the model is told now, in at most two lines of `width` cells; "" for none."""
+    width, text = max(4, width), one_line(describe_told_facts(plan))
+    lines = list(wrap(text, width)) if text else []
+    return "\n".join(lines if len(lines) < 3 else [lines[0], cut(" ".join(lines[1:]), width, "...")])
+
+
+def describe_compaction(event: CompactionDone) -> str:
+    """How a compaction ended."""
+    return use_slash_names(how_it_ended(event))
+
+
+def describe_cache_miss(event: CacheResult) -> str:
+    """A cache that held much less than it should; "" where it did what was expected, or where we changed the request:
+    what did that has told so."""
+    if event.why:
+        told = f"cache missed: {event.missed:,} tokens sent anew, {event.why}"
+        return told if event.missed >= MISSED_LEAST and not event.ours else ""
+    if event.expected < CACHED_LEAST or event.read * 2 >= event.expected:
+        return ""
+    return f"cache missed: {event.expected - event.read:,} tokens sent anew"
+
+
+def describe_refusals(outcome: Outcome) -> str:
+    """All refused calls of a turn; "" when there are none."""
+    return describe_denials(outcome.denied, "/permissions")
+
+
+def describe_failure(outcome: Outcome) -> str:
+    """Why a turn ended and what a person can do; "" when it was done."""
+    if not outcome.error:
+        return ""
+    hint = use_slash_names(outcome.error.get("hint", "")).rstrip(".")
+    return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
+
+
+def describe_totals(outcome: Outcome, dot: str) -> str:
+    """What a turn took; "" where that is not worth a line."""
+    used = outcome.usage
+    if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
+        return ""
+    steps = "1 step" if outcome.steps == 1 else f"{outcome.steps:,} steps"
+    facts = [steps, format_duration(outcome.seconds), f"{short(used.input)} in", f"{short(used.output)} out"]
+    if used.cost_usd is None or used.cost_usd:
+        facts.append(dollars(used.cost_usd))
+    return f" {dot} ".join(facts)
+
+
+def format_duration(seconds: float) -> str:
+    """A time for a person."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"

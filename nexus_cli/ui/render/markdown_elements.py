@@ -1,0 +1,211 @@
+"""What Markdown is made of, as rich renders it here: nothing is cut off at any width, signs follow the theme.
+
+Parsing is in `markdown`, tables are in `rich_table`. Text has passed the door before it comes here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.markdown import BlockQuote, CodeBlock, Heading, HorizontalRule, ListElement, ListItem, MarkdownElement
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.style import Style
+from rich.syntax import ANSI_DARK, ANSI_LIGHT, ANSISyntaxTheme, Syntax
+from rich.text import Text
+
+from nexus_cli.ui.render.cells import fold
+from nexus_cli.ui.render.theme import Theme
+
+LEAST = 8
+"""Columns that indentation leaves to the text."""
+LONGEST = 4096
+"""Characters of a line of code above which it is not highlighted: minified, and slow to read for a lexer."""
+
+_NO_LANGUAGE = re.compile(r"[^\w+#-]")
+_BLANK: dict[tuple[str, ...], Style] = {("Text", "Whitespace"): Style()}
+_ON_LIGHT: dict[tuple[str, ...], Style] = {
+    ("Literal", "String"): Style(color="green"),
+    ("Name", "Tag"): Style(color="blue"),
+    ("Generic", "Deleted"): Style(color="red"),
+    ("Generic", "Error"): Style(color="red"),
+}
+_HIGHLIGHTING = {
+    "dark": ANSISyntaxTheme({**ANSI_DARK, **_BLANK}),
+    "light": ANSISyntaxTheme({**ANSI_LIGHT, **_ON_LIGHT, **_BLANK}),
+}
+"""rich's own, without yellow and bright colours on a light background, and without colours for blanks."""
+
+
+class Code:
+    """Lines of code: highlighted where colours are wanted, long lines folded at any place, no blank lost."""
+
+    def __init__(self, text: str, language: str, theme: Theme) -> None:
+        self._text = text.expandtabs(4)
+        self._language = language
+        self._theme = theme
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width
+        for line in self._lines():
+            start = 0
+            for piece in fold(line.plain, width):
+                part = line if len(piece) == len(line) else line[start : start + len(piece)]
+                start += len(piece)
+                part.no_wrap, part.overflow = True, "ignore"
+                yield part
+
+    def _lines(self) -> list[Text]:
+        lines = self._text.split("\n")
+        if not self._theme.colour or max(map(len, lines)) > LONGEST:
+            return [Text(line) for line in lines]
+        syntax = Syntax("", self._language or "text", theme=_HIGHLIGHTING[self._theme.name])
+        made = list(syntax.highlight(self._text).split("\n", allow_blank=True))
+        # A lexer may leave out or add newlines at the end, never inside.
+        return [*made[: len(lines)], *(Text(line) for line in lines[len(made) :])]
+
+
+def render_fence(text: str, info: str, theme: Theme) -> RenderableType:
+    """The inside of a fence, set off from the prose; what its head says beyond a language stands above it."""
+    language, _, more = info.partition(" ")
+    code = _Indented(Code(text, language, theme))
+    return Group(Text(info, "dim", overflow="fold"), code) if more or _NO_LANGUAGE.search(language) else code
+
+
+class _Indented:
+    """Set off, by less where there is little room."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Padding(self._code, (0, 0, 0, 4 if options.max_width >= 40 else 2))
+
+
+class ThemedHeading(Heading):
+    """Left, as a stream reads; without colours it keeps its number signs."""
+
+    @classmethod
+    def create(cls, markdown: Any, token: Token) -> ThemedHeading:
+        made = cls(token.tag)
+        made.sign = "" if markdown.theme.colour else "#" * int(token.tag[1:]) + " "
+        return made
+
+    sign = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = Text(self.sign) + self.text
+        text.overflow = "fold"
+        yield text
+
+
+class ThemedCode(CodeBlock):
+    """A fence inside a list or a quotation, and code by indentation."""
+
+    @classmethod
+    def create(cls, markdown: Any, token: Token) -> ThemedCode:
+        made = cls("", "")
+        made.info, made.look = token.info.strip(), markdown.theme
+        return made
+
+    info: str
+    look: Theme
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield render_fence(str(self.text).rstrip("\n"), self.info, self.look)
+
+
+class ThemedRule(HorizontalRule):
+    """A line across."""
+
+    @classmethod
+    def create(cls, markdown: Any, token: Token) -> ThemedRule:
+        made = cls()
+        made.sign = markdown.theme.signs.rule
+        return made
+
+    new_line = True
+    sign: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.sign * options.max_width, console.get_style("markdown.hr"), no_wrap=True)
+
+
+class ThemedQuote(BlockQuote):
+    """A bar before each line."""
+
+    @classmethod
+    def create(cls, markdown: Any, token: Token) -> ThemedQuote:
+        made = cls()
+        made.sign = markdown.theme.signs.quote + " "
+        return made
+
+    sign: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = options.max_width - 2
+        sign = self.sign if room >= LEAST else ""
+        yield from _behind(self.elements, console, options, sign, sign, self.style)
+
+
+class ThemedList(ListElement):
+    """A list of either kind."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        first = 1 if self.list_start is None else self.list_start
+        room = len(str(first + len(self.items) - 1)) + 2
+        for number, item in enumerate(self.items, first):
+            if not isinstance(item, ThemedItem):
+                continue
+            sign = f"{number}.".rjust(room - 1) + " " if self.list_type == "ordered_list_open" else item.sign
+            yield from item.render(console, options, sign)
+
+
+class ThemedItem(ListItem):
+    """One item: a bullet or number before its first line, the box of a task in the place of a bullet."""
+
+    @classmethod
+    def create(cls, markdown: Any, token: Token) -> ThemedItem:
+        made = cls()
+        made.sign = f" {token.meta.get('box') or markdown.theme.signs.bullet} "
+        return made
+
+    sign: str
+
+    def render(self, console: Console, options: ConsoleOptions, sign: str) -> RenderResult:
+        """The item behind `sign`."""
+        style = console.get_style("markdown.item.bullet")
+        if options.max_width - len(sign) >= LEAST:
+            yield from _behind(self.elements, console, options, sign, " " * len(sign), style)
+            return
+        yield Segment(sign.strip(), style)
+        yield Segment("\n")
+        yield from _behind(self.elements, console, options, "", "", style)
+
+
+def _behind(
+    elements: RenderableType, console: Console, options: ConsoleOptions, first: str, later: str, style: Style
+) -> RenderResult:
+    """`elements` with a text before the first line and one before each of the others."""
+    width = max(1, options.max_width - len(first))
+    for number, line in enumerate(console.render_lines(elements, options.update(width=width), pad=False)):
+        before = later if number else first
+        yield Segment(before, style if before.strip() else None)
+        yield from line
+        yield Segment("\n")
+
+
+ELEMENTS: dict[str, type[MarkdownElement]] = {
+    "heading_open": ThemedHeading,
+    "fence": ThemedCode,
+    "code_block": ThemedCode,
+    "hr": ThemedRule,
+    "blockquote_open": ThemedQuote,
+    "bullet_list_open": ThemedList,
+    "ordered_list_open": ThemedList,
+    "list_item_open": ThemedItem,
+}
+"""By the names of the parser's tokens."""

@@ -1,0 +1,300 @@
+"""Events become text for a terminal: the finished is `put` once, the open is `live`, what is waited for is `spinner`.
+
+Nothing is drawn here. All that comes from models, tools and files passes the door first; the only control codes behind
+it are the theme's own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+from nexus_cli.core import event as e
+from nexus_cli.core.entry import Cause
+from nexus_cli.ui.render import event_notes, live_area
+from nexus_cli.ui.render.cells import wrap
+from nexus_cli.ui.render.drop_batcher import DropBatcher
+from nexus_cli.ui.render.markdown import Markdown
+from nexus_cli.ui.render.scrollback import Scrollback
+from nexus_cli.ui.render.spinner import Spinner
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.thought import Thought
+from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_finished_call, main_argument
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+WAITING, PREPARING = "waiting for the model", "preparing the request"
+
+
+class RichRenderer:
+    """One conversation as a person sees it."""
+
+    def __init__(
+        self,
+        put: Callable[[str], None],
+        width: Callable[[], int],
+        theme: Theme,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        asks: bool = True,
+        drawn: bool = True,
+    ) -> None:
+        """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
+
+        With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
+        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of.
+        """
+        self._asks, self._drawn = asks, drawn
+        self._width: Callable[[], int] = lambda: max(4, width())
+        self._theme = theme
+        self._clock = clock
+        self._scrollback = Scrollback(put, self._width, theme)
+        self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
+        self._spinner = Spinner(theme, clock)
+        self._calls: dict[str, live_area.OpenCall] = {}
+        self._thought: Thought | None = None
+        self._folded: Thought | None = None
+        self._show_thinking = False
+        self._drop_batch = DropBatcher(event_notes.describe_drop, lambda: "/drops")
+        self._in_turn = False
+        self._caches = False
+        self._output: tuple[str, str] | None = None
+        self._version = 0
+        self._seen: tuple[object, list[str]] = (None, [])
+        self.last_answer = ""
+        """The text of the newest turn that had one."""
+
+    @property
+    def moving(self) -> bool:
+        """The spinner moves."""
+        return self._spinner.moving
+
+    @property
+    def last_output(self) -> tuple[str, str] | None:
+        """Title and whole text of the newest tool result, through the door; None before the first."""
+        if self._output is None:
+            return None
+        title_, text = self._output
+        return title_, sanitize(text)
+
+    def keep_output(self, title_: str, text: str) -> None:
+        """Take the output of something else for the newest one."""
+        self._output = title_, text
+
+    def forget(self) -> None:
+        """Another session begins: its last answer and output are its own."""
+        self.last_answer, self._output, self._folded = "", None, None
+
+    def spinner(self) -> str:
+        """What is waited for, on one line; "" when nothing is."""
+        return self._spinner.line(self._width())
+
+    def show_user_message(self, text: str) -> None:
+        """The person's words, from who reads them: `TurnStart` is silent, `Steered` shows its own."""
+        self._show_held_drops()
+        self._version += 1
+        self._scrollback.add_user_message(text)
+
+    def show_note(self, text: str, role: str = "") -> None:
+        """A note of our own, one or more lines, in a role of the theme."""
+        self._show_held_drops()
+        self._version += 1
+        self._scrollback.add_note(text, role)
+
+    def toggle_thinking(self) -> None:
+        """Show or fold thinking from now on; what was folded last is shown when it is switched on."""
+        self._version += 1
+        self._show_thinking = not self._show_thinking
+        shown = self._thought or self._folded
+        if self._show_thinking and shown is not None and shown.text:
+            self._scrollback.add_thought(shown.text.split("\n"))
+        self._folded = None
+
+    def feed(self, event: e.Event) -> None:
+        """Show `event`."""
+        self._version += 1
+        if self._drop_batch.hold(event):
+            return
+        self._show_held_drops(event)
+        match event:
+            case e.Text():
+                self._text(event.text)
+            case e.Thinking():
+                self._think(event.text)
+            case e.Called() | e.Output() | e.Resulted() | e.Asked() | e.Answered():
+                self._tool(event)
+            case e.SessionStart() | e.TurnStart() | e.Steered() | e.StepStart() | e.StepEnd() | e.TurnEnd():
+                self._went_on(event)
+            case e.Dropped() | e.Recalled() | e.CompactionStart() | e.CompactionDone() | e.CacheResult():
+                self._context(event)
+            case e.Retried():
+                self._spinner.retry(event.attempt, event.wait, event.why)
+                self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
+            case e.Notice():
+                self._scrollback.add_note(event.text, "warn")
+            case e.ContextPlan():
+                self._scrollback.add_note(event_notes.describe_new_facts(event.plan, self._width() - 2), "dim")
+            case e.CacheExpect():
+                pass
+            case _:
+                assert_never(event)
+
+    def _show_held_drops(self, event: e.Event | None = None) -> None:
+        """The small things that were left out, unless more of them may follow before `event`."""
+        for text in self._drop_batch.release(event):
+            self._scrollback.add_note(text, "warn")
+
+    def live(self, rows: int) -> list[str]:
+        """The open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
+        now, width = self._clock(), self._width() - 1
+        seconds = [round(call.seconds(now) or 0) for call in self._calls.values()]
+        key = (self._version, rows, width, seconds)
+        if self._seen[0] != key:
+            self._seen = key, self._live(rows, width, now) if rows > 0 else []
+        return list(self._seen[1])
+
+    def _live(self, rows: int, width: int, now: float) -> list[str]:
+        paint = self._theme.paint
+        if self._calls:
+            lines, kind = live_area.call_lines(self._calls.values(), now, rows, width, self._theme), "line"
+        elif self._markdown.open:
+            tail, shape = (
+                self._markdown.tail(live_area.KEPT),
+                live_area.tail_of_code if self._markdown.in_fence else live_area.tail_of_prose,
+            )
+            lines, kind = shape(tail, rows, width), "text"
+        elif self._thought and self._show_thinking:
+            tail = self._thought.tail[-live_area.KEPT :]
+            lines = [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, width)]
+            kind = "thought"
+        elif self._thought and self._thought.words:
+            lines = [paint("dim", line) for line in wrap(f"thinking ... {self._thought.words:,} words", width)]
+            lines, kind = lines[:rows], "line"
+        else:
+            return []
+        parted = self._scrollback.needs_gap(kind) or (kind == "text" and self._markdown.parted)
+        return ["", *lines] if len(lines) < rows and parted and any(lines) else lines
+
+    def _text(self, text: str) -> None:
+        if self._thought and text.strip():
+            self._end_thought()
+        self._spinner.phase("writing")
+        self._spinner.wrote(len(text))
+        self._scrollback.add_text(self._markdown.feed(text))
+
+    def _think(self, text: str) -> None:
+        if self._thought is None:
+            self._thought = Thought(self._clock)
+        if not self._markdown.open:
+            self._spinner.phase("thinking")
+        self._spinner.wrote(len(text))
+        lines = self._thought.feed(text)
+        if self._show_thinking:
+            self._scrollback.add_thought(lines)
+
+    def _end_thought(self) -> None:
+        thought, self._thought = self._thought, None
+        if thought is None:
+            return
+        lines = thought.end()
+        if self._show_thinking:
+            self._scrollback.add_thought(lines)
+        elif thought.words:
+            self._folded = thought
+            self._scrollback.add_note(thought.summary("Ctrl+T shows" if self._drawn else ""), "dim")
+
+    def _close(self) -> None:
+        """The model has said what it had to say for now: nothing of it stays open."""
+        self._end_thought()
+        self._scrollback.add_text(self._markdown.flush())
+        self._markdown.begin()
+        self._scrollback.start_text()
+
+    def _tool(self, event: e.Called | e.Output | e.Resulted | e.Asked | e.Answered) -> None:
+        match event:
+            case e.Called():
+                self._close()
+                call = live_area.OpenCall(event.call, event.subject, self._clock())
+                self._calls[event.call.id] = call
+                self._spinner.phase(PREPARING)
+                self._spinner.called(event.call.id, call.what)
+            case e.Output():
+                if event.call_id in self._calls:
+                    self._calls[event.call_id].feed(event.text)
+            case e.Resulted():
+                self._resulted(event)
+            case e.Asked():
+                self._spinner.asked(event.question.call.id)
+                if asked := self._calls.get(event.question.call.id):
+                    asked.asked, asked.shown = True, event.question.detail if self._asks else ""
+            case e.Answered():
+                self._spinner.answered(event.call_id)
+                if event.call_id in self._calls:
+                    self._calls[event.call_id].asked = False
+                    self._calls[event.call_id].began = self._clock()
+            case _:
+                assert_never(event)
+
+    def _resulted(self, event: e.Resulted) -> None:
+        call, result = self._calls.pop(event.call.id, None), event.result
+        subject = call.subject if call else main_argument(event.call)
+        self._spinner.resulted(event.call.id)
+        if not self._calls:
+            self._spinner.phase(PREPARING if self._in_turn else "", again=True)
+        self._output = format_call(event.call, subject), result.text if result.full is None else result.full
+        known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
+        whole = ", Ctrl+O shows all" if self._drawn else ""
+        done = FinishedCall(event.call, subject, result, event.tokens, event.seconds, known, whole)
+        self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
+
+    def _went_on(self, event: e.SessionStart | e.TurnStart | e.Steered | e.StepStart | e.StepEnd | e.TurnEnd) -> None:
+        self._close()
+        match event:
+            case e.SessionStart() | e.TurnStart():
+                self._in_turn = True
+                self._spinner.phase(PREPARING)
+            case e.Steered():
+                self._scrollback.add_user_message(event.text)
+            case e.StepStart():
+                self._spinner.phase(WAITING, again=True)
+            case e.StepEnd():
+                self._spinner.phase(PREPARING)
+            case e.TurnEnd():
+                self._ended(event.outcome)
+            case _:
+                assert_never(event)
+
+    def _ended(self, outcome: e.Outcome) -> None:
+        for call in self._calls.values():
+            self._scrollback.add_note(f"{call.what}: no result yet", "warn")
+        self._calls.clear()
+        self._in_turn = False
+        self._spinner.phase("")
+        if outcome.text:
+            self.last_answer = outcome.text
+        if outcome.error and outcome.error.get("kind") == "aborted":
+            self._scrollback.add_note("[interrupted] what was done is kept", "warn")
+        else:
+            self._scrollback.add_note(event_notes.describe_failure(outcome), "error")
+        self._scrollback.add_note(event_notes.describe_refusals(outcome), "warn")
+        self._scrollback.add_note(event_notes.describe_totals(outcome, self._theme.signs.dot), "dim")
+
+    def _context(self, event: e.Dropped | e.Recalled | e.CompactionStart | e.CompactionDone | e.CacheResult) -> None:
+        match event:
+            case e.Dropped():
+                if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one line
+                    self._scrollback.add_note(event_notes.describe_drop(event.drop), "warn")
+            case e.Recalled():
+                self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
+            case e.CompactionStart():
+                self._close()
+                self._spinner.phase(f"compacting {event.tokens:,} tokens")
+            case e.CompactionDone():
+                self._spinner.phase(PREPARING if self._in_turn else "")
+                self._scrollback.add_note(event_notes.describe_compaction(event), "dim" if event.ok else "warn")
+            case e.CacheResult():
+                # A provider that has never reported a cache may have none: nothing is missed there.
+                self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
+                self._scrollback.add_note(event_notes.describe_cache_miss(event) if self._caches else "", "dim")
+            case _:
+                assert_never(event)

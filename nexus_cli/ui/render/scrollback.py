@@ -1,0 +1,88 @@
+"""Finished text on its way out: once, in lines that fit, with one blank line between things of different kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nexus_cli.ui.render.cells import wrap
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+SAID_LINES = 20
+"""Lines of the person's own words that are shown again."""
+_LOOKED_AT = 65_536
+
+
+class Scrollback:
+    """What has been put last decides what comes before the next."""
+
+    def __init__(self, put: Callable[[str], None], width: Callable[[], int], theme: Theme) -> None:
+        self._put = put
+        self._width = width
+        self._theme = theme
+        self._last = ""
+        self._new_text = True
+
+    def needs_gap(self, kind: str) -> bool:
+        """Whether a blank line comes before something of this kind: `text`, `said`, `thought` or `line`."""
+        return bool(self._last) and (self._last != kind or kind == "said" or (kind == "text" and self._new_text))
+
+    def start_text(self) -> None:
+        """The next text is another one than the last."""
+        self._new_text = True
+
+    def add_text(self, rendered: str) -> None:
+        """Blocks that `Markdown` has finished; a newline before them is its sign that they begin."""
+        bare = rendered.lstrip("\n")
+        if bare:
+            self._out("text", bare, gap=bare != rendered and self._last == "text")
+            self._new_text = False
+
+    def add_thought(self, lines: Sequence[str]) -> None:
+        """Lines of thinking that have passed the door."""
+        width = self._width()
+        if any(line.strip() for line in lines) or (lines and self._last == "thought"):
+            shown = [self._theme.paint("dim", piece) for line in lines for piece in wrap(line, width)]
+            self._out("thought", "\n".join(shown) + "\n")
+
+    def add_lines(self, lines: Sequence[str]) -> None:
+        """Lines that are ready."""
+        if lines:
+            self._out("line", "\n".join(lines) + "\n")
+
+    def add_note(self, text: str, role: str) -> None:
+        """One or more lines of our own; a role has its sign before the first. Nothing for ""."""
+        text = sanitize(text).strip("\n")
+        if not text.strip():
+            return
+        signs = self._theme.signs
+        sign = {"error": signs.error, "warn": signs.warn, "ok": signs.ok, "dim": signs.dot}.get(role, "")
+        first = sign + " " if sign else ""
+        pieces = list(wrap(text, self._width() - len(first)))
+        lines = [(" " * len(first) if number else first) + piece for number, piece in enumerate(pieces)]
+        self.add_lines([self._theme.paint(role, line.rstrip()) for line in lines])
+
+    def add_user_message(self, text: str) -> None:
+        """The person's words: behind a sign, the beginning of long ones."""
+        text = text.strip("\n")
+        seen = sanitize(text[:_LOOKED_AT]).split("\n")
+        sign = self._theme.signs.person
+        made: list[str] = []
+        taken = 0
+        for line in seen:
+            pieces = list(wrap(line, self._width() - 2))
+            if taken and len(made) + len(pieces) > SAID_LINES:
+                break
+            made += pieces[:SAID_LINES]
+            taken += 1
+        lines = [self._theme.paint("person", " " if number else sign) + " " + self._theme.paint("bold", line)
+                 for number, line in enumerate(made)]  # fmt: skip
+        left = len(seen) - taken + text.count("\n", _LOOKED_AT)
+        if left or (len(made) == SAID_LINES and len(text) > _LOOKED_AT):
+            more = f"... {left:,} more lines" if left else "..."
+            lines.append("  " + self._theme.paint("dim", more))
+        self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
+
+    def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
+        self._put(("\n" if gap or self.needs_gap(kind) else "") + text)
+        self._last = kind

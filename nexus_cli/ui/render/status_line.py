@@ -1,0 +1,121 @@
+"""The status line: where the session stands, on one line; what matters least leaves first as the width shrinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nexus_cli.session.status import Status
+from nexus_cli.ui.render.cells import cells, cut, cut_start, one_line
+from nexus_cli.ui.render.theme import Theme
+
+HIGH, CRITICAL = 0.6, 0.8
+"""Shares of the budget from which the window counts as pressed (seed B's token budget)."""
+BAR = 8
+FOLDER = 32
+"""Cells that a folder's name takes at most; its end says most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    name: str
+    text: str
+    role: str = "dim"
+
+
+_LEAVES = ("bar", "effort", "path", "recipe", "cache", "branch", "folder", "mode", "cost", "drops", "model", "unsaved")
+"""What leaves, in this order; the use of the window stays."""
+
+
+def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
+    """`status` in at most `width` - 1 cells: model, mode, folder and branch, context, drops, cache, cost."""
+    room = max(0, width - 1)
+    gone: set[str] = set()
+    waiting = list(_LEAVES)
+    while True:
+        parts = _parts(status, branch, theme, home, gone)
+        if _size(parts, theme) <= room:
+            return f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(p.role, p.text) for p in parts)
+        if not waiting:
+            return theme.paint(parts[0].role, _shortest(status, room, theme))
+        gone.add(waiting.pop(0))
+
+
+def _size(parts: list[_Part], theme: Theme) -> int:
+    return sum(cells(part.text) for part in parts) + (cells(theme.signs.dot) + 2) * (len(parts) - 1)
+
+
+def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
+    """What is shown when `gone` is not."""
+    share, role, sign = _pressure(status)
+    bar = f" {_bar(share, theme)}" if "bar" not in gone else ""
+    used = f"{short(status.used)}/{short(status.budget)} {share:.0%}{sign}{bar}"
+    used = used if status.used else f"-/{short(status.budget)}{bar}"
+    effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
+    recipe = one_line(status.recipe)
+    place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
+    named = f" ({cut(one_line(branch), FOLDER, theme.signs.cut)})" if branch and "branch" not in gone else ""
+    drops = "1 drop" if status.drops == 1 else f"{status.drops:,} drops"
+    parts = [
+        _Part("model", _model(status.model) + effort, "accent"),
+        _Part("mode", one_line(status.allow)),
+        _Part("recipe", recipe if recipe not in ("chat", "") else ""),
+        _Part("folder", (place + named).strip()),
+        _Part("used", used, role),
+        _Part("drops", drops if status.drops else "", "warn"),
+        _Part("cache", f"cache {status.cached:.0%}" if status.cached is not None else ""),
+        _Part("cost", dollars(status.cost_usd)),
+        _Part("unsaved", "" if status.saved else "not saved", "warn"),
+    ]
+    return [part for part in parts if part.text and part.name not in gone]
+
+
+def _pressure(status: Status) -> tuple[float, str, str]:
+    share = status.used / status.budget if status.budget > 0 else 0.0
+    if share >= CRITICAL:
+        return share, "error", "!!"
+    return (share, "warn", "!") if share >= HIGH else (share, "ok", "")
+
+
+def _bar(share: float, theme: Theme) -> str:
+    filled = min(BAR, max(0, round(share * BAR)))
+    return theme.signs.full * filled + theme.signs.empty * (BAR - filled)
+
+
+def _shortest(status: Status, room: int, theme: Theme) -> str:
+    share, _, sign = _pressure(status)
+    return cut(f"{share:.0%}{sign}", room)
+
+
+def _model(name: str) -> str:
+    """The last part of a model's name: the provider's part says little once it works."""
+    return cut(one_line(name.rpartition("/")[2] or name), 32)
+
+
+def _place(folder: str, home: str, theme: Theme, *, whole: bool) -> str:
+    text = one_line(folder)
+    home = one_line(home).rstrip("/")
+    if home and (text == home or text.startswith(home + "/")):
+        text = "~" + text[len(home) :]
+    if not whole:
+        text = text.rstrip("/").rpartition("/")[2] or text
+    return cut_start(text, FOLDER, theme.signs.cut)
+
+
+def short(tokens: int) -> str:
+    """A number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
+    if tokens < 1000:
+        return str(tokens)
+    for unit, size in (("k", 1000), ("M", 1_000_000)):
+        value = tokens / size
+        if value < 99.95:
+            return f"{value:.1f}".removesuffix(".0") + unit
+        if value < 999.5 or unit == "M":
+            return f"{value:.0f}{unit}"
+    return str(tokens)
+
+
+def dollars(cost: float | None) -> str:
+    """A price for a person: four decimals below a dollar, two above; `$?` where it is not known."""
+    if cost is None:
+        return "$?"
+    return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"

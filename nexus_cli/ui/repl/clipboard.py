@@ -1,0 +1,99 @@
+"""A text on the clipboard: by a program of the desktop where there is one, else by the terminal itself.
+
+Owns the ways and their order. Which text, and how the outcome is told, is the callers' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import shutil
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+from nexus_cli.config.child_environment import child_environment
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+
+SECONDS = 2.0
+"""What one program may take."""
+LARGEST = 100_000
+"""Bytes that a terminal is sent: many take no more by OSC 52."""
+
+_PROGRAMS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-in")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+)
+_HINT = "Install wl-copy, xclip or xsel, or use a terminal that has OSC 52"
+
+
+async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
+    """Put `text` on the clipboard and say by what: a program, tmux, or the terminal (OSC 52) through `write`.
+
+    `write` sends its text to the terminal as it is. Whether a terminal heeds OSC 52 cannot be known. Raises
+    `NexusError("usage", ...)` when there is nothing to copy and when no way is left.
+    """
+    if not text:
+        raise NexusError("usage", "nothing to copy", "there is no text yet", "Ask something first")
+    data = replace_surrogates(text).encode()
+    for command in _commands(environ):
+        if await _ran(command, data, environ):
+            return f"copied with {os.path.basename(command[0])}"
+    tmux = _program("tmux", environ) if environ.get("TMUX") else None
+    # -w hands the text on to the terminal around tmux; older ones do not know it.
+    if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data, environ):
+        return "copied with tmux, to its buffer and the terminal's clipboard"
+    if environ.get("TERM", "") in ("", "dumb"):
+        raise NexusError("usage", "the clipboard", "there is no program for it, and the terminal is dumb", _HINT)
+    if len(data) > LARGEST:
+        why = f"{len(data):,} bytes are more than a terminal takes ({LARGEST:,}), and there is no program for it"
+        raise NexusError("usage", "the clipboard", why, "Install wl-copy, xclip or xsel")
+    sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
+    if environ.get("TMUX"):
+        sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    write(sequence)
+    return "copied through the terminal (OSC 52), if it allows that"
+
+
+def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
+    for variable, (name, *arguments) in _PROGRAMS:
+        program = _program(name, environ) if environ.get(variable) else None
+        if program:
+            yield [program, *arguments]
+    program = _program("pbcopy", environ) if sys.platform == "darwin" else None
+    if program and not environ.get("SSH_CONNECTION"):
+        yield [program]
+
+
+def _program(name: str, environ: Mapping[str, str]) -> str | None:
+    """Where the program is on the PATH, never by a relative entry of it."""
+    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    return found if found is not None and os.path.isabs(found) else None
+
+
+async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:
+    """Whether the program took the text in time; one that did not is ended with all that it has started.
+
+    It may stay in the background to hand the text out: nothing waits for its output.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, env=child_environment(environ), start_new_session=True
+        )
+    except (OSError, ValueError):
+        return False
+    try:
+        await asyncio.wait_for(process.communicate(data), SECONDS)
+    except TimeoutError:
+        return False
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return process.returncode == 0

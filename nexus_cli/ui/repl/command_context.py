@@ -1,0 +1,171 @@
+"""The desk that slash commands work at: the REPL, seen through the protocol of `nexus_cli.commands`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.commands.command import Choice, Command
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.event import Event
+from nexus_cli.session.options import Options
+from nexus_cli.session.reports import last
+from nexus_cli.session.session import Session
+from nexus_cli.ui.input.editor import edit_text
+from nexus_cli.ui.render.cells import wrap
+from nexus_cli.ui.repl.clipboard import copy_to_clipboard
+from nexus_cli.ui.repl.input_queue import Attachment, one_line
+from nexus_cli.ui.repl.repl import Repl
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+Reopen = Callable[[Options, Settings, Session], Session]
+"""Opens the session that comes after another one; `NexusError` when it cannot."""
+
+
+class ReplCommandContext:
+    """Implements `Desk` over a REPL."""
+
+    def __init__(
+        self,
+        repl: Repl,
+        options: Options,
+        settings: Settings,
+        environ: Mapping[str, str],
+        reopen: Reopen,
+        raw: Callable[[str], None],
+    ) -> None:
+        """`raw` writes to the terminal what is no text (the clipboard's escape)."""
+        self._repl = repl
+        self._options = self._begun = options
+        self._settings = settings
+        self._environ = environ
+        self._reopen = reopen
+        self._raw = raw
+
+    @property
+    def session(self) -> Session:
+        """See `Desk`."""
+        return self._repl.session
+
+    @property
+    def options(self) -> Options:
+        """See `Desk`."""
+        return replace(self._options, resume=self._repl.session.id, newest=False)
+
+    @property
+    def settings(self) -> Settings:
+        """See `Desk`."""
+        return self._settings
+
+    @property
+    def commands(self) -> Mapping[str, Command]:
+        """See `Desk`."""
+        return self._repl.commands
+
+    @property
+    def last_answer(self) -> str:
+        """See `Desk`."""
+        return self._repl.renderer.last_answer or str(last.value(self.session).get("assistant") or "")
+
+    def say(self, text: str) -> None:
+        """See `Desk`."""
+        self._repl.show_note(text, "")
+
+    def show(self, form: str, value: Mapping[str, Any]) -> None:
+        """See `Desk`."""
+        self._repl.show(form, value)
+
+    def feed(self, event: Event) -> None:
+        """See `Desk`."""
+        self._repl.feed(event)
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        """A numbered list, then a number or the beginning of a label."""
+        if not choices:
+            return None
+        text = "\n".join([*wrap(sanitize(title), self._repl.view.width), *self._menu(choices)])
+        for _ in range(3):
+            with self._repl.jobs.wait_for_user():
+                answer = await self._repl.view.question(text, f"1-{len(choices)}, empty leaves it: ")
+            word = (answer or "").strip()
+            if not word:
+                return None
+            if word.isdecimal() and 1 <= int(word) <= len(choices):
+                return choices[int(word) - 1].key
+            fits = [choice.key for choice in choices if word in (choice.key, choice.label)]
+            fits = fits or [choice.key for choice in choices if choice.label.casefold().startswith(word.casefold())]
+            if len(fits) == 1:
+                return fits[0]
+            number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
+            text = f"{one_line(word)!r} is not one of these: type {number}"
+            text = "\n".join(wrap(text, self._repl.view.width))
+        return None
+
+    def _menu(self, choices: Sequence[Choice]) -> list[str]:
+        """The choices with their numbers, in lines that fit; what does not goes on below its beginning."""
+        made, indent = [], " " * 5
+        for number, choice in enumerate(choices, 1):
+            first, *more = wrap(sanitize(choice.label), self._repl.view.width - len(indent))
+            made += [f"{number:>3}  {first}", *(indent + piece for piece in more)]
+        return made
+
+    async def reopen(self, options: Options, settings: Settings | None = None) -> None:
+        """See `Desk`."""
+        settings = settings or self._settings
+        before = self._repl.session
+        if options.resume != before.id:  # what runs without asking was said of a session, not of the next one
+            options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
+        made = self._reopen(options, settings, before)
+        self._options, self._settings = options, settings
+        self._repl.session = made
+        self._repl.share_attachments()
+        for notice in made.take_notices():
+            self._repl.show_note(f"nexus: {notice}", "warn")
+        state = made.status()
+        if made.id != before.id:
+            self._repl.renderer.forget()
+            self._left_behind()
+            copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
+            if options.resume and not copied:
+                self._repl.show("last", last.value(made))
+            else:
+                self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
+        self._repl.refresh_status()
+
+    def _left_behind(self) -> None:
+        """What was to go along with the next message of the session before does not go to another one."""
+        for one in self._repl.input_queue.attached:
+            self._repl.show_note(f"not sent to the new session: {one.what}", "warn")
+        self._repl.input_queue.attached.clear()
+
+    def start(self, text: str = "") -> None:
+        """See `Desk`."""
+        self._repl.start_next(text)
+
+    async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+        """See `Desk`."""
+        self._repl.view.invalidate()
+        await self._repl.jobs.run_busy(what, work)
+
+    def fill(self, text: str) -> None:
+        """See `Desk`."""
+        self._repl.view.fill(text)
+
+    def attach(self, block: str, what: str) -> None:
+        """See `Desk`."""
+        self._repl.input_queue.attached.append(Attachment(block, what))
+        self._repl.refresh_status()
+
+    async def edit(self, text: str) -> str:
+        """See `Desk`."""
+        with self._repl.jobs.wait_for_user():
+            return await self._repl.view.outside(lambda: edit_text(text, self._environ))
+
+    async def copy(self, text: str) -> str:
+        """See `Desk`."""
+        return await copy_to_clipboard(text, self._environ, self._raw)
+
+    def leave(self) -> None:
+        """See `Desk`."""
+        self._repl.request_exit()

@@ -1,0 +1,123 @@
+"""What waits in a REPL: messages for after the running turn, and what the next message takes along."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.ui.input.attached_files import read_mentions
+from nexus_cli.ui.repl.view import TypedMessage
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+TOLD = 5
+"""Mentioned files that are told by name."""
+BRIEF = 500
+"""Characters of a message that a line about it is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A text that the next message takes along."""
+
+    text: str
+    what: str
+    """How the person sees it until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedMessage:
+    """What typed words became."""
+
+    typed: TypedMessage
+    trigger: Trigger
+    along: tuple[Attachment, ...] = ()
+    """What it took along."""
+
+
+@dataclass
+class InputQueue:
+    """In the order in which it came."""
+
+    later: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
+    """For after the running turn."""
+    attached: list[Attachment] = field(default_factory=list)
+    given: dict[str, QueuedMessage] = field(default_factory=dict)
+    """What the running turn was given and has not taken yet, by the words that it was given."""
+
+    def lines(self, steering: Sequence[str]) -> list[str]:
+        """One line for each thing that waits, the words for the running turn first."""
+        now = [f"steers: {brief(self.typed_form(words))}" for words in steering]
+        then = [f"then: {brief(_typed(one).shown)}" for one in self.later]
+        return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
+
+    def typed_form(self, words: str) -> str:
+        """What the person typed of the words that the turn was given."""
+        return self.given[words].typed.shown if words in self.given else words
+
+    def postpone(self, steering: Sequence[str]) -> None:
+        """Words that the turn was given and did not take wait for later, before what waits already."""
+        words = [self.given.pop(one) if one in self.given else TypedMessage(one, one) for one in steering]
+        self.later.extendleft(reversed(words))
+
+    def take_all(self, steering: Sequence[str]) -> list[str]:
+        """The texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
+        texts = [self.take_back(words) for words in steering]
+        while self.later:
+            texts.append(self._back(self.later.popleft()))
+        return texts
+
+    def take_newest(self) -> str:
+        """The text of what came last for later; it waits no longer."""
+        return self._back(self.later.pop())
+
+    def take_back(self, words: str) -> str:
+        """What was typed of words that the turn was given and has not taken; what they took along waits again."""
+        message = self.given.pop(words, None)
+        return self._back(message) if message is not None else words
+
+    def _back(self, one: TypedMessage | QueuedMessage) -> str:
+        if isinstance(one, QueuedMessage):
+            self.attached[:0] = one.along
+        return _typed(one).text
+
+    async def build_message(self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None]) -> QueuedMessage:
+        """The words with the files that they mention and what was attached; `tell` gets what became of the mentions,
+        and in which role of the theme it is shown.
+
+        What was pasted in one piece mentions none: an `@name` in a log is nobody's wish.
+        """
+        read = await asyncio.to_thread(read_mentions, typed.shown, folder)
+        for notice in read.notices:
+            tell(notice, "warn")
+        if read.missing:
+            goes = "it goes as plain words" if len(read.missing) == 1 else "they go as plain words"
+            tell(f"no file {_named(read.missing, ', ')}: {goes}", "dim")
+        if read.along:
+            tell(f"with it: {_named(read.along, '; ')}", "dim")
+        along = tuple(self.attached)
+        self.attached.clear()
+        text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
+        return QueuedMessage(typed, Trigger(text, "person", tuple(read.parts), read.uncounted), along)
+
+
+def _named(names: Sequence[str], between: str) -> str:
+    more = [f"and {len(names) - TOLD:,} more"] if len(names) > TOLD else []
+    return between.join([*map(brief, names[:TOLD]), *more])
+
+
+def _typed(one: TypedMessage | QueuedMessage) -> TypedMessage:
+    return one.typed if isinstance(one, QueuedMessage) else one
+
+
+def brief(text: str) -> str:
+    """The beginning of `text` through the door, on one line."""
+    return one_line(text[:BRIEF])
+
+
+def one_line(text: str) -> str:
+    """`text` through the door, on one line."""
+    return " ".join(sanitize(text).split())

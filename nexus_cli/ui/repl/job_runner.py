@@ -1,0 +1,132 @@
+"""What runs in a REPL: one piece of work at a time, and small things beside it. What it is for is the REPL's business.
+
+Whatever fails in it becomes a line for the person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.faults import internal
+from nexus_cli.ui.render.slash_names import use_slash_names
+
+ShowLine = Callable[[str, str], None]
+"""Takes a line for the person and its role."""
+WIND_UP = 10.0
+"""Seconds that the running work has to settle at the end."""
+
+
+@dataclass
+class Job:
+    """What runs now."""
+
+    kind: str
+    """`turn`, `shell`, `command`, or `busy`: a command that lets the session work."""
+    what: str
+    began: float = field(default_factory=time.monotonic)
+    task: asyncio.Task[None] | None = None
+    stopped: int = 0
+    """How often the person wanted it to end."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return time.monotonic() - self.began
+
+
+class JobRunner:
+    """Runs work in tasks of the loop."""
+
+    def __init__(self, show_line: ShowLine, ended: Callable[[Job], None], cancel: Callable[[], bool]) -> None:
+        """`ended` is called with the piece of work that is over; `cancel` stops the session, if it is at work."""
+        self._show_line = show_line
+        self._ended = ended
+        self._cancel = cancel
+        self._background: set[asyncio.Task[None]] = set()
+        self.current: Job | None = None
+        self.waits_for_user = False
+        """What runs waits for the person."""
+        self.guard: AbstractContextManager[object] = nullcontext()
+        """Entered around everything that runs."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of what runs, "" when nothing does."""
+        return self.current.kind if self.current is not None else ""
+
+    def start(self, kind: str, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """Let `work` run as the one thing that runs now."""
+        made = self.current = Job(kind, what)
+        made.task = asyncio.create_task(self._guarded(work))
+        made.task.add_done_callback(self._over)
+
+    def start_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let `work` run beside what runs now."""
+        task = asyncio.create_task(self._guarded(work))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def run_busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+        """Let `work` of the session run within the present command, as something that Ctrl+C stops; then it raises
+        `NexusError("aborted", ...)` that names it."""
+        now = self.current
+        if now is None or now.kind != "command":
+            await work
+            return
+        before = now.kind, now.what
+        now.kind, now.what, now.began = "busy", what, time.monotonic()
+        try:
+            await work
+        except NexusError as error:
+            if error.kind != "aborted":
+                raise
+            raise NexusError("aborted", f"{what} was stopped", "what was done by then is kept") from error
+        finally:
+            now.kind, now.what = before
+
+    def stop(self) -> None:
+        """Let what runs settle and end; what is done is kept."""
+        if self.current is not None and self.current.task is not None and not self._cancel():
+            # A task that is cancelled before its first step would never know what it had to give back.
+            asyncio.get_running_loop().call_soon(self.current.task.cancel)
+
+    @contextmanager
+    def wait_for_user(self) -> Iterator[None]:
+        """What runs waits for the person meanwhile."""
+        self.waits_for_user = True
+        try:
+            yield
+        finally:
+            self.waits_for_user = False
+
+    async def settle(self) -> None:
+        """End everything and wait for it, within bounds."""
+        for task in self._background:
+            task.cancel()
+        work = self.current
+        if work is not None and work.task is not None and not work.task.done():
+            self.stop()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(work.task), WIND_UP)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        work, self.current = self.current, None
+        if work is not None:
+            self._ended(work)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            with self.guard:
+                await work
+        except NexusError as error:
+            self._show_line(use_slash_names(error.line), "warn" if error.kind == "aborted" else "error")
+        except asyncio.CancelledError:
+            self._show_line("stopped", "dim")
+        except Exception as bug:  # the last seam: a traceback never reaches a person
+            self._show_line(internal(bug).line, "error")

@@ -1,0 +1,354 @@
+"""The REPL: what a line becomes, what runs now, what waits for its turn. How it looks is the business of the view.
+
+One piece of work runs at a time: a turn, a command, a shell line. While a turn runs, words steer it; what is queued
+comes afterwards. Nothing typed is lost: what was not delivered when a turn is stopped waits to be sent or taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.commands import discover, find, parse
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.core import event as e
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.session import Session
+from nexus_cli.session.status import Status
+from nexus_cli.tools.process import kill_all
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.status_line import status_line
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.unified_diff import paint_diff
+from nexus_cli.ui.repl.git_branch import read_branch
+from nexus_cli.ui.repl.initial_estimate import InitialEstimate
+from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief
+from nexus_cli.ui.repl.job_runner import Job, JobRunner
+from nexus_cli.ui.repl.last_exchange import last_exchange
+from nexus_cli.ui.repl.pager import show_in_pager
+from nexus_cli.ui.repl.shell_line import Shell, ShellLine
+from nexus_cli.ui.repl.view import ReplView, TypedMessage
+from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+SOON = 0.5
+"""Seconds after which what runs is worth a line."""
+
+
+class Repl:
+    """One interactive session after another. Implements `ReplController`; commands reach it through its desk."""
+
+    def __init__(self, session: Session, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
+        self.session = session
+        self.view = view
+        self.renderer = renderer
+        self.theme = theme
+        self.desk: Desk | None = None
+        """The `Desk` of the commands; set once by who puts the REPL together."""
+        self.draft: Callable[[], str] = str
+        """What stands in the input box."""
+        self.input_queue = InputQueue()
+        """What comes after the running turn, and with the next message."""
+        self.shell = Shell(view, renderer.keep_output, self.input_queue.attached.append)
+        self.outcome: e.Outcome | None = None
+        """How the newest turn ended."""
+        self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
+        self.share_attachments()
+        self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
+        self._steering = asyncio.Lock()
+        self._next: str | None = None
+        self._status: Status | None = None
+        self._branch = ""
+        self._leaving = False
+        self._begun = False
+        """The words of the newest turn are in the session."""
+
+    def share_attachments(self) -> None:
+        """Let the session count what the next message takes along."""
+        self.session.goes_along(lambda: [one.text for one in self.input_queue.attached])
+
+    @property
+    def commands(self) -> Mapping[str, Command]:
+        """The slash commands."""
+        return discover()
+
+    @property
+    def folder(self) -> Path:
+        """The working folder of the session."""
+        return self.session.folder
+
+    # What the face shows
+
+    @property
+    def running(self) -> bool:
+        """Something runs that Ctrl+C stops."""
+        return self.jobs.current is not None
+
+    @property
+    def moving(self) -> bool:
+        """The spinner moves."""
+        return self.renderer.moving or (self.jobs.kind in ("busy", "shell", "command") and not self.jobs.waits_for_user)
+
+    def live(self, rows: int) -> list[str]:
+        """See `ReplController`."""
+        output = self.shell.output
+        if not output:
+            return self.renderer.live(rows)
+        width = max(4, self.view.width - 1)
+        return [self.theme.paint("dim", line[:width]) for line in sanitize(output).splitlines()[-rows:]]
+
+    def spinner(self) -> str:
+        """See `ReplController`."""
+        text, work = self.renderer.spinner(), self.jobs.current
+        late = work is not None and work.kind != "turn" and work.seconds > SOON
+        if not text and work is not None and late and not self.jobs.waits_for_user:
+            text = f"{self.theme.signs.running} {brief(work.what)}  {work.seconds:.0f} s"
+        return f"{text}  stopping" if text and work is not None and work.stopped else text
+
+    def queued(self) -> list[str]:
+        """See `ReplController`."""
+        return self.input_queue.lines(self.session.waiting)
+
+    def status(self, width: int) -> str:
+        """See `ReplController`."""
+        if self._status is None:
+            self.refresh_status()
+        assert self._status is not None
+        return status_line(self._status, self._branch, width, self.theme, str(Path.home()))
+
+    def refresh_status(self) -> None:
+        """Look at the session again for the status line."""
+        self._status = self._first.of(self.session)
+        self._branch = read_branch(self.folder)
+        self.view.invalidate()
+
+    # What the person does
+
+    def submit(self, typed: TypedMessage) -> None:
+        """A line: a command, a shell line, or words for the model."""
+        command = parse(typed.text)
+        shell = ShellLine.of(typed.text)
+        if command is not None:
+            self._command(*command, typed)
+        elif self.jobs.current is not None and (shell or self.jobs.kind != "turn"):
+            self.input_queue.later.append(typed)
+        elif shell:
+            self.jobs.start("shell", f"! {shell.command}", self._shell(shell))
+        elif self.jobs.current is not None:
+            self.jobs.start_background(self._steer(typed))
+        else:
+            self.jobs.start("turn", "", self._send(typed))
+        self.view.invalidate()
+
+    def enqueue(self, typed: TypedMessage) -> None:
+        """For afterwards; at once when nothing runs."""
+        if self.jobs.current is None:
+            self.submit(typed)
+            return
+        self.input_queue.later.append(typed)
+        self.view.invalidate()
+
+    def take_back(self) -> str:
+        """The newest of what waits: for afterwards, or for the running turn."""
+        text = ""
+        if self.input_queue.later:
+            text = self.input_queue.take_newest()
+        elif waiting := self.session.take_back():
+            for words in waiting[:-1]:
+                self.session.steer(words)
+            text = self.input_queue.take_back(waiting[-1])
+        elif self.input_queue.attached:
+            self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
+        self.refresh_status()
+        return text
+
+    def interrupt(self) -> None:
+        """Stop what runs: first gently, then with every child process, then nexus itself."""
+        work = self.jobs.current
+        if work is None:
+            return
+        work.stopped += 1
+        if work.stopped == 1:
+            # The turn would else take them with it: kept, but without an answer.
+            self.input_queue.postpone(self.session.take_back())
+            self.jobs.stop()
+        elif work.stopped == 2:
+            kill_all()
+            self.show_note("still stopping; Ctrl+C once more ends nexus")
+        else:
+            kill_all()
+            self.view.leave()
+        self.view.invalidate()
+
+    def request_exit(self) -> None:
+        """Leave, after what runs has settled."""
+        if self._leaving:
+            return
+        self._leaving = True
+        for words in self.input_queue.take_all(self.session.take_back()):
+            self.show_note(f"not sent: {brief(words)}", "warn")
+        if self.jobs.current is not None:
+            self.jobs.stop()
+        else:
+            self.view.leave()
+
+    def toggle_thinking(self) -> None:
+        """Show or hide thinking."""
+        self.renderer.toggle_thinking()
+        self.view.invalidate()
+
+    def show_last_output(self) -> None:
+        """Show the last tool output whole."""
+        last = self.renderer.last_output
+        if last is None:
+            self.show_note("no tool has run yet")
+            return
+        title, text = last
+        self.jobs.start_background(show_in_pager(self.view, f"{title}\n{text}"))
+
+    # What it becomes
+
+    def start_next(self, text: str) -> None:
+        """Begin a turn when the present work has ended; "" goes on with what is open."""
+        self._next = text
+
+    def show_note(self, text: str, role: str = "dim") -> None:
+        """Tell the person something."""
+        self.renderer.show_note(text, role)
+
+    def show(self, form: str, value: Mapping[str, Any]) -> None:
+        """Show a report."""
+        if form == "last":
+            text = last_exchange(value, self.view.width, self.theme)
+        else:
+            text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
+        self.view.put(f"\n{paint_diff(text, self.theme) if form == 'diff' else text}\n")
+
+    def _echo(self, text: str) -> None:
+        """Put what was typed, where it does not stand already."""
+        if not self.view.echoes:
+            self.renderer.show_user_message(text)
+
+    def _cancelled(self) -> bool:
+        """Stop what the session does; False when it does nothing."""
+        if not self.session.busy:
+            return False
+        self.session.cancel()
+        return True
+
+    def _ended(self, work: Job) -> None:
+        """`work` is over: what comes next. After one that was stopped or failed, what waits goes on waiting."""
+        self.refresh_status()
+        for notice in self.session.take_notices():
+            self.show_note(f"nexus: {notice}", "warn")
+        failed = work.kind == "turn" and self.outcome is not None and not self.outcome.ok
+        if self._leaving:
+            self.view.leave()
+        elif work.stopped or failed:
+            self._next = None
+            self.input_queue.postpone(self.session.take_back())
+            if self.input_queue.later:
+                self.show_note("what is queued waits for your next message; Esc on an empty box takes it back")
+        elif self._next is not None:
+            words, self._next = self._next, None
+            self.jobs.start("turn", "", self._send(TypedMessage(words, words)) if words else self.run_turn(Trigger()))
+        elif self.session.waiting:  # they came when the turn had already looked for the last time
+            self.jobs.start("turn", "", self.run_turn(Trigger()))
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Begin with what waits."""
+        while self.input_queue.later and self.jobs.current is None and not self._leaving:
+            later = self.input_queue.later.popleft()
+            if isinstance(later, TypedMessage):
+                self.submit(later)
+            else:
+                self.jobs.start("turn", "", self._send(later.typed, later))
+
+    def _command(self, name: str, rest: str, typed: TypedMessage) -> None:
+        try:
+            command = find(name, self.commands)
+        except NexusError as error:
+            self._echo(typed.shown)
+            self.show_note(error.line, "error")
+            return
+        if self.jobs.current is not None and command.idle:
+            self.input_queue.later.append(typed)
+        else:
+            self._echo(typed.shown)
+            work = self._run(command, rest)
+            if self.jobs.current is None:
+                self.jobs.start("command", f"/{name}", work)
+            else:
+                self.jobs.start_background(work)
+
+    async def _run(self, command: Command, rest: str) -> None:
+        assert self.desk is not None, "commands come when the REPL is put together"
+        await command.run(self.desk, rest)
+
+    async def _steer(self, typed: TypedMessage) -> None:
+        """Give words to the running turn; images, and words that come too late for it, begin one of their own."""
+        async with self._steering:
+            message = await self._message(typed)
+            if self.jobs.current is None:
+                self.jobs.start("turn", "", self._send(typed, message))
+            elif message.trigger.parts or self.jobs.kind != "turn":
+                self.input_queue.later.append(message)
+            else:
+                self.input_queue.given[message.trigger.text] = message
+                self.session.steer(message.trigger.text)
+        self.view.invalidate()
+
+    async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None) -> None:
+        self._echo(typed.shown)
+        self._begun = False
+        try:
+            message = message or await self._message(typed)
+            await self.run_turn(message.trigger)
+        finally:
+            if not self._begun:  # nothing of it is in the session
+                self.input_queue.attached[:0] = message.along if message else ()
+                self.view.fill("\n".join(filter(None, [typed.text, self.draft()])))
+
+    async def _message(self, typed: TypedMessage) -> QueuedMessage:
+        return await self.input_queue.build_message(typed, self.folder, self.show_note)
+
+    async def run_turn(self, trigger: Trigger) -> None:
+        """One turn of the session."""
+        async for event in self.session.run(trigger):
+            self.feed(event)
+
+    def feed(self, event: e.Event) -> None:
+        """Show what the engine tells."""
+        if isinstance(event, e.TurnEnd):
+            self.outcome = event.outcome
+        elif isinstance(event, e.TurnStart):
+            self._begun = True
+        elif isinstance(event, e.Steered):
+            shown = self.input_queue.typed_form(event.text)
+            self.input_queue.given.pop(event.text, None)
+            event = e.Steered(shown)
+        self.renderer.feed(event)
+        if isinstance(event, e.ContextPlan | e.StepEnd | e.Dropped | e.Recalled | e.CompactionDone):
+            self._status = None
+        self.view.invalidate()
+
+    async def _shell(self, line: ShellLine) -> None:
+        if not line.command:
+            raise NexusError("usage", "!", "there is no command behind it", "!ls shares its output, !!ls does not")
+        self._echo(("!!" if line.private else "!") + line.command)
+        await self.shell.run(line, self.folder, self.session)
+
+    # The whole of it
+
+    async def run(self) -> None:
+        """Until the person leaves, or the terminal is gone (`OSError`, `EOFError`); what runs has settled then."""
+        try:
+            await self.view.run(self)
+        finally:
+            self._leaving = True
+            await self.jobs.settle()

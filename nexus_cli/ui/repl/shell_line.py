@@ -1,0 +1,95 @@
+"""`!command` and `!!command`: a shell command of the person's own, run like the `bash` tool but asked of nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.session.session import Session
+from nexus_cli.tools.builtin.bash import MOST_SECONDS, TOOL
+from nexus_cli.ui.repl.input_queue import Attachment, brief
+from nexus_cli.ui.repl.view import ReplView
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+LINES, MOST = 400, 100_000
+"""Lines and characters of an output that are printed."""
+OUTPUT = 4096
+"""Characters of a running command that are at hand to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellLine:
+    """One line that begins with `!`."""
+
+    command: str
+    private: bool
+    """The model does not learn of it."""
+
+    @classmethod
+    def of(cls, text: str) -> ShellLine | None:
+        """What `text` is as a shell line, None when it is none."""
+        if not text.startswith("!"):
+            return None
+        private = text.startswith("!!")
+        return cls(text[2 if private else 1 :].strip(), private)
+
+
+class Shell:
+    """Runs one line after the other, and puts and sends along what they give."""
+
+    def __init__(
+        self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[Attachment], None]
+    ) -> None:
+        """`keep` gets a title and the whole output, `attach` what goes with the next message."""
+        self._view = view
+        self._keep = keep
+        self._attach = attach
+        self.output = ""
+        """The newest output of the line that runs."""
+
+    async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
+        """Run `line` to its end; cancelled it ends at once, and what it gave last is kept."""
+        given: list[str] = []
+        context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
+        try:
+            result = await TOOL.run({"command": line.command, "timeout": MOST_SECONDS}, context)
+        except asyncio.CancelledError:
+            text = "".join([*given, "[stopped by the person]"])
+            self._show(line, text, await self._shared(line, text, session))
+            raise
+        finally:
+            self.output = ""
+        text = result.text
+        self._show(line, text, await self._shared(line, text, session))
+
+    async def _shared(self, line: ShellLine, text: str, session: Session) -> str:
+        return text if line.private else await session.share(text, f"output of ! {line.command}")
+
+    def _show(self, line: ShellLine, text: str, shared: str) -> None:
+        self._keep(f"! {line.command}", text)
+        self._view.put(end_of(text))
+        if not line.private:
+            self._attach(Attachment(block(line, shared), f"! {brief(line.command)}"))
+
+    def _ran_on(self, text: str) -> None:
+        self.output = (self.output + text)[-OUTPUT:]
+        self._view.invalidate()
+
+
+def end_of(text: str) -> str:
+    """What is printed of an output: the end of it where it is long, ready for a terminal."""
+    kept = text[-MOST:]
+    lines = sanitize(kept).rstrip("\n").split("\n")
+    if len(kept) < len(text) or len(lines) > LINES:
+        lines = [f"[... {text.count(chr(10)) + 1:,} lines in all, Ctrl+O shows them ...]", *lines[-LINES:]]
+    return "\n".join(lines) + "\n"
+
+
+def block(line: ShellLine, output: str) -> str:
+    """What the model is given of it."""
+    return f'<shell command="{escape(line.command)}">\n{output.rstrip()}\n</shell>'

@@ -1,0 +1,112 @@
+"""The seam between what a REPL does and how it looks: a full screen or single lines, over one pair of protocols.
+
+`ReplController` is what keys reach and what the view shows all the time; `ReplView` is what the REPL draws with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedMessage:
+    """One message as it left the input box."""
+
+    text: str
+    """All of it, with folded pastes unfolded."""
+    shown: str
+    """As it stood in the box: `[pasted 214 lines]` for a folded paste."""
+
+
+class ReplController(Protocol):
+    """The REPL as a face sees it. Everything is called in the loop's thread and returns at once."""
+
+    @property
+    def running(self) -> bool:
+        """A turn runs: Enter steers it."""
+
+    @property
+    def moving(self) -> bool:
+        """The spinner moves: the face repaints it a few times a second."""
+
+    def submit(self, typed: TypedMessage) -> None:
+        """Enter: a message, a command, a shell line; never empty."""
+
+    def enqueue(self, typed: TypedMessage) -> None:
+        """Alt+Enter while a turn runs: for afterwards."""
+
+    def take_back(self) -> str:
+        """Esc on an empty box: the text that was queued last and is queued no longer, or ""."""
+
+    def interrupt(self) -> None:
+        """Ctrl+C while a turn runs."""
+
+    def request_exit(self) -> None:
+        """Ctrl+D, or Ctrl+C twice on an empty line: the person wants to leave."""
+
+    def toggle_thinking(self) -> None:
+        """Ctrl+T: show or hide thinking."""
+
+    def show_last_output(self) -> None:
+        """Ctrl+O: show the last tool output whole."""
+
+    def live(self, rows: int) -> list[str]:
+        """The open block and what runs, in at most `rows` lines with SGR codes only; [] when there is nothing."""
+
+    def spinner(self) -> str:
+        """What is waited for, on one line; "" when nothing is."""
+
+    def queued(self) -> list[str]:
+        """Words that wait for their turn, one line each, and what the next message takes along."""
+
+    def status(self, width: int) -> str:
+        """The status line in at most `width` columns."""
+
+
+class ReplView(Protocol):
+    """How a REPL looks. `put`, `invalidate`, `fill` and `leave` are called in the loop's thread."""
+
+    @property
+    def width(self) -> int:
+        """Columns that text may take now."""
+
+    @property
+    def height(self) -> int:
+        """Rows of the terminal now."""
+
+    @property
+    def echoes(self) -> bool:
+        """What is typed stays standing where it was typed: it need not be put once more."""
+
+    def put(self, text: str) -> None:
+        """Print finished text, with SGR codes only, once and for good; it ends in a newline."""
+
+    def invalidate(self) -> None:
+        """What `ReplController` shows has changed: to be repainted within 1/15 s."""
+
+    def fill(self, text: str) -> None:
+        """Put `text` into the input box instead of what stands there; without one it is kept for the next Enter."""
+
+    async def question(self, text: str, prompt: str) -> str | None:
+        """Show `text` and read one line behind `prompt`; None at the end of input and with Esc.
+
+        Ctrl+C stops what runs, and with it the question (None, unless it is cancelled before).
+
+        What was typed before the question could be read never answers it: it stays in the input box. Cancellable.
+        """
+
+    async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Give the terminal away while `work` runs (an editor, a pager). `leave` cancels it."""
+
+    async def run(self, controller: ReplController) -> None:
+        """Until `leave`, or until the terminal is gone (`OSError`, `EOFError`)."""
+
+    def interrupt(self) -> None:
+        """What Ctrl+C means here, for where it comes as a signal."""
+
+    def leave(self) -> None:
+        """End `run`."""

@@ -1,0 +1,120 @@
+"""prompt-toolkit's renderer, made to find its own rows again after the terminal has changed its size.
+
+A terminal that becomes narrower either cuts rows off (xterm) or breaks them, so that the app takes more rows than were
+drawn (tmux and most others). Which of the two cannot be seen, only known by name; where it is not known, nothing that
+was printed is ever drawn over: rather a copy of a row stays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.layout import Layout
+from prompt_toolkit.renderer import Renderer
+from prompt_toolkit.styles import BaseStyle
+from prompt_toolkit.utils import get_cwidth
+
+from nexus_cli.ui.screen.rows import rows_above_cursor
+from nexus_cli.ui.screen.terminal import TerminalOutput
+
+UNDER_WAY, UNDER_WAY_TMUX = 0.02, 0.3
+"""Seconds after which a terminal has surely drawn what it was given, in the size that it had told. tmux changes its
+own lines at once and tells the program up to a quarter of a second later."""
+_VARIABLES = (
+    "TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "KONSOLE_VERSION", "ALACRITTY_WINDOW_ID", "WT_SESSION",
+    "GHOSTTY_RESOURCES_DIR", "TERM_PROGRAM", "LC_TERMINAL",
+)  # fmt: skip
+_NAMES = (
+    "tmux", "xterm-kitty", "alacritty", "foot", "xterm-ghostty", "ghostty", "wezterm", "rxvt-unicode", "konsole", "vte",
+    "gnome", "iterm", "contour", "mintty",
+)  # fmt: skip
+
+
+def resize_delay(environ: Mapping[str, str]) -> float:
+    """How long the terminal may be ahead of what it has told, in seconds."""
+    return UNDER_WAY_TMUX if environ.get("TMUX") else UNDER_WAY
+
+
+def breaks_lines(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is known to break drawn lines anew when its width changes."""
+    if environ.get("TMUX"):
+        return True
+    if environ.get("XTERM_VERSION") or environ.get("STY"):
+        return False
+    return any(environ.get(name) for name in _VARIABLES) or environ.get("TERM", "").startswith(_NAMES)
+
+
+class FittedRenderer(Renderer):
+    """A renderer that is not full-screen, for a terminal that may change its size at any moment."""
+
+    def __init__(
+        self,
+        style: BaseStyle,
+        output: TerminalOutput,
+        rows_drawn: Callable[[], Mapping[int, str]],
+        environ: Mapping[str, str],
+    ) -> None:
+        """`rows_drawn` has the rows that were drawn whole, by number, as text; `environ` names the terminal."""
+        self._rows_drawn = rows_drawn
+        self._breaks = breaks_lines(environ)
+        self._under_way = resize_delay(environ)
+        self._whole_at = 0.0
+        super().__init__(style, output)
+
+    def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
+        """Draw what has changed; everything when the size has."""
+        if self._last_size is not None and self._last_size != self.output.get_size():
+            self.lift()
+        if self._last_screen is None:
+            self._whole_at = time.monotonic()
+        super().render(app, layout, is_done)
+
+    def lift(self) -> None:
+        """Take the app off the screen, for the moment: the next `render` draws it again, where the cursor is then."""
+        # The mode would be switched off and on each time, and a paste under way lose its marks.
+        pasting, self._bracketed_paste_enabled = self._bracketed_paste_enabled, False
+        self.erase()
+        self._bracketed_paste_enabled = pasting
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:
+        """Take the app off the screen; the cursor stands where its first row began."""
+        self.output.write_raw("\r")
+        self._cursor_pos = Point(x=0, y=self._above())
+        super().erase(leave_alternate_screen)
+
+    def clear(self) -> None:
+        """An empty screen with the app at its top; what was printed has scrolled off and is not lost."""
+        with_app = self.output.get_size().rows
+        self.erase()
+        # From the app's first row, exactly what stands above it scrolls off.
+        self.output.write_raw("\r\n" * (with_app - 1) + "\x1b[H")
+        self.output.erase_down()
+        self.output.flush()
+
+    def _above(self) -> int:
+        size, last, screen = self.output.get_size(), self._last_size, self._last_screen
+        x, y = self._cursor_pos
+        if screen is None or last is None or size.columns >= last.columns or not self._breaks:
+            return y
+        if time.monotonic() - self._whole_at < self._under_way:
+            # Perhaps drawn after the rows were broken: then going up further would take away what was printed.
+            return y
+        return rows_above_cursor([self._widths(row) for row in range(y + 1)], x, size.columns)
+
+    def _widths(self, row: int) -> list[int]:
+        whole = self._rows_drawn().get(row)
+        if whole is not None:
+            return [get_cwidth(char) for char in whole]
+        screen = self._last_screen
+        cells = screen.data_buffer[row] if screen is not None else {}
+        end = max((place for place, cell in cells.items() if cell.char != " "), default=-1)
+        widths, place = [], 0
+        while place <= end:
+            width = cells[place].width or 1
+            widths.append(width)
+            place += width
+        return widths

@@ -1,0 +1,230 @@
+"""The keys of the screen: what Enter, Esc and the control keys mean. Keys that edit are the box's own.
+
+Bindings only; what they cause is in `Screen` (through `ScreenActions`) and behind `ReplController`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent
+from prompt_toolkit.key_binding.key_bindings import ConditionalKeyBindings, merge_key_bindings
+from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
+from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.keys import Keys
+
+from nexus_cli.ui.repl.view import ReplController, TypedMessage
+from nexus_cli.ui.screen.layout import Box
+from nexus_cli.ui.screen.question import QuestionPanel, expire
+
+ESCAPE_SECONDS = 0.05
+"""How long an Esc may be the beginning of another key."""
+MEANT = 1.5
+"""Seconds after a Ctrl+C that stopped something in which another one can only mean the same: it may have settled."""
+
+
+class InputBox(Box, Protocol):
+    """The box as the screen needs it (`nexus_cli.ui.input.box`)."""
+
+    @property
+    def bindings(self) -> KeyBindingsBase: ...
+    @property
+    def empty(self) -> bool: ...
+    @property
+    def completing(self) -> bool:
+        """An entry of the menu is selected."""
+
+    def accept_completion(self) -> None:
+        """Take it."""
+
+    def take(self) -> TypedMessage:
+        """Empty the box and give what stood in it."""
+
+    def fill(self, text: str) -> None:
+        """Put `text` into the box; "" empties it, and what stood there can be called up again."""
+
+
+class ScreenActions(Protocol):
+    """What keys do to the screen itself."""
+
+    @property
+    def controller(self) -> ReplController: ...
+    def leaving(self) -> None:
+        """Ctrl+C on an empty box."""
+
+    def clear(self) -> None:
+        """Ctrl+L."""
+
+    def suspend(self) -> None:
+        """Ctrl+Z."""
+
+
+class Stops:
+    """Ctrl+C as it stops what runs; the same one in the box and at a question."""
+
+    def __init__(self, reach: ScreenActions) -> None:
+        self._reach = reach
+        self._at = -MEANT
+
+    def stop(self) -> bool:
+        """Stop what runs; whether something ran."""
+        if not self._reach.controller.running:
+            return False
+        self._at = time.monotonic()
+        self._reach.controller.interrupt()
+        return True
+
+    @property
+    def meant(self) -> bool:
+        """What was meant to be stopped has settled just now."""
+        return time.monotonic() - self._at < MEANT
+
+
+def screen_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions) -> KeyBindingsBase:
+    """Every binding of the app: the box's own while no field has the keys, and above them the screen's."""
+    of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer))
+    stops = Stops(reach)
+    return merge_key_bindings([of_box, _of_box(box, reach, stops), _of_field(panel, stops), _of_both(reach)])
+
+
+def _of_box(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBindings:
+    made, here = KeyBindings(), has_focus(box.buffer)
+    empty = Condition(lambda: box.empty)
+    completing = Condition(lambda: box.completing)
+
+    @made.add("enter", filter=here)
+    def _enter(event: KeyPressEvent) -> None:
+        if box.completing:
+            box.accept_completion()
+        elif not _blank(box):
+            reach.controller.submit(box.take())
+
+    @made.add("escape", "enter", filter=here)
+    def _alt_enter(event: KeyPressEvent) -> None:
+        if not reach.controller.running:
+            box.buffer.newline(copy_margin=False)
+        elif not _blank(box):
+            reach.controller.enqueue(box.take())
+
+    @made.add("c-j", filter=here)
+    def _newline(event: KeyPressEvent) -> None:
+        box.buffer.newline(copy_margin=False)
+
+    @made.add("escape", filter=here & empty & ~completing)
+    def _take_back(event: KeyPressEvent) -> None:
+        text = reach.controller.take_back()
+        if text:
+            box.fill(text)
+        elif event.app.editing_mode == EditingMode.VI:
+            event.app.vi_state.input_mode = InputMode.NAVIGATION
+
+    @made.add("c-c", filter=here)
+    @made.add("<sigint>", filter=here)
+    def _stop(event: KeyPressEvent) -> None:
+        if stops.stop() or stops.meant:
+            return
+        if not box.empty:
+            box.fill("")
+        else:
+            reach.leaving()
+
+    @made.add("c-d", filter=here & empty)
+    def _end(event: KeyPressEvent) -> None:
+        reach.controller.request_exit()
+
+    @made.add("c-d", filter=here & ~empty)
+    def _delete(event: KeyPressEvent) -> None:
+        box.buffer.delete(event.arg)
+
+    return made
+
+
+def _of_field(panel: QuestionPanel, stops: Stops) -> KeyBindings:
+    made, here = KeyBindings(), has_focus(panel.buffer)
+    empty = Condition(lambda: not panel.buffer.text)
+
+    @made.add("enter", filter=here)
+    @made.add("c-j", filter=here)
+    def _answer(event: KeyPressEvent) -> None:
+        panel.give(panel.buffer.text)
+
+    @made.add("escape", filter=here)
+    @made.add("c-d", filter=here & empty)
+    def _none(event: KeyPressEvent) -> None:
+        panel.give(None)
+
+    @made.add("c-c", filter=here)
+    @made.add("<sigint>", filter=here)
+    def _stop(event: KeyPressEvent) -> None:
+        if stops.stop():
+            expire(panel.answer)
+        else:
+            panel.give(None)
+
+    @made.add("c-d", filter=here & ~empty)
+    def _delete(event: KeyPressEvent) -> None:
+        panel.buffer.delete(event.arg)
+
+    @made.add(Keys.BracketedPaste, filter=here)
+    def _paste(event: KeyPressEvent) -> None:
+        panel.buffer.insert_text(" ".join(event.data.split()))
+
+    return made
+
+
+def _of_both(reach: ScreenActions) -> KeyBindings:
+    made = KeyBindings()
+
+    @made.add("c-t")
+    def _thinking(event: KeyPressEvent) -> None:
+        reach.controller.toggle_thinking()
+
+    @made.add("c-o")
+    def _output(event: KeyPressEvent) -> None:
+        reach.controller.show_last_output()
+
+    @made.add("c-l")
+    def _clear(event: KeyPressEvent) -> None:
+        reach.clear()
+
+    @made.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        reach.suspend()
+
+    return made
+
+
+def hasten_escape(processor: KeyProcessor, hasty: Callable[[], bool]) -> None:
+    """Let an Esc that came alone act at once where `hasty`, instead of waiting for what Alt may be held with.
+
+    The parser tells Esc from Alt by `ESCAPE_SECONDS`; the processor would then wait once more, for long enough that
+    Ctrl+X Ctrl+E can be typed.
+    """
+
+    def pressed(sender: KeyProcessor) -> None:
+        waiting = [press.key for press in sender.key_buffer]
+        if waiting == [Keys.Escape] and not sender.input_queue and hasty():
+            sender.feed(_Flush)
+
+    processor.after_key_press += pressed
+
+
+def catch_key_failures(processor: KeyProcessor, end: Callable[[Exception], None]) -> None:
+    """Give a failure of a key to `end`, instead of to whatever read the key."""
+    process = processor.process_keys
+
+    def processed() -> None:
+        try:
+            process()
+        except Exception as bug:  # the last seam of the keys
+            end(bug)
+
+    processor.process_keys = processed  # type: ignore[method-assign]
+
+
+def _blank(box: InputBox) -> bool:
+    return box.empty or not box.buffer.text.strip()

@@ -1,0 +1,210 @@
+"""What is drawn at the bottom of the terminal, from above: live rows, a gap, spinner, queue, question, box, status
+line.
+
+One container of prompt-toolkit. Rows with text of ours are written whole, as one piece each: that is cheap, and a
+character that a terminal counts differently cannot shift what stands behind it. Box and field are prompt-toolkit's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_container
+from prompt_toolkit.layout.mouse_handlers import MouseHandlers
+from prompt_toolkit.layout.screen import Char, Screen, WritePosition
+
+from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.screen.rows import RESET, fit_row, without_codes
+
+if TYPE_CHECKING:
+    from nexus_cli.ui.screen.question import QuestionPanel
+
+AIRY = 16
+"""Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
+MOST_QUEUED = 3
+"""Lines of the queue that are shown one by one."""
+_WHOLE = Char("", "")
+"""Stands in the first place of a row that is written whole."""
+
+
+class Box(Protocol):
+    """What the stage needs of the input box."""
+
+    @property
+    def container(self) -> AnyContainer:
+        """The box with its menu."""
+
+    @property
+    def buffer(self) -> Buffer:
+        """What is typed; its `complete_state` is there while the menu is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutContent:
+    """What the hands wanted to be seen when they were asked last."""
+
+    live: tuple[str, ...] = ()
+    spinner: str = ""
+    queued: tuple[str, ...] = ()
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """Rows of each part for one size of the terminal."""
+
+    live: int
+    gap: int
+    spinner: int
+    queued: int
+    panel: int
+    box: int
+    status: int
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.live + self.gap + self.spinner + self.queued + self.panel + self.box + self.status
+
+
+class ScreenLayout(Container):
+    """The root of the layout."""
+
+    def __init__(self, box: Box, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
+        """`size` gives rows and columns of the terminal."""
+        self._box = box
+        self._inner = to_container(box.container)
+        self._panel = panel
+        self._size = size
+        self._colour = colour
+        self.shown = LayoutContent()
+        self.hint = ""
+        """Stands in the place of the status line while it is not empty."""
+        self.last: Callable[[], Screen | None] = lambda: None
+        """The screen that the terminal shows."""
+        self.drawn: Mapping[int, str] = {}
+        """Text of the rows that were written whole, by number."""
+        self._written: Mapping[int, str] = {}
+        self._drawn_on: Screen | None = None
+        self._plan: RowPlan | None = None
+
+    def ask(self, controller: ReplController, columns: int) -> None:
+        """Ask `hands` what is to be seen."""
+        live = self.live_rows()
+        self.shown = LayoutContent(
+            tuple(controller.live(live)[-live:]) if live else (),
+            controller.spinner(),
+            tuple(controller.queued()),
+            controller.status(columns) if columns > 0 else "",
+        )
+
+    def live_rows(self) -> int:
+        """Rows that live lines may take now."""
+        rows, _ = self._size()
+        return rows // 3 if rows >= 6 else 0
+
+    def plan(self) -> RowPlan:
+        """Who gets how many rows: the box first, then what is asked, then status, spinner, queue and live lines."""
+        rows, columns = self._size()
+        panel = min(self._panel.height(columns - 1, max(1, rows // 3)), rows if self._panel.open else rows - 1)
+        cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
+        box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
+        free = rows - panel - box
+        status = 1 if rows >= 3 and free > 0 else 0
+        # One row is left to what was printed, where there is room for it.
+        free -= status + (1 if rows > 3 else 0)
+        gap = 1 if rows >= AIRY and free > 0 else 0
+        free -= gap
+        spinner = 1 if self.shown.spinner and free > 0 else 0
+        free -= spinner
+        queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
+        live = max(0, min(len(self.shown.live), free - queued, self.live_rows()))
+        return RowPlan(live, gap, spinner, queued, panel, box, status)
+
+    def reset(self) -> None:
+        """See `Container`."""
+        self._inner.reset()
+        self._panel.container.reset()
+
+    def preferred_width(self, max_available_width: int) -> Dimension:
+        """All of it."""
+        return Dimension()
+
+    def preferred_height(self, width: int, max_available_height: int) -> Dimension:
+        """As many rows as are planned."""
+        self._plan = self.plan()
+        return Dimension.exact(self._plan.rows)
+
+    def get_children(self) -> list[Container]:
+        """What can have the focus."""
+        return [self._inner, self._panel.container]
+
+    def write_to_screen(
+        self,
+        screen: Screen,
+        mouse_handlers: MouseHandlers,
+        write_position: WritePosition,
+        parent_style: str,
+        erase_bg: bool,
+        z_index: int | None,
+    ) -> None:
+        """Draw everything from the top of `write_position`."""
+        plan, columns, y = self._plan or self.plan(), write_position.width, write_position.ypos
+        above = [*self.shown.live[-plan.live :][: plan.live], *[""] * plan.gap]
+        above += [self.shown.spinner] if plan.spinner else []
+        above += _folded(self.shown.queued, plan.queued)
+        rows: dict[int, str] = dict(enumerate(above, y))
+        y += len(above)
+        if plan.panel:
+            asked = self._panel.prompt(columns - 1, plan.panel - 1)
+            rows.update(enumerate(asked, y))
+            y += plan.panel - 1
+            field = WritePosition(write_position.xpos, y, columns, 1)
+            self._panel.container.write_to_screen(screen, mouse_handlers, field, parent_style, erase_bg, z_index)
+            y += 1
+        if plan.box:
+            box = WritePosition(write_position.xpos, y, columns, plan.box)
+            self._inner.write_to_screen(screen, mouse_handlers, box, parent_style, erase_bg, z_index)
+        y += plan.box
+        if plan.status:
+            rows[y] = self.hint or self.shown.status
+            y += 1
+        self._write(screen, rows, columns)
+        screen.height = max(screen.height, y)
+
+    def _write(self, screen: Screen, rows: Mapping[int, str], columns: int) -> None:
+        """Put whole rows on `screen`, and let the renderer's comparison with the screen before come out right."""
+        before = self._written if self._drawn_on is not None and self._drawn_on is self.last() else {}
+        written, drawn = {}, {}
+        last = self.last()
+        for y, row in rows.items():
+            text, drawn[y] = fit_row(row if self._colour else without_codes(row), columns - 1)
+            written[y] = text
+            screen.data_buffer[y][0] = _WHOLE
+            ends = f"{RESET}\x1b[K" if self._colour else "\x1b[K"
+            screen.zero_width_escapes[y][0] = f"\r{text}{ends}\r\x1b[C"
+            if last is not None and (before.get(y) != text or len(last.data_buffer[y]) > 1):
+                # Another text, or a menu lay over it.
+                last.data_buffer.pop(y, None)
+        if last is not None:
+            for y in before.keys() - rows.keys():
+                # Something stands in the whole row: what is not drawn over is to be erased.
+                last.data_buffer.pop(y, None)
+                last.data_buffer[y][0] = last.data_buffer[y][columns - 1] = _WHOLE
+        self._written, self.drawn, self._drawn_on = written, drawn, screen
+
+
+def _queue(lines: tuple[str, ...]) -> tuple[str, ...]:
+    more = len(lines) - MOST_QUEUED
+    return lines if more <= 0 else (*lines[:MOST_QUEUED], f"... and {more} more")
+
+
+def _folded(lines: tuple[str, ...], rows: int) -> list[str]:
+    """`lines` in at most `rows` rows, the last of which says how many are missing."""
+    shown = _queue(lines)
+    if len(shown) <= rows or not rows:
+        return list(shown[:rows])
+    return [*lines[: rows - 1], f"... and {len(lines) - rows + 1} more"]

@@ -1,0 +1,284 @@
+"""The REPL on a terminal that can only be written to line by line (`TERM=dumb`): no cursor movement, no control code.
+
+Whole lines are read from the terminal's own line editing. What is finished is printed as it comes; spinner, live lines
+and status line are not shown. Ctrl+C is a signal here: whoever handles it calls `interrupt`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import select
+import termios
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.print.terminal_approver import excerpt
+from nexus_cli.ui.render.cells import wrap
+from nexus_cli.ui.repl.view import ReplController, TypedMessage
+from nexus_cli.ui.screen.question import expire
+from nexus_cli.ui.terminal_handoff import TerminalHandoff
+
+T = TypeVar("T")
+
+READY, GOES_ON = "> ", "... "
+SETTLED = 0.05
+"""Seconds without output after which the prompt is printed."""
+AGAIN = 2.0
+"""Seconds within which a second Ctrl+C leaves."""
+MEANT = 1.5
+"""Seconds after a Ctrl+C that stopped something in which another one only means the same."""
+_CODE = re.compile(r"\x1b\[[0-9;:]*m")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_READ = 65_536
+
+
+class LineView:
+    """A `ReplView`. A line that ends in a backslash goes on in the next one."""
+
+    echoes = True
+
+    def __init__(self, *, environ: Mapping[str, str], stdin: int = 0, stdout: int = 1) -> None:
+        self._stream = Stream(stdout, environ)
+        self._stdin, self._stdout = stdin, stdout
+        self._controller: ReplController | None = None
+        self._done: asyncio.Future[None] | None = None
+        self._answer: asyncio.Future[str | None] | None = None
+        self._asking = asyncio.Lock()
+        self._prompt = ""
+        self._pieces: list[bytes] = []
+        self._begun = ""
+        """Lines of a message that goes on."""
+        self.draft = ""
+        """What an empty line sends."""
+        self._handoff = TerminalHandoff()
+        self._prompted = False
+        self._due: asyncio.TimerHandle | None = None
+        self._warned_at = -AGAIN
+        self._stopped_at = -MEANT
+        self._away = False
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self._stream.width
+
+    @property
+    def height(self) -> int:
+        """Rows of the terminal."""
+        try:
+            return os.get_terminal_size(self._stdout).lines or 24
+        except OSError:
+            return 24
+
+    def put(self, text: str) -> None:
+        """See `ReplView`."""
+        if not text:
+            return
+        shown = _bare(text)
+        self._write(shown if shown.endswith("\n") else shown + "\n")
+        self._settle()
+
+    def invalidate(self) -> None:
+        """See `ReplView`. Only the prompt may have to be printed."""
+        self._settle()
+
+    def fill(self, text: str) -> None:
+        """See `ReplView`. There is no box: `text` is printed, and the next line sends it if it is empty."""
+        self.draft = text if text.strip() else ""
+        if self.draft:
+            shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
+            self.put(f"not sent yet:\n{shown}\n(an empty Enter sends it, another line takes its place)\n")
+
+    async def question(self, text: str, prompt: str) -> str | None:
+        """See `ReplView`. What was typed before is thrown away: it stands in the terminal, not in a box."""
+        async with self._asking:
+            if self._done is None or self._done.done():
+                return None
+            if text:
+                self.put(text)
+            self._pieces.clear()
+            with suppress(termios.error):
+                termios.tcflush(self._stdin, termios.TCIFLUSH)
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            self._answer = answer
+            self._prompt = "\n".join(wrap(prompt.rstrip(" "), self.width - 1)) + " "
+            self._show_prompt()
+            try:
+                return await answer
+            finally:
+                self._answer = None
+                self._settle()
+
+    async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
+        """See `ReplView`."""
+        loop = asyncio.get_running_loop()
+        self._away = True
+        loop.remove_reader(self._stdin)
+        try:
+            return await self._handoff.run(work)
+        finally:
+            self._away = False
+            if self._done is not None and not self._done.done():
+                loop.add_reader(self._stdin, self._arrived)
+            self._settle()
+
+    async def run(self, controller: ReplController) -> None:
+        """See `ReplView`."""
+        loop = asyncio.get_running_loop()
+        self._controller, self._done = controller, loop.create_future()
+        try:
+            loop.add_reader(self._stdin, self._arrived)
+        except PermissionError:
+            # A file or /dev/null, which cannot be waited for: nobody types there.
+            raise EOFError from None
+        self._settle()
+        try:
+            await self._done
+        finally:
+            loop.remove_reader(self._stdin)
+            if self._due is not None:
+                self._due.cancel()
+            if self._prompted:
+                self._write("")
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(None)
+
+    def leave(self) -> None:
+        """See `ReplView`."""
+        self._end(None)
+
+    def interrupt(self) -> None:
+        """Ctrl+C: stops what runs, gives up the question, or leaves when it comes twice.
+
+        What stands in a line that is not finished only the terminal knows, so one that cleared it counts too.
+        """
+        if self._controller is None or self._done is None or self._done.done():
+            return
+        self._prompted = False  # the terminal has shown ^C
+        now = self._done.get_loop().time()
+        if self._controller.running:
+            self._stopped_at = now
+            self._controller.interrupt()
+            expire(self._answer)
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
+        elif now - self._stopped_at < MEANT:
+            self._stream_write("\n")
+            self._settle()
+        elif now - self._warned_at < AGAIN:
+            self._controller.request_exit()
+        else:
+            self._warned_at = now
+            self._begun = self.draft = ""
+            self._pieces.clear()
+            self._stream_write("\n")
+            self.put("press Ctrl+C again to leave\n")
+
+    # What comes in
+
+    def _arrived(self) -> None:
+        # What was to be read may have been thrown away meanwhile, and a read would block.
+        if not select.select([self._stdin], [], [], 0)[0]:
+            return
+        try:
+            data = os.read(self._stdin, _READ)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._end(error)
+            return
+        if not data:
+            self._ended()
+            return
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._pieces.append(line)
+            whole, self._pieces = b"".join(self._pieces), []
+            self._line(whole.decode("utf-8", "replace"))
+        if rest:
+            self._pieces.append(rest)
+
+    def _ended(self) -> None:
+        """Ctrl+D: what stands in the line is a line, an empty one is the end."""
+        if self._pieces:
+            whole, self._pieces = b"".join(self._pieces), []
+            self._line(whole.decode("utf-8", "replace"))
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result(None)
+        elif self._controller is not None:
+            # Nothing more comes from an input that has ended; it would be ready for ever.
+            asyncio.get_running_loop().remove_reader(self._stdin)
+            self._controller.request_exit()
+
+    def _line(self, line: str) -> None:
+        self._prompted, self._warned_at = False, -AGAIN
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(line)
+            return
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            self._begun += line[:-1] + "\n"
+        else:
+            text, self._begun = self._begun + line, ""
+            text = text if text.strip() else self.draft
+            if text and self._controller is not None:
+                self.draft = ""
+                self._controller.submit(TypedMessage(text, text))
+        self._settle()
+
+    # What goes out
+
+    def _settle(self) -> None:
+        """Print the prompt when nothing more has been printed for a moment."""
+        if self._done is None or self._done.done():
+            return
+        if self._due is not None:
+            self._due.cancel()
+        self._due = self._done.get_loop().call_later(SETTLED, self._show_prompt)
+
+    def _show_prompt(self) -> None:
+        if self._prompted or self._away or self._controller is None:
+            return
+        if self._answer is not None and not self._answer.done():
+            prompt = _bare(self._prompt)
+        elif self._begun:
+            prompt = GOES_ON
+        elif self._controller.running:
+            return
+        else:
+            prompt = READY
+        self._stream_write(prompt)
+        self._prompted = True
+
+    def _write(self, text: str) -> None:
+        """`text`, on a line of its own when the prompt stands there."""
+        self._stream_write(("\n" if self._prompted else "") + text)
+        self._prompted = False
+
+    def _stream_write(self, text: str) -> None:
+        rest = memoryview(text.encode("utf-8", "replace"))
+        while rest:
+            try:
+                rest = rest[os.write(self._stdout, rest) :]
+            except BlockingIOError:
+                select.select([], [self._stdout], [])
+            except OSError as error:
+                self._end(error)
+                return
+
+    def _end(self, error: OSError | None) -> None:
+        self._handoff.end()
+        if self._done is None or self._done.done():
+            return
+        if error is None:
+            self._done.set_result(None)
+        else:
+            self._done.set_exception(error)
+
+
+def _bare(text: str) -> str:
+    """`text` without colours, and without any control character that is left."""
+    return _CONTROL.sub("?", _CODE.sub("", text.replace("\r\n", "\n")))

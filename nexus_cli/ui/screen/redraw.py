@@ -1,0 +1,69 @@
+"""When the screen is drawn: soon after something has changed, but not more often than the eye can tell.
+
+Knows times only. A change sets a flag; a frame is drawn at most `RATE` times a second, and at least `SPIN` times while
+something moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+RATE = 15
+"""RedrawTimer a second at most."""
+SPIN = 8
+"""RedrawTimer a second while something moves."""
+
+
+class RedrawTimer:
+    """Calls `draw` in the running loop. `draw` says whether there is more to be drawn at once."""
+
+    def __init__(self, draw: Callable[[], bool], moving: Callable[[], bool]) -> None:
+        self._draw = draw
+        self._moving = moving
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._at = 0.0
+        self._last = 0.0
+
+    def begin(self) -> None:
+        """From now on in this loop; the first frame is due."""
+        self._loop = asyncio.get_running_loop()
+        self._last = 0.0
+        self.now()
+
+    def end(self) -> None:
+        """No more frames."""
+        self._loop = None
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def dirty(self) -> None:
+        """Something has changed."""
+        self._schedule(self._last + 1 / RATE)
+
+    def now(self) -> None:
+        """Something has changed that is to be seen as soon as the loop is free."""
+        self._schedule(0.0)
+
+    def _schedule(self, when: float) -> None:
+        if self._loop is None or (self._due is not None and self._at <= when):
+            return
+        if self._due is not None:
+            self._due.cancel()
+        self._at = when
+        self._due = self._loop.call_at(when, self._frame)
+
+    def _frame(self) -> None:
+        self._due = None
+        if self._loop is None:
+            return
+        more = self._draw()
+        if self._loop is None:
+            return
+        self._last = self._loop.time()
+        if more:
+            self.now()
+        elif self._moving():
+            self._schedule(self._last + 1 / SPIN)

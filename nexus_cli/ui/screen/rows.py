@@ -1,0 +1,114 @@
+"""Rows of the screen that are written whole: cut to a width, and free of what terminals do not agree on.
+
+A row is text with SGR codes. What stands in a row is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from prompt_toolkit.utils import get_cwidth
+
+_SGR = re.compile(r"(\x1b\[[0-9;:]*m)")
+_CONTROL = re.compile(r"[\x00-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;:]*m)")
+_DISAGREED = re.compile(
+    "[\u200b-\u200f\ufe00-\ufe0f\u2060\ufeff"  # joiners, marks, selectors
+    "\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff]"  # letters of flags, tones of skin, tags
+)
+_FLAG, _WIDE_LETTER = 0x1F1E6, 0xFF21
+RESET = "\x1b[0m"
+
+
+def strip_ambiguous(text: str) -> str:
+    """`text` where each character takes as many columns as it does alone, in every terminal.
+
+    Joiners and selectors go, so that a joined emoji is shown as its parts; letters of flags become wide letters and
+    tones of skin a wide blank. Nothing changes its width by `wcwidth`, so positions that were computed before stay.
+    """
+    return text if text.isascii() else _DISAGREED.sub(_alone, text)
+
+
+def _alone(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if _FLAG <= code < _FLAG + 26:
+        return chr(code - _FLAG + _WIDE_LETTER)
+    return "\u3000" if 0x1F3FB <= code <= 0x1F3FF else ""
+
+
+def without_codes(text: str) -> str:
+    """`text` without SGR codes."""
+    return _SGR.sub("", text) if "\x1b" in text else text
+
+
+def fit_row(line: str, columns: int) -> tuple[str, str]:
+    """`line` cut to `columns`: as it is written, and its text alone."""
+    line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
+    if len(line) <= columns and line.isascii() and "\x1b" not in line:
+        return line, line
+    room, made, text = columns, [], []
+    for place, part in enumerate(_SGR.split(line)):
+        if place % 2:
+            made.append(part)
+            continue
+        piece, room = _cut(part, room)
+        made.append(piece)
+        text.append(piece)
+    codes = RESET if "\x1b" in line else ""
+    return "".join(made) + codes, "".join(text)
+
+
+def _cut(text: str, room: int) -> tuple[str, int]:
+    if text.isascii():
+        return text[:room], max(0, room - len(text))
+    for place, char in enumerate(text):
+        room -= get_cwidth(char)
+        if room < 0:
+            return text[:place], 0
+    return text, room
+
+
+def _shown(found: re.Match[str]) -> str:
+    return found[0] if found[0] == "\t" else "?"
+
+
+def wrap_rows(text: str, columns: int) -> list[str]:
+    """`text` in rows of at most `columns`, cut at blanks where there are some."""
+    rows, row, room = [], "", max(1, columns)
+    for word in re.findall(r"\s*\S+|\s+\Z", strip_ambiguous(text)):
+        if row and get_cwidth(row + word) > room:
+            rows.append(row)
+            row, word = "", word.lstrip()
+        while get_cwidth(word) > room:
+            piece = _cut(word, room)[0] or word[0]
+            rows.append(piece)
+            word = word[len(piece) :]
+        row += word
+    return [*rows, row] if row or not rows else rows
+
+
+def count_folds(widths: Iterable[int], columns: int) -> int:
+    """Rows that characters of these widths take in a terminal of `columns` that breaks long lines; at least one."""
+    rows, used = 1, 0
+    for width in widths:
+        if used + width > columns and used:
+            rows, used = rows + 1, 0
+        used += width
+    return rows
+
+
+def rows_above_cursor(rows: Sequence[Sequence[int]], x: int, columns: int) -> int:
+    """Rows above the cursor after a terminal has broken `rows`, of which it stands in the last, at column `x`.
+
+    Each row is the widths of its characters. Behind the end of a row the cursor stays in the row's last part.
+    """
+    *before, last = rows
+    here, used = [], 0
+    for width in last:
+        if used >= x:
+            break
+        here.append(width)
+        used += width
+    # The character under the cursor decides in which part of the row the cursor is.
+    under = last[len(here) : len(here) + 1]
+    return sum(count_folds(row, columns) for row in before) + count_folds([*here, *under], columns) - 1

@@ -1,0 +1,351 @@
+"""The REPL on a terminal that can be drawn on: what is finished scrolls up, the app stays at the bottom.
+
+prompt-toolkit owns the terminal. What is put goes above the app into the terminal's own scrollback, once. Which part of
+the app stands where is the business of `screen_stage`, keys that of `screen_keys`, the descriptors `screen_terminal`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.vt100 import raw_mode
+from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.layout import Layout
+from prompt_toolkit.styles import Style
+
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
+from nexus_cli.ui.screen.key_bindings import (
+    ESCAPE_SECONDS,
+    InputBox,
+    catch_key_failures,
+    hasten_escape,
+    screen_bindings,
+)
+from nexus_cli.ui.screen.layout import ScreenLayout
+from nexus_cli.ui.screen.print_queue import PrintQueue
+from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
+from nexus_cli.ui.screen.redraw import RedrawTimer
+from nexus_cli.ui.screen.rows import without_codes
+from nexus_cli.ui.screen.screen_app import App
+from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
+from nexus_cli.ui.terminal_handoff import TerminalHandoff
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+T = TypeVar("T")
+
+AGAIN = 2.0
+"""Seconds within which a second Ctrl+C leaves."""
+PIECE = 65_536
+"""Characters that are put before keys are looked at again."""
+_STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse"})
+"""prompt-toolkit paints what a search has found on a background of its own."""
+
+
+class Screen:
+    """A `ReplView`. One for the life of a terminal; `run` may be called once."""
+
+    def __init__(
+        self,
+        box: InputBox,
+        theme: Theme,
+        *,
+        environ: Mapping[str, str],
+        stdin: int = 0,
+        stdout: int = 1,
+        keys: Input | None = None,
+        size: Callable[[], Size] | None = None,
+    ) -> None:
+        """`keys` and `size` take the place of what the descriptors are: for tests, and for terminals elsewhere."""
+        self._box = box
+        self._colour = theme.colour and not environ.get("NO_COLOR")
+        self._size = size or (lambda: size_of(stdout))
+        self._output = TerminalOutput(stdout, self._size, environ, self._colour)
+        self._output.lost = self._end
+        self._stdin = stdin
+        self._panel = QuestionPanel(self._colour)
+        self._layout = ScreenLayout(box, self._panel, self._size, self._colour)
+        self._print_queue = PrintQueue()
+        self._over = False
+        self._error: BaseException | None = None
+        self._asking = asyncio.Lock()
+        self._away = asyncio.Lock()
+        """Held by who has the terminal instead: prompt-toolkit's own queue does not outlive a cancellation."""
+        self._handoff = TerminalHandoff()
+        self._key_at = 0.0
+        self._warned_at = 0.0
+        self._controller: ReplController | None = None
+        with self._output.kept_back():
+            self._app = self._made(keys or TerminalInput(stdin), environ)
+        self._focused = self._app.layout.current_window
+        """What has the keys again after a question."""
+        self._mode = InputMode.INSERT
+        """The vi mode that it was in."""
+        self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
+
+    def _made(self, keys: Input, environ: Mapping[str, str]) -> Application[None]:
+        app = App(self._sized, self._end, layout=Layout(self._layout), input=keys, output=self._output,
+                  key_bindings=screen_bindings(self._box, self._panel, self), erase_when_done=True,
+                  style=_STYLE, include_default_pygments_style=False,
+                  max_render_postpone_time=None, terminal_size_polling_interval=None)  # fmt: skip
+        app.ttimeoutlen = ESCAPE_SECONDS
+        renderer = FittedRenderer(app._merged_style, self._output, lambda: self._layout.drawn, environ)
+        app.renderer = renderer
+        self._renderer = renderer
+        self._layout.last = lambda: renderer.last_rendered_screen
+        app.layout.focus(self._box.buffer)
+        app.key_processor.before_key_press += self._pressed
+        hasten_escape(app.key_processor, self._hasty)
+        catch_key_failures(app.key_processor, self._end)
+        return app
+
+    # What the REPL does with the face
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self._size().columns
+
+    @property
+    def height(self) -> int:
+        """Rows of the terminal."""
+        return self._size().rows
+
+    echoes = False
+
+    @property
+    def controller(self) -> ReplController:
+        """Who is behind the keys."""
+        assert self._controller is not None, "keys come only while the screen runs"
+        return self._controller
+
+    def put(self, text: str) -> None:
+        """See `ReplView`. Before `run` it is kept, afterwards it is printed at once."""
+        if not text:
+            return
+        self._print_queue.add(text if text.endswith("\n") else text + "\n")
+        if self._over:
+            self._print(self._ready(self._print_queue.all()))
+        else:
+            self._redraw.dirty()
+
+    def invalidate(self) -> None:
+        """See `ReplView`."""
+        self._redraw.dirty()
+
+    def fill(self, text: str) -> None:
+        """See `ReplView`."""
+        self._box.fill(text)
+        self._app.invalidate()
+
+    async def question(self, text: str, prompt: str) -> str | None:
+        """See `ReplView`. Several questions are asked one after the other."""
+        async with self._asking:
+            if self._over:
+                return None
+            self.put(text)
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            self._panel.begin(prompt, answer)
+            self._redraw.dirty()
+            opening = asyncio.ensure_future(self._open())
+            try:
+                return await answer
+            finally:
+                opening.cancel()
+                if self._panel.open:
+                    # Not always the box: the history may be searched.
+                    self._app.layout.focus(self._focused)
+                    self._app.vi_state.input_mode = self._mode
+                self._panel.end()
+                self._redraw.dirty()
+
+    async def _open(self) -> None:
+        await wait_for_quiet(self._panel, lambda: self._key_at)
+        self._panel.open = True
+        self._focused = self._app.layout.current_window
+        self._app.layout.focus(self._panel.buffer)
+        # In navigation mode `y` would be the beginning of a command.
+        vi = self._app.vi_state
+        self._mode, vi.input_mode = vi.input_mode, InputMode.INSERT
+        vi.operator_func, vi.temporary_navigation_mode = None, False
+        self._app.invalidate()
+
+    async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
+        """See `ReplView`. What is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
+
+        async def away() -> T:
+            async with self._away, in_terminal():
+                self._stoppable(False)
+                try:
+                    return await work()
+                finally:
+                    self._stoppable(self._app.is_running)
+
+        try:
+            return await self._handoff.run(away)
+        finally:
+            self._redraw.now()
+
+    async def run(self, controller: ReplController) -> None:
+        """See `ReplView`. The terminal is as it was when this returns or raises, also when it is cancelled."""
+        self._controller = controller
+        try:
+            with self._attached():
+                self._redraw.begin()
+                await self._app.run_async(handle_sigint=False, set_exception_handler=False)
+        finally:
+            self._over = True
+            self._redraw.end()
+            self._panel.give(None)
+            self._print(self._ready(self._print_queue.all()))
+        if self._error is not None:
+            raise self._error
+
+    def leave(self) -> None:
+        """See `ReplView`."""
+        self._end(None)
+
+    # What keys do to the screen
+
+    def leaving(self) -> None:
+        """A Ctrl+C that has nothing to stop: say how to leave, and the second time leave."""
+        now = asyncio.get_running_loop().time()
+        if self._layout.hint and now - self._warned_at <= AGAIN:
+            self.controller.request_exit()
+            return
+        self._warned_at = now
+        self._layout.hint = "press Ctrl+C again to leave"
+        asyncio.get_running_loop().call_later(AGAIN, self._unwarn)
+
+    def _unwarn(self) -> None:
+        if asyncio.get_running_loop().time() - self._warned_at >= AGAIN - 0.01:
+            self._layout.hint = ""
+            self._app.invalidate()
+
+    def clear(self) -> None:
+        """An empty screen, with what stood on it in the scrollback."""
+        with self._output.held():
+            self._renderer.clear()
+            self._app._redraw()
+
+    def suspend(self) -> None:
+        """To the background; everything is drawn again when the shell brings it back."""
+        self._app.create_background_task(self._suspended())
+
+    async def _suspended(self) -> None:
+        async with self._away, in_terminal():
+            self._stoppable(False)
+            os.kill(0, signal.SIGTSTP)
+            # The SIGCONT that ends it is still to be handled, and is to find the app away.
+            await asyncio.sleep(0.01)
+            self._stoppable(self._app.is_running)
+        self._redraw.now()
+
+    # How it is drawn
+
+    def _draw(self) -> bool:
+        """Draw everything as it is now; whether there is more to be put."""
+        app, controller = self._app, self._controller
+        if controller is None or not app.is_running or app._running_in_terminal or app.is_done:
+            return False
+        try:
+            self._layout.ask(controller, self.width - 1)
+            text = self._ready(self._print_queue.take(PIECE))
+            with self._output.held():
+                if text:
+                    self._renderer.lift()
+                    self._output.write_raw(text)
+                app._redraw()
+        except Exception as bug:  # told to whoever runs the screen, not to the loop
+            self._end(bug)
+            return False
+        if self._panel.asking and not self._panel.seen:
+            self._panel.seen = asyncio.get_running_loop().time()
+        return bool(self._print_queue)
+
+    def _sized(self) -> None:
+        # At once: the next change of size may be under way, and rows are found by the size that the terminal had.
+        self._redraw.now()
+
+    def _ready(self, text: str) -> str:
+        """`text` as the terminal wants it."""
+        text = text if self._colour else without_codes(text)
+        return text.replace("\r\n", "\n").replace("\n", "\r\n")
+
+    def _print(self, text: str) -> None:
+        self._output.write_raw(text)
+        self._output.flush()
+
+    def _hasty(self) -> bool:
+        """Whether an Esc means something by itself."""
+        menu = self._box.buffer.complete_state is not None
+        return self._panel.open or self._box.empty or menu or self._app.editing_mode == EditingMode.VI
+
+    def interrupt(self) -> None:
+        """SIGINT from outside: what Ctrl+C does."""
+        if self._app.is_running:
+            self._app.key_processor.send_sigint()
+
+    def _pressed(self, sender: Any) -> None:
+        self._key_at = asyncio.get_running_loop().time()
+        if self._layout.hint and self._key_at - self._warned_at > AGAIN:
+            self._layout.hint = ""
+
+    # How it ends
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error = self._error or error
+        self._handoff.end()
+        future = self._app.future
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    @contextmanager
+    def _attached(self) -> Iterator[None]:
+        """What the loop tells the screen while it runs: it was stopped or continued from outside, something failed."""
+        loop = asyncio.get_running_loop()
+        before = loop.get_exception_handler()
+        loop.set_exception_handler(lambda _, context: self._failed(context))
+        main = threading.current_thread() is threading.main_thread()
+        if main:
+            loop.add_signal_handler(signal.SIGCONT, self._continued)
+        self._stoppable(True)
+        try:
+            yield
+        finally:
+            self._stoppable(False)
+            if main:
+                loop.remove_signal_handler(signal.SIGCONT)
+            loop.set_exception_handler(before)
+
+    def _failed(self, context: Mapping[str, Any]) -> None:
+        """A failure that nobody waits for is one line; those of keys and of drawing do not come here."""
+        error = context.get("exception")
+        what = " ".join(str(context.get("message")).split())
+        self.put(sanitize(f"nexus: {what}" + (f": {error!r}" if error is not None else "")) + "\n")
+
+    def _stoppable(self, on: bool) -> None:
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            if on:
+                loop.add_signal_handler(signal.SIGTSTP, self.suspend)
+            else:
+                loop.remove_signal_handler(signal.SIGTSTP)
+
+    def _continued(self) -> None:
+        """Stopped without being told (SIGSTOP), and continued: the shell has set the terminal as it likes it."""
+        if self._app.is_running and not self._app._running_in_terminal:
+            raw_mode(self._stdin).__enter__()
+            self._renderer.reset()
+            self._redraw.now()

@@ -1,0 +1,83 @@
+"""The door: what comes from models, tools and files becomes harmless to a terminal and to the eye.
+
+Every control, escape, bidi, tag and invisible character is made visible; letters, signs and emoji stay as they are.
+The door knows nothing of colours: what nexus itself styles is styled after it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+# Where a joiner is part of ordinary writing: Arabic and the scripts of India and its neighbours, and emoji.
+_JOINED = (
+    "\u0600-\u061b\u061d-\u08ff\u0900-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18aa\ufb50-\ufdff\ufe70-\ufefe"
+    "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
+)
+_HIDDEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, fillers, Mongolian selectors
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"  # marks, separators, bidi, BOM
+    "\ufe00-\ufe0d\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # selectors, tags
+)
+_SELECTOR = "\ufe0e\ufe0f"
+_OPEN = ("\r", "\u200c", "\u200d")
+"""Characters that mean something else before the next one."""
+
+
+@cache
+def _suspect() -> re.Pattern[str]:
+    return re.compile(
+        f"\r\n|[{_HIDDEN}]"
+        f"|(?<![{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])"
+        f"|(?<=[{_SELECTOR}\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\n])[{_SELECTOR}]"
+    )
+
+
+def _visible(match: re.Match[str]) -> str:
+    char = match[0]
+    if char == "\r\n":
+        return "\n"
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
+
+
+class StreamSanitizer:
+    """Lets text through piece by piece; however it is cut, the pieces join to the same text."""
+
+    def __init__(self) -> None:
+        self._before = "\n"
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """`text` made harmless, but for a last character whose meaning depends on the next one."""
+        text = self._held + text
+        self._held = ""
+        if text.endswith(_OPEN):
+            text, self._held = text[:-1], text[-1]
+        return self._pass(text) if text else ""
+
+    def flush(self) -> str:
+        """What was held back."""
+        held, self._held = self._held, ""
+        return self._pass(held) if held else ""
+
+    def _pass(self, text: str) -> str:
+        # One character of context on either side, taken off again: only joiners and selectors look at it, and
+        # neither of the two is ever the context that would itself be changed together with its neighbour.
+        before = self._before
+        self._before = text[-1]
+        if text.isascii() and text.isprintable():
+            return text
+        if before == "\r" and text[0] == "\n":
+            before = "\n"
+        shown = _suspect().sub(_visible, before + text)
+        return shown[len(_suspect().sub(_visible, before)) :]
+
+
+def sanitize(text: str) -> str:
+    """The whole of `text` through a door of its own."""
+    door = StreamSanitizer()
+    return door.feed(text) + door.flush()

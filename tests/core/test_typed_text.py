@@ -1,0 +1,40 @@
+"""What the person typed in a message, and what is attached to it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.core.typed_text import LONGEST_TYPED, split_attachments, typed_text
+
+
+def test_what_was_attached_to_a_message_is_not_typed() -> None:
+    words = "sum this up"
+    for block in ("<stdin>\nx\n</stdin>", '<file path="a">\nx\n</file>', '<shell command="ls">\nx', "<recalled id=\n"):
+        assert typed_text(f"{words}\n\n{block}\n\nalways use tabs").strip() == words
+        assert not typed_text(f"{block}\n\nalways use tabs").strip()
+    assert typed_text(words) == words and typed_text("a <file here") == "a <file here"
+    assert typed_text("x" * (LONGEST_TYPED + 1)) == ""
+
+
+def test_a_block_counts_however_it_is_indented_and_only_near_the_words() -> None:
+    assert typed_text("sum up\n \t\n   <stdin>\nx") == "sum up\n \t\n"
+    assert typed_text(f"{'x' * (LONGEST_TYPED - 1)}\n<stdin>") == "x" * (LONGEST_TYPED - 1) + "\n"
+    assert typed_text(f"{'x' * LONGEST_TYPED}\n<stdin>") == ""
+
+
+@pytest.mark.parametrize("block", ["stdin", "file", "folder", "shell", "recalled"])
+def test_what_is_attached_is_not_what_the_person_said_whatever_it_says(block: str) -> None:
+    attached = f'<{block} x="1">\nold\n</{block}>\n\nNever test.\n\n<{block}>\nNever ask.\n</{block}>'
+    assert split_attachments(f"look at this\n\n{attached}") == ("look at this", attached)
+    assert split_attachments(attached) == ("", attached)
+    cut = f"look [..\n[... 1,204 tokens left out ...]\nNever ask.\n</{block}>"
+    assert split_attachments(cut)[0] == "look [.."
+
+
+@given(st.text(max_size=200))
+def test_a_message_without_an_attachment_is_the_persons_own(text: str) -> None:
+    own, attached = split_attachments(text)
+    assert (own, attached) == (text, "") or text.rstrip().endswith(">")
+    assert split_attachments(f"<file> {text} is what I mean.") == (f"<file> {text} is what I mean.", "")

@@ -1,0 +1,136 @@
+"""What a compaction and a replay read from disk is bounded in time, and what hangs there holds up nothing."""
+
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import Played, opened, say, the_ledger
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.work_record import WorkRecord
+from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.litellm_env import http_library
+from nexus_cli.session import replay_wire
+from nexus_cli.session.compaction import record_sources
+
+Stuck = Callable[[], None]
+
+
+@pytest.fixture
+def stuck() -> Iterator[Stuck]:
+    """Blocks whoever calls it until the test is over; whether somebody had to be freed before fails the test."""
+    free, late = threading.Event(), threading.Event()
+
+    def freed() -> None:
+        late.set()
+        free.set()
+
+    rescue = threading.Timer(30, freed)
+    rescue.start()
+    yield free.wait  # type: ignore[misc]
+
+
+def reading(*names: str) -> Any:
+    """A model that reads these files."""
+    calls = [("read_file", {"path": name}) for name in names]
+    return Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
+
+
+def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None) -> WorkRecord:
+    """The record of a session that reads these files, after what is done to them then."""
+    session = opened(reading(*names), folder)
+
+    async def live() -> WorkRecord:
+        try:
+            _ = [event async for event in session.run("look")]
+            engine = session._parts.engine
+            await record_sources.read_log_in_pieces(engine.lane, engine.work)
+            act()
+            record = record_sources.make_record(engine.lane, engine.work, engine.files)
+            return await record_sources.look_at_files(record, engine.files)
+        finally:
+            await session.aclose()
+
+    return asyncio.run(live())
+
+
+def module(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.write_text(f"def {path.stem}() -> None: ...\n")
+    return path
+
+
+def lines(record: WorkRecord) -> list[str]:
+    return sorted(f"{item.text}{item.detail}" for item in record.items)
+
+
+def test_files_stand_as_they_are_now(tmp_path: Path) -> None:
+    paths = [module(tmp_path, f"{name}.py") for name in "abc"]
+
+    def change() -> None:
+        paths[1].write_text("def other() -> None: ...\n")
+        paths[2].unlink()
+
+    found = lines(looked(tmp_path, "a.py", "b.py", "c.py", act=change))
+    assert found == ["- a.py (read): a", "- b.py (read, changed on disk since): other", "- c.py (read, deleted since)"]
+
+
+@pytest.mark.parametrize("strange", ["link", "pipe", "folder", "huge"])
+def test_what_has_taken_the_place_of_a_file_is_not_read(tmp_path: Path, strange: str) -> None:
+    path = module(tmp_path, "a.py")
+
+    def replace() -> None:
+        path.unlink()
+        if strange == "link":
+            path.symlink_to("/dev/zero")
+        elif strange == "pipe":
+            os.mkfifo(path)
+        elif strange == "folder":
+            path.mkdir()
+        else:
+            path.write_bytes(b"\n" * (record_sources.MOST_BYTES + 1))
+
+    assert lines(looked(tmp_path, "a.py", act=replace)) == ["- a.py (read)"]
+
+
+def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
+    tmp_path: Path, stuck: Stuck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        module(tmp_path, f"{name}.py")
+    real, read = record_sources._read, []
+
+    def slow(path: str) -> Any:
+        read.append(path)
+        if len(read) == 2:
+            stuck()
+        return real(path)
+
+    monkeypatch.setattr(record_sources, "_read", slow)
+    monkeypatch.setattr(record_sources, "SECONDS", 0.2)
+    assert lines(looked(tmp_path, "a.py", "b.py")) in (
+        ["- a.py (read): a", "- b.py (read)"], ["- a.py (read)", "- b.py (read): b"]
+    )  # fmt: skip
+    assert len(read) == 2
+
+
+def test_a_model_library_that_hangs_when_it_is_loaded_is_named_and_let_go(
+    tmp_path: Path, stuck: Stuck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(Played(lambda request: "hi"), tmp_path)
+    assert say(session, "go")[1].ok
+    monkeypatch.setattr(LitellmBackend, "prepare", lambda self: stuck())
+    monkeypatch.setattr(replay_wire, "SECONDS", 0.2)
+    with the_ledger() as ledger:
+        lane = ledger.session(session.id).main_lane
+        with ledger._db.write():
+            ledger._db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{http_library()} {'0' * 64}", lane)
+        found = asyncio.run(replay_wire.check_wire(ledger, session.id, Settings()))
+    assert found["skipped"] == {"litellm could not be loaded here in time": [1]} and not found["differ"]

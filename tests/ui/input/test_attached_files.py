@@ -1,0 +1,186 @@
+"""Files that go along with a message: which words are mentions, and what becomes of what they name."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.input import attached_files, piped
+from nexus_cli.ui.input.attached_files import Mentions, quote_mention, read_attachment, read_mentions
+from nexus_cli.ui.input.piped import Input
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("print(1)\n")
+    (tmp_path / "a b.txt").write_text("spaced\n")
+    (tmp_path / "shot.png").write_bytes(PNG)
+    return tmp_path
+
+
+def block(name: str, text: str) -> str:
+    return f'<file path="{name}">\n{text}\n</file>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["@src/a.py", "see @src/a.py, please", "(@src/a.py)", "is it @src/a.py?", "**@src/a.py**", "a\n@src/a.py\nb"],
+)
+def test_a_path_behind_an_at_sign_is_attached_whatever_stands_around_it(folder: Path, text: str) -> None:
+    assert read_mentions(text, folder) == Mentions((block("src/a.py", "print(1)"),), along=("src/a.py, 1 line",))
+
+
+@pytest.mark.parametrize("text", ['@"a b.txt"', 'see @"a b.txt".', '@"a b.txt'])
+def test_a_path_with_spaces_stands_in_quotes(folder: Path, text: str) -> None:
+    assert read_mentions(text, folder).blocks == (block("a b.txt", "spaced"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["me@src", "@property", "@media", "@", "@@src", "@ src/a.py", "@...", "x/@src", '@"missing"', "`@"],
+)
+def test_what_names_nothing_stays_words(folder: Path, text: str) -> None:
+    assert read_mentions(text, folder) == Mentions()
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("@nofile.txt what", "nofile.txt"),
+        ("look at @missing/dir, please", "missing/dir"),
+        ("(@src/b.py)", "src/b.py"),
+        ('@"no such.md"', "no such.md"),
+        ("@~/nowhere/at.all", "~/nowhere/at.all"),
+    ],
+)
+def test_what_looks_like_a_path_and_names_nothing_is_missing(folder: Path, text: str, missing: str) -> None:
+    assert read_mentions(text, folder) == Mentions(missing=(missing,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["me@x.org", "@app.get('/')", "@functools.lru_cache", "@v1.2.3", "@media (x)", "@pytest.fixture", "@you: hi"],
+)
+def test_addresses_and_decorators_are_not_missing_files(folder: Path, text: str) -> None:
+    assert read_mentions(text, folder) == Mentions()
+
+
+def test_what_goes_along_is_named_with_its_size(folder: Path) -> None:
+    (folder / "long.txt").write_text("a line\n" * 1200)
+    found = read_mentions('@long.txt @src @shot.png @"a b.txt"', folder)
+    assert found.along == ("long.txt, 1,200 lines", "src, 1 name", "shot.png, an image", "a b.txt, 1 line")
+
+
+def test_an_image_becomes_a_part(folder: Path) -> None:
+    found = read_mentions("what is on @shot.png", folder)
+    assert found.blocks == () and [(p.media_type, p.data, p.name) for p in found.parts] == [
+        ("image/png", PNG, "shot.png")
+    ]
+
+
+def test_a_folder_becomes_a_short_listing(folder: Path) -> None:
+    assert read_mentions("@src", folder).blocks == ('<folder path="src">\na.py\n</folder>',)
+    many = folder / "many"
+    many.mkdir()
+    for number in range(205):
+        (many / f"{number:03}").write_text("")
+    (many / "000d").mkdir()
+    lines = read_mentions("@many/", folder).blocks[0].splitlines()
+    assert len(lines) == 203 and lines[2] == "000d/" and lines[-2] == "... and 6 more"
+
+
+def test_the_same_file_is_attached_once_however_it_is_named(folder: Path) -> None:
+    (folder / "link").symlink_to(folder / "src" / "a.py")
+    assert len(read_mentions(f"@src/a.py @./src/a.py @{folder}/src/a.py @link", folder).blocks) == 1
+
+
+def test_home_and_absolute_paths_are_followed(folder: Path, _isolated: Path) -> None:
+    (_isolated / "mine.txt").write_text("home\n")
+    assert read_mentions("@~/mine.txt", folder).blocks == (block("~/mine.txt", "home"),)
+    assert read_mentions(f"@{folder}/src/a.py", Path("/")).blocks == (block(f"{folder}/src/a.py", "print(1)"),)
+
+
+def test_names_are_escaped_as_for_attached_files(folder: Path) -> None:
+    (folder / 'q"&.txt').write_text("x\n")
+    assert read_mentions('@"q\\"&.txt"', folder).blocks == (block("q&quot;&amp;.txt", "x"),)
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_goes_along(folder: Path) -> None:
+    (folder / "binary").write_bytes(b"\0\xff\x80" * 50)
+    found = read_mentions("@binary and @src/a.py", folder)
+    assert found.blocks == (block("src/a.py", "print(1)"),)
+    assert len(found.notices) == 1 and "binary" in found.notices[0] and "not attached" in found.notices[0]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable for root")
+def test_a_file_without_permission_is_told(folder: Path) -> None:
+    (folder / "src" / "a.py").chmod(0)
+    found = read_mentions("@src/a.py", folder)
+    assert found.blocks == () and "Permission denied".lower() in found.notices[0].lower()
+
+
+def test_a_pipe_or_a_device_is_never_opened(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    assert read_mentions("@pipe @/dev/zero @/dev/null", folder) == Mentions()
+
+
+def test_what_is_beyond_the_hard_limit_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piped, "KEPT", 1000)
+    monkeypatch.setattr(attached_files, "KEPT", 1000)
+    (folder / "long.txt").write_text("x" * 1500)
+    with open(folder / "shot.png", "ab") as file:
+        file.truncate(1001)
+    found = read_mentions("@long.txt @shot.png", folder)
+    assert found.uncounted == 500 and len(found.blocks[0]) < 1100 and found.parts == ()
+    assert len(found.notices) == 2
+
+
+def test_a_file_that_is_not_utf_8_is_read_and_told(folder: Path) -> None:
+    (folder / "old.txt").write_bytes("Größe und Übermaß, schöne Grüße\n".encode("latin-1") * 20)
+    found = read_mentions("@old.txt", folder)
+    assert "Größe und Übermaß" in found.blocks[0] and "not UTF-8" in found.notices[0]
+
+
+def test_very_many_at_signs_are_looked_at_up_to_a_bound(folder: Path) -> None:
+    found = read_mentions("@x " * 5000 + "@src/a.py", folder)
+    assert found.blocks == () and "first 1,000" in found.notices[0]
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_any_words_are_read_without_an_error(text: str) -> None:
+    found = read_mentions(f"@{text} @{text}", Path("/nonexistent/folder"))
+    assert isinstance(found, Mentions)
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=30))
+def test_a_quoted_path_is_found_as_it_was_written(path: str) -> None:
+    match = attached_files._MENTION.search(f"see {quote_mention(path)} now")
+    assert match is not None
+    plain = match["plain"]
+    assert plain == path or (match["quoted"] or "").replace('\\"', '"').replace("\\\\", "\\") == path
+
+
+def test_a_folder_cannot_be_attached_as_a_file(folder: Path) -> None:
+    with pytest.raises(NexusError, match="it is a folder"):
+        read_attachment(str(folder), "--file x")
+
+
+def test_a_missing_file_is_answered_with_the_nearest_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "notes.md").write_text("x")
+    with pytest.raises(NexusError) as raised:
+        read_attachment("note.md", "--file note.md")
+    assert raised.value.hint == "Did you mean notes.md"
+    assert read_mentions("see @note.md", folder).missing == ("note.md (did you mean notes.md?)",)
+    (folder / unicodedata.normalize("NFD", "é.md")).write_text("decomposed")
+    assert "decomposed" in read_mentions("see @é.md", folder).blocks[0]
+    assert isinstance(read := read_attachment("@notes.md", "--file"), Input) and read.text == "x"

@@ -1,0 +1,692 @@
+"""The input box in a real application: keys through a pipe, a screen of a given size, files, git, an editor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any, cast
+
+import pyte
+import pytest
+from prompt_toolkit.application import Application, create_app_session
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.filters import has_focus
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from nexus_cli.commands.command import Command, Desk
+from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.ui.input import burst_reader, file_index
+from nexus_cli.ui.input.box import LONG, InputBox
+from nexus_cli.ui.repl.view import TypedMessage
+
+BEGIN, END = "\x1b[200~", "\x1b[201~"
+UP, DOWN, LEFT, ESCAPE, BACKSPACE, SHIFT_TAB = "\x1b[A", "\x1b[B", "\x1b[D", "\x1b", "\x7f", "\x1b[Z"
+WIDE = Size(24, 80)
+LINES = "\n".join(f"line {number}" for number in range(214))
+
+
+def command(name: str, help_: str) -> Command:
+    async def run(desk: Desk, rest: str) -> None:
+        pass
+
+    run.__doc__ = help_
+    return Command(name, "nexus", run, complete=(lambda desk: ["fast", "slow"]) if name == "model" else None)
+
+
+COMMANDS = {
+    one.name: one
+    for one in (command("help", "Show what there is."), command("model", "Use another."), command("x", "."))
+}
+
+
+@dataclass
+class Stage:
+    """A box on a screen."""
+
+    box: InputBox
+    source: PipeInput
+    app: Application[None]
+    written: StringIO
+    size: Size
+    sent: list[TypedMessage] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    async def until(self, true: Callable[[], object]) -> None:
+        for _ in range(6000):
+            if true():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"never came true; the box has {self.box.buffer.text[:200]!r}, sent {self.sent}")
+
+    async def keys(self, text: str, shown: str | None = None) -> None:
+        """Type `text`; wait until `shown` stands in the box, where it is given."""
+        if UP in text or "\x12" in text:
+            # The buffer loads its history anew, in the background, after each message: before that nothing is above.
+            await self.until(self.remembers)
+        self.source.send_text(text)
+        if shown is not None:
+            await self.until(lambda: self.box.buffer.text == shown)
+
+    def remembers(self) -> bool:
+        """The history is there."""
+        loading = self.box.buffer._load_history_task
+        return loading is not None and loading.done()
+
+    async def menu(self) -> list[str]:
+        """What the menu offers, when it has something to offer."""
+        buffer = self.box.buffer
+        await self.until(lambda: buffer.complete_state and buffer.complete_state.completions)
+        assert buffer.complete_state
+        return [one.display_text for one in buffer.complete_state.completions]
+
+    def rows(self) -> list[str]:
+        """What the terminal shows."""
+        self.app._redraw()
+        screen = pyte.Screen(self.size.columns, self.size.rows)
+        screen.set_mode(pyte.modes.LNM)
+        pyte.Stream(screen).feed(self.written.getvalue())
+        return [row.rstrip() for row in screen.display if row.strip()]
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, *, size: Size = WIDE, vi: bool = False, environ: dict[str, str] | None = None
+) -> AsyncIterator[Stage]:
+    """A box in a running application whose Enter collects what was typed."""
+    written = StringIO()
+    output = Vt100_Output(written, lambda: size, term="xterm", enable_cpr=False)
+    with create_pipe_input() as source, create_app_session(input=source, output=output):
+        box = InputBox(
+            folder=folder,
+            project=folder,
+            commands=lambda: COMMANDS,
+            desk=lambda: cast(Any, object()),
+            history=folder.parent / "data" / "history",
+            vi=vi,
+            environ={**os.environ, **(environ or {})},
+        )
+        own = KeyBindings()
+        layout = Layout(HSplit([box.container, Window(FormattedTextControl("status"), height=1)]), box.buffer)
+        app = Application[None](layout=layout, key_bindings=merge_key_bindings([box.bindings, own]))
+        app.ttimeoutlen = app.timeoutlen = 0.02
+        stage = Stage(box, source, app, written, size)
+
+        @own.add("enter", filter=has_focus(box.buffer))
+        def _enter(event: KeyPressEvent) -> None:
+            if box.completing:
+                box.accept_completion()
+            else:
+                stage.sent.append(box.take())
+
+        running = asyncio.create_task(app.run_async())
+        await stage.until(lambda: app.is_running and written.getvalue())
+        try:
+            yield stage
+        finally:
+            app.exit()
+            await running
+            box.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "project"
+    for name in ("src/box.py", "src/main.py", "my docs/a b.txt", "out/skipped.py"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text("x")
+    (place / ".gitignore").write_text("out\n")
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    return place
+
+
+def play(run: Callable[[Stage], Awaitable[None]], folder: Path, **options: Any) -> Stage:
+    """Run `run` on a stage."""
+
+    async def played() -> Stage:
+        async with opened(folder, **options) as stage:
+            await run(stage)
+            return stage
+
+    return asyncio.run(asyncio.wait_for(played(), 120))
+
+
+Play = Callable[[Stage], Coroutine[Any, Any, None]]
+
+
+def test_enter_takes_the_text_and_empties_the_box(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        assert stage.box.empty
+        await stage.keys("hello", "hello")
+        assert not stage.box.empty
+        await stage.keys("\r", "")
+        assert stage.sent == [TypedMessage("hello", "hello")] and stage.box.empty
+
+    play(run, folder)
+
+
+def test_ctrl_j_begins_a_new_line_and_up_and_down_move_in_it(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("one\ntwo", "one\ntwo")
+        assert stage.rows() == ["> one", "  two", "status"]
+        await stage.keys(UP + "X", "oneX\ntwo")
+        await stage.keys(DOWN + "Y", "oneX\ntwoY")
+
+    play(run, folder)
+
+
+def test_long_lines_wrap_below_the_prompt(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("a" * 30 + "b" * 10, "a" * 30 + "b" * 10)
+        assert stage.rows() == ["> " + "a" * 18, "  " + "a" * 12 + "b" * 6, "  bbbb", "status"]
+
+    play(run, folder, size=Size(10, 20))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5, 11])
+def test_a_narrow_terminal_has_the_text_without_a_prompt(folder: Path, columns: int) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("ab/", "ab/")
+        assert columns < 5 or stage.rows()[0] == "ab/"
+        await stage.keys("\r", "")
+        assert stage.sent == [TypedMessage("ab/", "ab/")] and stage.rows()
+
+    play(run, folder, size=Size(3, columns))
+
+
+def test_the_box_shows_invisible_characters_and_tabs(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys(f"{BEGIN}a\tb\u202ec\x00\x1b{END}!", "a\tb\u202ec\x00\x1b!")
+        assert stage.rows()[0] == "> a    b<U+202E>c^@^[!"
+        await stage.keys(LEFT * 2 + "X", "a\tb\u202ec\x00X\x1b!")
+
+    play(run, folder)
+
+
+def test_a_slash_opens_the_menu_below_the_text(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("/", "/")
+        assert await stage.menu() == ["/help", "/model", "/x"]
+        assert stage.rows() == [
+            "> /",
+            "  /help   Show what there is.",
+            "  /model  Use another.",
+            "  /x      .",
+            "status",
+        ]
+        assert stage.box.offering and not stage.box.completing
+        await stage.keys("\t", "/help")
+        assert stage.box.completing and stage.rows()[1].startswith("> /help")
+        await stage.keys(DOWN, "/model")
+        await stage.keys(SHIFT_TAB, "/help")
+        await stage.keys("\r", "/help ")
+        assert stage.sent == [] and not stage.box.completing
+        await stage.keys("\r", "")
+        assert stage.sent == [TypedMessage("/help ", "/help ")]
+
+    play(run, folder)
+
+
+def test_tab_takes_the_only_completion_at_once_and_the_choices_follow(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("/mo", "/mo")
+        await stage.menu()
+        await stage.keys("\t", "/model ")
+        assert await stage.menu() == ["fast", "slow"]
+        await stage.keys(SHIFT_TAB, "/model slow")
+
+    play(run, folder)
+
+
+def test_without_a_selected_entry_enter_sends_what_was_typed(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("/he", "/he")
+        await stage.menu()
+        await stage.keys("\r", "")
+        assert stage.sent == [TypedMessage("/he", "/he")]
+
+    play(run, folder)
+
+
+def test_files_are_completed_and_a_folder_goes_on(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("see @sr", "see @sr")
+        assert await stage.menu() == ["src/", "src/box.py", "src/main.py"]
+        await stage.keys("\t", "see @src/")
+        await stage.keys("\r")
+        await stage.until(lambda: not stage.box.completing)
+        assert await stage.menu() == ["src/box.py", "src/main.py"]
+        await stage.keys("\t", "see @src/box.py")
+        await stage.keys("\r", "see @src/box.py ")
+
+    play(run, folder)
+
+
+def test_files_that_take_long_to_list_are_offered_when_they_are_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def slow(root: Path, project: Path, stop: Stop) -> list[str]:
+        go_on.wait(60)
+        return ["deep/down/late.py"]
+
+    monkeypatch.setattr(file_index, "PATIENCE", 0.01)
+
+    async def run(stage: Stage) -> None:
+        stage.box._index._lister = slow
+        await stage.keys("see @late", "see @late")
+        await stage.until(lambda: stage.box.buffer.complete_state is None)
+        go_on.set()
+        assert await stage.menu() == ["deep/down/late.py"]
+
+    play(run, folder)
+
+
+def test_a_deletion_offers_again(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("@mainn", "@mainn")
+        await stage.until(lambda: stage.box.buffer.complete_state is None)
+        await stage.keys(BACKSPACE, "@main")
+        assert await stage.menu() == ["src/main.py"]
+
+    play(run, folder)
+
+
+def test_escape_closes_the_menu_and_gives_the_typed_text_back(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("/", "/")
+        await stage.menu()
+        await stage.keys("\t", "/help")
+        await stage.keys(ESCAPE, "/")
+        assert not stage.box.offering
+
+    play(run, folder)
+
+
+def test_the_menu_has_at_most_eight_rows_and_fewer_in_a_low_terminal(folder: Path) -> None:
+    for number in range(40):
+        (folder / f"file_{number:02}.md").write_text("")
+
+    async def run(stage: Stage) -> None:
+        await stage.keys("@file", "@file")
+        assert len(await stage.menu()) == 40
+        rows = stage.rows()
+        assert len([row for row in rows if "file_" in row]) == min(8, stage.size.rows // 3)
+        await stage.keys("\t" + UP + UP, "@file_39.md")
+        assert [row for row in stage.rows() if row.startswith("> file_39.md")]
+
+    play(run, folder)
+    play(run, folder, size=Size(9, 40))
+
+
+def test_a_bracketed_paste_never_submits_and_a_long_one_is_one_unit(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys(f"{BEGIN}a\r\nb\rc\n{END}", "a\nb\nc\n")
+        await stage.keys("\x15" + BACKSPACE * 10, "")
+        await stage.keys("see " + BEGIN + LINES.replace("\n", "\r") + END + " ok")
+        await stage.until(lambda: stage.box.buffer.text.endswith(" ok"))
+        assert stage.rows()[0] == "> see [pasted 214 lines] ok"
+        await stage.keys(BEGIN + LINES + END)
+        await stage.until(lambda: "#2" in stage.rows()[0])
+        await stage.keys(BACKSPACE)
+        await stage.until(lambda: stage.rows()[0] == "> see [pasted 214 lines] ok")
+        assert stage.sent == []
+        await stage.keys("\r", "")
+        assert stage.sent == [TypedMessage(f"see {LINES} ok", "see [pasted 214 lines] ok")]
+
+    play(run, folder)
+
+
+def test_the_cursor_steps_over_a_folded_paste(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("a" + BEGIN + LINES + END + LEFT + "b" + LEFT * 2 + "c")
+        await stage.until(lambda: stage.rows()[0] == "> cab[pasted 214 lines]")
+
+    play(run, folder)
+
+
+def test_a_paste_cut_at_any_place_of_its_marks_is_one_paste(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        # As long as it takes: a key that is cut must not be taken for two.
+        stage.app.ttimeoutlen = 60
+        whole = BEGIN + "one\rtwo\r" + END + "."
+        for place in range(1, len(whole)):
+            stage.source.send_text(whole[:place])
+            await asyncio.sleep(0.002)
+            await stage.keys(whole[place:], "one\ntwo\n.")
+            stage.box.fill("")
+        assert stage.sent == []
+
+    play(run, folder)
+
+
+def test_a_huge_paste_is_there_at_once_and_whole(folder: Path) -> None:
+    text = "0123456789abcde\n" * (50 * 65536)
+
+    async def run(stage: Stage) -> None:
+        writer = threading.Thread(target=stage.source.send_text, args=(BEGIN + text + END + "x",))
+        writer.start()
+        await stage.until(lambda: stage.box.buffer.text.endswith("x"))
+        writer.join()
+        assert stage.rows()[0] == "> [pasted 3,276,800 lines]x" and len(stage.box.buffer.text) == 2
+        await stage.keys("\r", "")
+        assert stage.sent[0].text == text + "x"
+
+    play(run, folder)
+
+
+def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import nexus_cli.ui.input.box as box_module
+
+    monkeypatch.setattr(burst_reader, "KEPT", 2048)
+    monkeypatch.setattr(box_module, "clip_to_bytes", lambda data: data[:2048])
+
+    async def run(stage: Stage) -> None:
+        stage.box.notice = stage.told.append
+        await stage.keys(BEGIN + "é\n" * 4000 + END)
+        await stage.until(lambda: not stage.box.empty)
+        assert stage.rows()[0] == "> [pasted 1,024 lines, cut at 64 MiB]" and "64 MiB" in stage.told[0]
+        await stage.keys("\r", "")
+        assert stage.sent[0].text == "é\n" * 1024
+
+    play(run, folder)
+
+
+def test_lines_that_arrive_together_are_a_paste_also_without_brackets(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        text = "def mean(values):\n    total = sum(values)\n    return total\n}"
+        await stage.keys(text.replace("\n", "\r"), text)
+        assert stage.sent == []
+        await stage.keys("\r", "")
+        assert stage.sent == [TypedMessage(text, text)]
+
+    play(run, folder)
+
+
+def test_what_is_typed_ahead_of_a_slow_program_is_sent_line_by_line(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("go on\ryes\rand")
+        await stage.until(lambda: stage.sent == [TypedMessage("go on", "go on"), TypedMessage("yes", "yes")])
+        await stage.until(lambda: stage.box.buffer.text == "and")
+
+    play(run, folder)
+
+
+def test_very_much_at_once_without_brackets_is_folded_and_never_submits(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys((LINES + "\n").replace("\n", "\r"))
+        await stage.until(lambda: stage.rows()[0] == "> [pasted 214 lines]")
+        await stage.keys("x" * 900 + "\r")
+        await stage.until(lambda: stage.sent)
+        assert stage.sent[0].text == LINES + "\n" + "x" * 900
+
+    play(run, folder)
+
+
+def test_a_control_key_behind_enter_is_no_paste(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("one\r\x15two")
+        await stage.until(lambda: stage.sent == [TypedMessage("one", "one")] and stage.box.buffer.text == "two")
+
+    play(run, folder)
+
+
+def test_lone_surrogates_become_replacements_in_what_is_sent(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        os.write(cast(Any, stage.source).pipe.write_fd, b"a\xffb")
+        await stage.until(lambda: len(stage.box.buffer.text) == 3)
+        assert stage.rows()
+        await stage.keys("\r", "")
+        assert stage.sent == [TypedMessage("a\ufffdb", "a\ufffdb")]
+
+    play(run, folder)
+
+
+def test_history_is_gone_through_with_up_and_down_at_the_edges_of_the_text(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        for text in ("first", "second\nline"):
+            await stage.keys(text, text)
+            await stage.keys("\r", "")
+        await stage.keys("draft", "draft")
+        await stage.keys(UP, "second\nline")
+        await stage.keys(UP, "second\nline")
+        await stage.keys(UP, "first")
+        await stage.keys(DOWN, "second\nline")
+        await stage.keys(DOWN + DOWN, "draft")
+
+    async def again(stage: Stage) -> None:
+        await stage.until(lambda: len(stage.box.buffer._working_lines) == 3)
+        await stage.keys(UP, "second\nline")
+
+    play(run, folder)
+    play(again, folder)
+
+
+def test_a_recalled_command_opens_no_menu(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("one", "one")
+        await stage.keys("\r", "")
+        await stage.keys("/hel", "/hel")
+        await stage.menu()
+        await stage.keys("\r", "")
+        await stage.keys(UP, "/hel")
+        await stage.keys(UP, "one")
+
+    play(run, folder)
+
+
+def test_a_folded_paste_comes_back_whole_from_the_history(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("see " + BEGIN + LINES + END)
+        await stage.until(lambda: len(stage.box.buffer.text) == 5)
+        await stage.keys("\r", "")
+        await stage.keys(UP, f"see {LINES}")
+
+    play(run, folder)
+
+
+def test_ctrl_r_searches_the_history_below_the_text(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        for text in ("alpha one", "beta", "Alpha two"):
+            await stage.keys(text, text)
+            await stage.keys("\r", "")
+        await stage.keys("draft", "draft")
+        await stage.keys("\x12")
+        await stage.until(lambda: stage.box.searching)
+        await stage.keys("alpha")
+        await stage.until(lambda: stage.rows() == ["> Alpha two", "search: alpha", "status"])
+        await stage.keys("\x12\x12")
+        await stage.until(lambda: stage.rows()[0] == "> alpha one")
+        await stage.keys("\r")
+        await stage.until(lambda: not stage.box.searching)
+        assert stage.box.buffer.text == "alpha one" and stage.sent[-1].text == "Alpha two"
+
+    play(run, folder)
+
+
+def test_what_a_search_has_found_is_marked_only_while_it_is_searched(folder: Path) -> None:
+    def marked(stage: Stage) -> bool:
+        stage.app._redraw()
+        screen = stage.app.renderer.last_rendered_screen
+        assert screen is not None
+        return any("search" in cell.style for cell in screen.data_buffer[0].values())
+
+    async def run(stage: Stage) -> None:
+        await stage.keys("alpha", "alpha")
+        await stage.keys("\r", "")
+        await stage.keys("\x12")
+        await stage.until(lambda: stage.box.searching)
+        await stage.keys("lph")
+        await stage.until(lambda: stage.rows()[:2] == ["> alpha", "search: lph"])
+        assert marked(stage)
+        await stage.keys("\r")
+        await stage.until(lambda: not stage.box.searching)
+        assert stage.box.buffer.text == "alpha" and not marked(stage)
+        await stage.keys("\x05s", "alphas")
+        assert not marked(stage)
+
+    play(run, folder)
+
+
+def test_what_is_dropped_comes_back_with_up_and_with_undo(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("sent", "sent")
+        await stage.keys("\r", "")
+        await stage.keys("a long draft", "a long draft")
+        stage.box.fill("")
+        assert stage.box.empty
+        await stage.until(lambda: len(stage.box.buffer._working_lines) == 3)
+        await stage.keys(UP, "a long draft")
+        await stage.keys(UP, "sent")
+        await stage.keys(DOWN + DOWN, "")
+        await stage.keys("\x1f", "a long draft")
+
+    play(run, folder)
+
+
+@pytest.mark.parametrize("key", ["\x07", "\x03"])
+def test_a_search_is_given_up_with_ctrl_g_and_ctrl_c(folder: Path, key: str) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("old", "old")
+        await stage.keys("\r", "")
+        await stage.keys("draft", "draft")
+        await stage.keys("\x12")
+        await stage.until(lambda: stage.box.searching)
+        await stage.keys(f"ol{BEGIN}d\nx{END}")
+        await stage.until(lambda: stage.rows()[:2] == ["> old", "search: old"])
+        await stage.keys(key)
+        await stage.until(lambda: not stage.box.searching)
+        assert stage.box.buffer.text == "draft"
+
+    play(run, folder)
+
+
+def test_a_history_that_cannot_be_used_is_told_below_the_box(folder: Path) -> None:
+    (folder.parent / "data").mkdir()
+    (folder.parent / "data" / "history").mkdir()
+
+    async def run(stage: Stage) -> None:
+        await stage.until(lambda: any("done without" in row or "history" in row for row in stage.rows()))
+        await stage.keys("a", "a")
+        assert stage.rows() == ["> a", "status"]
+        await stage.keys("\r", "")
+        await stage.keys(UP, "a")
+
+    play(run, folder)
+
+
+def script(tmp_path: Path, code: str) -> dict[str, str]:
+    path = tmp_path / "editor"
+    path.write_text("#!/bin/sh\n" + code + "\n")
+    path.chmod(0o755)
+    return {"EDITOR": str(path), "VISUAL": ""}
+
+
+@pytest.mark.parametrize("key", ["\x07", "\x18\x05"])
+def test_the_editor_gets_the_text_unfolded_and_gives_it_back(folder: Path, tmp_path: Path, key: str) -> None:
+    async def run(stage: Stage) -> None:
+        outside: list[str] = []
+
+        async def away(work: Callable[[], Awaitable[str]]) -> str:
+            outside.append("away")
+            return await work()
+
+        stage.box.outside = away
+        await stage.keys("see " + BEGIN + LINES + END)
+        await stage.until(lambda: len(stage.box.buffer.text) == 5)
+        await stage.keys(key, f"edited: see {LINES}")
+        assert outside == ["away"]
+        await stage.keys("!", f"edited: see {LINES}!")
+
+    play(run, folder, environ=script(tmp_path, 'text="$(cat "$1")"; echo "edited: $text" > "$1"'))
+
+
+def test_an_editor_that_fails_leaves_the_text_and_says_why(folder: Path, tmp_path: Path) -> None:
+    async def run(stage: Stage) -> None:
+        stage.box.notice = stage.told.append
+        await stage.keys(BEGIN + LINES + END + "x")
+        await stage.until(lambda: len(stage.box.buffer.text) == 2)
+        before = stage.box.buffer.text
+        await stage.keys("\x07")
+        await stage.until(lambda: stage.told)
+        assert stage.box.buffer.text == before and "exit status 3" in stage.told[0] and len(stage.told) == 1
+
+    play(run, folder, environ=script(tmp_path, "exit 3"))
+
+
+def test_vi_keys_show_their_mode_and_v_opens_the_editor(folder: Path, tmp_path: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("word", "word")
+        assert stage.rows()[0] == "i> word"
+        await stage.keys(ESCAPE)
+        await stage.until(lambda: stage.rows()[0] == "n> word")
+        await stage.keys("0x", "ord")
+        await stage.keys("v", "new")
+
+    play(run, folder, vi=True, environ=script(tmp_path, 'echo new > "$1"'))
+
+
+def test_with_vi_keys_each_message_begins_in_insert_mode(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("word", "word")
+        await stage.keys(ESCAPE)
+        await stage.until(lambda: stage.rows()[0] == "n> word")
+        await stage.keys("\r", "")
+        assert stage.rows()[0] == "i>"
+        await stage.keys("dd", "dd")
+        await stage.keys(ESCAPE)
+        await stage.until(lambda: stage.rows()[0] == "n> dd")
+        stage.box.fill("")
+        assert stage.rows()[0] == "i>"
+
+    play(run, folder, vi=True)
+
+
+def test_a_filled_text_takes_the_place_of_what_stood_there_and_undo_brings_that_back(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("mine", "mine")
+        stage.box.fill("yours\r\nhere")
+        assert stage.box.buffer.text == "yours\nhere"
+        await stage.keys("\x1f", "mine")
+        await stage.keys(BEGIN + LINES + END)
+        await stage.until(lambda: stage.box.text == f"mine{LINES}")
+        stage.box.fill(stage.box.buffer.text + "\n" + "y" * LONG)
+        assert stage.box.text == f"mine{LINES}\n" + "y" * LONG
+        stage.box.fill("z" * (LONG + 1))
+        assert len(stage.box.buffer.text) == 1 and stage.rows()[0] == f"> [{LONG + 1:,} characters]"
+        await stage.keys("\r", "")
+        assert stage.sent[0].text == "z" * (LONG + 1)
+
+    play(run, folder)
+
+
+def test_a_hint_stands_below_the_text_until_it_changes(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        stage.box.hint("careful \x1b[31m")
+        assert stage.rows() == [">", "careful \u241b[31m", "status"]
+        await stage.keys("a", "a")
+        assert stage.rows() == ["> a", "status"]
+
+    play(run, folder)
+
+
+def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("\x12")
+        await stage.until(lambda: stage.box.searching)
+        before = stage.box.buffer.text
+        await stage.keys("\t/x" + BEGIN + LINES + END)
+        await stage.until(lambda: "line 0" in stage.box.search_buffer.text)
+        assert stage.box.buffer.text == before and "\n" not in stage.box.search_buffer.text
+
+    play(run, folder)

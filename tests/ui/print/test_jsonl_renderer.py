@@ -1,0 +1,134 @@
+"""JSON forms of events: every type of the union has one, and it is what interface.md section 7 names."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import get_args
+
+from nexus_cli.core import event as e
+from nexus_cli.core.approval import Allow, Defer, Deny, Question
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.ui.print.jsonl_renderer import JsonLinesRenderer
+from nexus_cli.ui.print.progress_lines import ProgressLines
+
+CALL = ToolCall("c1", "bash", {"command": "ls"})
+OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)
+EVENTS: tuple[e.Event, ...] = (
+    e.SessionStart("01", "m", "ask", False),
+    e.TurnStart("hi"),
+    e.Steered("and tests too"),
+    e.StepStart(1),
+    e.ContextPlan({"sections": []}),
+    e.Text("a\ud800"),
+    e.Thinking("b"),
+    e.Called(CALL, "ls"),
+    e.Output("c1", "out"),
+    e.Resulted(CALL, ToolResult("out", full="everything"), 3, 0.1),
+    e.Asked(Question(CALL, "what", "why")),
+    e.Answered("c1", Allow(always=True)),
+    e.Answered("c1", Deny("no")),
+    e.Answered("c1", Defer()),
+    e.Dropped(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
+    e.Recalled("d1", 4),
+    e.CacheExpect(100),
+    e.CacheResult(100, 90, 0),
+    e.CompactionStart("budget", 100),
+    e.CompactionDone(True, 100, 30),
+    e.Retried(1, 2.0, "busy"),
+    e.Notice("note"),
+    e.StepEnd(1, "stop", Usage(1, 2)),
+    e.TurnEnd(OUTCOME),
+)
+
+
+class Kept:
+    """A stream that keeps what it is given."""
+
+    terminal = False
+    colour = False
+    width = 80
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> None:
+    assert {type(event) for event in EVENTS} == set(get_args(e.Event))
+    stream, remarks = Kept(), Kept()
+    renderer = JsonLinesRenderer(stream, lambda: datetime(2026, 1, 2, tzinfo=UTC))
+    told = ProgressLines(remarks, verbose=True)
+    for event in EVENTS:
+        renderer.feed(event)
+        told.feed(event)
+    renderer.end({"type": "result", "ok": True})
+    lines = [json.loads(line) for line in stream.text.splitlines()]
+    assert [line["type"] for line in lines] == [*(event.kind for event in EVENTS), "result"]
+    assert lines[0] == {
+        "v": 1,
+        "seq": 0,
+        "at": "2026-01-02T00:00:00.000Z",
+        "type": "session.start",
+        "session": "01",
+        "model": "m",
+        "recipe": "ask",
+        "resumed": False,
+    }
+    assert "everything" not in stream.text
+    assert [line["answer"]["answer"] for line in lines if line["type"] == "approval.answer"] == [
+        "allow",
+        "deny",
+        "defer",
+    ]
+    assert "7 bytes that were counted, not kept" in remarks.text
+
+
+def test_quiet_tells_only_errors_and_refusals() -> None:
+    stream = Kept()
+    remarks = ProgressLines(stream, quiet=True, verbose=True)
+    for event in EVENTS:
+        remarks.feed(event)
+    remarks.notice("x")
+    assert stream.text == ""
+    remarks.error("nexus: it went wrong.")
+    assert stream.text == "nexus: it went wrong.\n"
+
+
+def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None:
+    stream = Kept()
+    drop = Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)
+    JsonLinesRenderer(stream).feed(e.Dropped(drop))
+    line = json.loads(stream.text)
+    assert line["type"] == "context.drop" and line["drop"]["id"] == "d1"
+    assert {key: line[key] for key in ("id", "what", "tokens", "cause", "recall", "uncounted_bytes")} == {
+        "id": "d1", "what": "x", "tokens": 5, "cause": "output_cap", "recall": "d1", "uncounted_bytes": 7,
+    }  # fmt: skip
+
+
+def test_a_number_that_json_does_not_have_is_null() -> None:
+    stream = Kept()
+    call = ToolCall("c1", "bash", {"timeout": float("inf"), "rest": [float("nan"), 1.5]})
+    JsonLinesRenderer(stream).feed(e.Called(call, ""))
+    line = json.loads(stream.text, parse_constant=lambda name: 1 / 0)
+    assert line["call"]["arguments"] == {"timeout": None, "rest": [None, 1.5]}
+
+
+def refused(*levels: str) -> str:
+    kept = Kept()
+    why = "not for this run."
+    calls = [{"tool": "bash", "subject": f"c{n}", "why": why, "allow": at} for n, at in enumerate(levels)]
+    outcome = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5, denied=tuple(calls))
+    ProgressLines(kept).feed(e.TurnEnd(outcome))
+    return kept.text
+
+
+def test_what_lets_refused_calls_run_is_named_only_where_something_does() -> None:
+    assert refused("all") == "nexus: 1 call was refused: bash c0. --allow all lets it run.\n"
+    assert refused("edit", "edit") == "nexus: 2 calls were refused: bash c0; bash c1. --allow edit lets them run.\n"
+    assert refused("edit", "all", "").endswith("--allow all lets 2 of them run. Not for this run.\n")
+    assert refused("", "") == "nexus: 2 calls were refused: bash c0; bash c1. Not for this run.\n"

@@ -1,0 +1,59 @@
+"""What a person sees: the program in a pseudo-terminal, at several widths, with and without colour."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+ENGINE = str(Path(__file__).parents[2] / "cli" / "fake_engine.py")
+
+
+def screen(scenario: str, *arguments: str, columns: int = 80, **environ: str) -> str:
+    env = {**os.environ, "NEXUS_MODEL": "m", "TERM": "xterm-256color", **environ}
+    command = [ENGINE, scenario, "ask", "hi", *arguments]
+    child = pexpect.spawn(sys.executable, command, env=env, timeout=30, dimensions=(24, columns))
+    text: str = child.read().decode()
+    child.close()
+    assert child.exitstatus == 0
+    return text
+
+
+def test_the_answer_is_rendered_in_a_terminal() -> None:
+    text = screen("answer")
+    assert "\x1b[1" in text and "# Title" not in text and "**" not in text and " • " in text
+
+
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_control_code_where_none_is_wanted(environ: dict[str, str]) -> None:
+    for scenario in ("answer", "tools", "escapes"):
+        text = screen(scenario, columns=80, **environ)
+        assert "\x1b" not in text
+    assert "> bash ls" in screen("tools", columns=80, **environ)
+
+
+def test_escapes_of_a_model_are_shown_not_obeyed() -> None:
+    text = screen("escapes")
+    assert "␛[31mred" in text and "<U+202E>txt" in text and "ls ␛[2J" in text and "\x1b[31mred" not in text
+
+
+def test_progress_has_tools_times_and_errors() -> None:
+    text = screen("tools", NO_COLOR="1")
+    assert "> bash ls\r\n" in text and "1.5 s" in text and "bash: no such option" in text
+    assert "> bash" not in screen("tools", "-q", NO_COLOR="1")
+
+
+@pytest.mark.parametrize("columns", [12, 20, 40])
+def test_progress_stays_on_one_line_of_a_narrow_terminal(columns: int) -> None:
+    lines = [
+        line for line in screen("tools", NO_COLOR="1", columns=columns).split("\r\n") if line.startswith(("> ", "  "))
+    ]
+    assert lines and max(map(len, lines)) < columns
+
+
+def test_json_on_a_terminal_is_plain_ascii() -> None:
+    text = screen("escapes", "--stream-json", "-q")
+    assert text.isascii() and "\x1b" not in text and "\\u202e" in text

@@ -1,0 +1,554 @@
+"""The renderer of the REPL: what is finished is put once, what is open is live, and nothing else gets out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nexus_cli.core import event as e
+from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.ui.render.cells import painted_cells
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import ASCII, Theme
+
+CODES = re.compile(r"\x1b\[[0-9;]*m")
+BASH = ToolCall("c1", "bash", {"command": "pytest -q"})
+EDIT = ToolCall("c2", "edit_file", {"path": "a.py"})
+DONE = e.Outcome(True, 0, "", "stop", None, 1, Usage(cost_usd=None), 1.0)
+DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
+ANSWER = """# Title
+
+Some *text* with `code`.
+- one
+- two
+
+```python
+def f():
+    return 1
+```
+| a | b |
+|--|--|
+| 1 | 2 |
+"""
+
+
+class Seen:
+    """A renderer, what it put, and a clock."""
+
+    def __init__(
+        self, width: int = 60, *, colour: bool = False, ascii_: bool = False, name: str = "dark", drawn: bool = True
+    ) -> None:
+        self.pieces: list[str] = []
+        self.width = width
+        self.now = 100.0
+        theme = Theme(name, colour, ASCII) if ascii_ else Theme(name, colour)
+        self.renderer = RichRenderer(self.pieces.append, lambda: self.width, theme, lambda: self.now, drawn=drawn)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def feed(self, *events: e.Event, every: float = 0.0) -> Seen:
+        for event in events:
+            self.now += every
+            self.renderer.feed(event)
+        return self
+
+    def live(self, rows: int = 10) -> list[str]:
+        return self.renderer.live(rows)
+
+
+def put(*events: e.Event, width: int = 60) -> str:
+    return Seen(width).feed(*events).text
+
+
+def resulted(result: ToolResult, call: ToolCall = BASH, tokens: int = 0, seconds: float = 0.0) -> e.Resulted:
+    return e.Resulted(call, result, tokens, seconds)
+
+
+EVENTS: tuple[e.Event, ...] = (
+    e.SessionStart("01", "m", "chat", False),
+    e.TurnStart("hi"),
+    e.StepStart(1),
+    e.ContextPlan({"sections": []}),
+    e.CacheExpect(100),
+    e.Thinking("hm, well"),
+    e.Text(ANSWER),
+    e.CacheResult(100, 90, 0),
+    e.StepEnd(1, "tool_calls", Usage(1, 2)),
+    e.Called(BASH, "pytest -q"),
+    e.Asked(Question(BASH, "what", "why")),
+    e.Answered("c1", Allow()),
+    e.Output("c1", "out\n"),
+    resulted(ToolResult("out\n[exit status 0]", status=0), tokens=3, seconds=1.0),
+    e.Dropped(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
+    e.Recalled("d1", 4),
+    e.Steered("and tests too"),
+    e.CompactionStart("budget", 100),
+    e.CompactionDone(True, 100, 30),
+    e.Retried(1, 2.0, "busy"),
+    e.Notice("note"),
+    e.TurnEnd(DONE),
+)
+
+
+def test_every_event_of_the_union_is_taken() -> None:
+    assert {type(event) for event in EVENTS} == set(get_args(e.Event))
+    seen = Seen().feed(*EVENTS)
+    for part in ("thought (", "Title", "✓ bash pytest -q", "left out as d1", "recalled d1", "> and tests too",
+                 "compacted: 100 -> 30 tokens", "retry 1 in 2 s: busy", "! note"):  # fmt: skip
+        assert part in seen.text, part
+    assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
+    assert seen.live() == [] and seen.renderer.spinner() == "" and not seen.renderer.moving
+    assert "\n\n\n" not in seen.text and not seen.text.startswith("\n")
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("begin", ["", "```\n"])
+def test_live_lines_leave_the_last_column_free_for_a_screen_never_draws_there(width: int, begin: str) -> None:
+    words = "Word after word **bold** and `code` goes by. "
+    seen = Seen(width).feed(e.Text(begin + words * 5))
+    assert max(map(len, seen.live())) < width
+    assert words.strip() in " ".join(" ".join(seen.live()).split()) or begin
+
+
+def test_where_nothing_is_drawn_lines_come_before_their_block_ends() -> None:
+    seen = Seen(20, drawn=False).feed(e.Text("Some words go by and others come. And then s"))
+    assert seen.text == "Some words go by and\n" + "others come. And\n"
+    assert seen.feed(e.Text("ome\n\n```\none\ntwo")).text.endswith("And\nthen some\n\n  one\n")
+
+
+def test_where_nothing_is_drawn_no_key_is_spoken_of() -> None:
+    long = ToolResult("".join(f"{n}\n" for n in range(30)), status=0)
+    wrong = ToolResult(error="\n".join("abcdefghij"))
+    events: list[e.Event] = [e.Thinking("some thought"), e.Text("Yes\n\n")]
+    events += [e.Called(BASH, "ls"), resulted(long), e.Called(BASH, "ls"), resulted(wrong)]
+    assert Seen().feed(*events).text.count("Ctrl+") == 3
+    told = Seen(drawn=False).feed(*events).text
+    assert "Ctrl+" not in told and "(2 words)" in told and "lines before\n" in told and "more lines\n" in told
+
+
+def test_finished_blocks_are_put_once_and_the_open_one_is_live() -> None:
+    seen = Seen().feed(e.Text("one\n\ntw"))
+    assert seen.text == "one\n" and seen.live() == ["", "tw"]
+    seen.feed(e.Text("o\n\n```py\nx = 1\n"))
+    assert seen.text == "one\n\ntwo\n" and seen.live() == ["", "    x = 1", "    "]
+    seen.feed(e.StepEnd(1, "stop", Usage()))
+    assert seen.text == "one\n\ntwo\n\n    x = 1\n" and seen.live() == []
+
+
+def test_a_fence_that_stays_open_swallows_nothing_after_the_turn() -> None:
+    seen = Seen().feed(e.Text("```py\nx = 1"), e.TurnEnd(DONE))
+    seen.renderer.show_user_message("next")
+    seen.feed(e.Text("**bold** text"), e.TurnEnd(DONE))
+    assert seen.text == "    x = 1\n\n> next\n\nbold text\n"
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_deltas_split_at_every_position_give_the_same(colour: bool) -> None:
+    whole = Seen(colour=colour).feed(e.Thinking("a b\nc"), e.Text(ANSWER), e.TurnEnd(DONE)).text
+    one_by_one = [e.Text(char) for char in ANSWER]
+    assert Seen(colour=colour).feed(*map(e.Thinking, "a b\nc"), *one_by_one, e.TurnEnd(DONE)).text == whole
+    for cut in range(1, len(ANSWER)):
+        parts = (e.Text(ANSWER[:cut]), e.Text(ANSWER[cut:]))
+        assert Seen(colour=colour).feed(e.Thinking("a b\nc"), *parts, e.TurnEnd(DONE)).text == whole
+
+
+def test_the_width_may_change_between_blocks() -> None:
+    seen = Seen(80).feed(e.Text("word " * 14 + "\n\n"))
+    seen.width = 20
+    seen.feed(e.Text("word " * 14 + "\n\n"))
+    lines = seen.text.split("\n")
+    assert len(lines[0]) == 69 and all(len(line) <= 20 for line in lines[1:]) and seen.text.count("word") == 28
+
+
+def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
+    seen = Seen().feed(e.TurnStart(""), e.Called(BASH, "pytest -q"))
+    seen.now += 3
+    assert seen.live() == ["● bash pytest -q  3 s"]
+    seen.feed(e.Asked(Question(BASH, "what", "why")))
+    seen.now += 60
+    assert seen.live() == ["● bash pytest -q"]
+    seen.feed(e.Answered("c1", Allow()))
+    seen.now += 3
+    seen.feed(e.Output("c1", "first\nsec"), e.Output("c1", "ond\n"))
+    assert seen.live() == ["● bash pytest -q  3 s", "    second"]
+    assert seen.live(1) == ["● bash pytest -q  3 s"]
+    output = "0\n1\n2\n3\n\x1b[31m4\n5\n[exit status 1]"
+    seen.feed(resulted(ToolResult(output, status=1), tokens=1234, seconds=3.21))
+    assert seen.text == "! bash pytest -q · 3.2 s · 1.2k tokens · exit 1\n" + "".join(
+        f"    {line}\n" for line in ("... 2 lines before, Ctrl+O shows all", "2", "3", "␛[31m4", "5")
+    )
+    assert seen.live() == []
+    assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛"))
+
+
+def test_several_calls_run_side_by_side_and_those_beyond_the_room_are_counted() -> None:
+    calls = [ToolCall(f"c{n}", "grep", {"pattern": f"p{n}"}) for n in range(5)]
+    seen = Seen().feed(*(e.Called(call, f"p{number}") for number, call in enumerate(calls)), e.Output("c0", "x"))
+    assert [line[:9] for line in seen.live(6)] == ["● grep p0", "    x", *(f"● grep p{n}" for n in range(1, 5))]
+    assert seen.live(3)[-1] == "... and 3 more" and len(seen.live(3)) == 3
+    assert seen.live(0) == []
+
+
+def test_the_shape_of_an_edit_is_its_diff() -> None:
+    text = put(e.Called(EDIT, "a.py"), resulted(ToolResult("@@", diff=DIFF), EDIT, 50, 0.01))
+    assert text == "✓ edit_file a.py · +1 -1\n    @@ -1,2 +1,2 @@\n    1   one\n    2 - two\n    2 + three\n"
+    long = "--- a\n+++ b\n@@ -0,0 +1,90 @@\n" + "+x\n" * 90
+    lines = put(resulted(ToolResult("@@", diff=long), EDIT)).split("\n")
+    assert len(lines) == 43 and lines[-2].strip() == "... 51 more lines"
+
+
+def test_an_error_tells_its_cause_and_the_way_to_the_rest() -> None:
+    error = "no such file\n" + "".join(f"line {n}\n" for n in range(20))
+    text = put(e.Called(EDIT, "a.py"), resulted(ToolResult(error=error), EDIT))
+    assert text.startswith("✗ edit_file a.py\n    no such file\n    line 0\n")
+    assert text.endswith("    line 4\n    ... 15 more lines, Ctrl+O shows all\n")
+    coloured = Seen(colour=True).feed(resulted(ToolResult(error="bad"), EDIT)).text
+    assert "\x1b[91m✗" in coloured and "\x1b[91mbad" in coloured
+
+
+def test_a_refused_call_says_by_whom_and_why() -> None:
+    result = ToolResult(error="the person said no: use make", denied=True, ran=False)
+    assert put(e.Called(BASH, "ls"), resulted(result)) == "✗ bash ls · refused\n    the person said no: use make\n"
+
+
+def test_a_call_that_was_never_announced_is_named_by_its_arguments() -> None:
+    text = put(resulted(ToolResult(error="outcome unknown", ran=False)))
+    assert text.startswith("✗ bash pytest -q\n")
+    assert put(resulted(ToolResult(error="no JSON"), ToolCall("c", "x", raw="{oops"))).startswith("✗ x {oops\n")
+
+
+@pytest.mark.parametrize("width", [20, 24, 40, 80, 300])
+def test_a_long_command_leaves_room_for_what_came_of_it(width: int) -> None:
+    call = ToolCall("c1", "bash", {"command": "x" * 400})
+    result = resulted(ToolResult("y" * 500 + "\n[exit status 2]", status=2), call, 5000, 2.0)
+    seen = Seen(width).feed(e.Called(call, "x" * 200), result)
+    lines = seen.text.rstrip("\n").split("\n")
+    assert all(painted_cells(line) <= width for line in lines)
+    assert "exit 2" in seen.text and "2.0 s" in seen.text and "5k tokens" in seen.text and "…" in seen.text
+
+
+def test_thinking_is_folded_until_the_person_wants_to_see_it() -> None:
+    seen = Seen().feed(e.TurnStart(""), e.StepStart(1))
+    seen.feed(e.Thinking("I should lo"), e.Thinking("ok\nat it "), every=1.0)
+    assert seen.live() == ["thinking ... 5 words"] and seen.text == ""
+    seen.feed(e.Text("Yes"), every=3.0)
+    assert seen.text == "· thought for 4.0 s (5 words, Ctrl+T shows)\n"
+    seen.renderer.toggle_thinking()
+    assert seen.text.endswith("\n\nI should look\nat it\n")
+    seen.feed(e.StepEnd(1, "stop", Usage()), e.Thinking("more\nthou"))
+    assert seen.text.endswith("\n\nYes\n\nmore\n") and seen.live() == ["thou"]
+    seen.feed(e.Thinking("ght"), e.Text("x"))
+    assert seen.text.endswith("\nmore\nthought\n") and "(2 words" not in seen.text
+    seen.renderer.toggle_thinking()
+    seen.renderer.toggle_thinking()
+    assert seen.text.count("thought\n") == 1
+
+
+def test_a_thought_that_is_switched_on_in_the_middle_is_shown_from_its_beginning() -> None:
+    seen = Seen().feed(e.Thinking("one\ntwo\nthr"))
+    seen.renderer.toggle_thinking()
+    seen.feed(e.Thinking("ee"), e.TurnEnd(DONE))
+    assert seen.text == "one\ntwo\nthree\n"
+
+
+def test_a_signed_thought_without_words_leaves_no_line() -> None:
+    assert put(e.Thinking(""), e.Thinking("\n"), e.Text("x"), e.TurnEnd(DONE)) == "x\n"
+
+
+def test_the_persons_words_are_marked_wrapped_and_folded() -> None:
+    seen = Seen(20)
+    seen.renderer.show_user_message("a rather long line of words\n  indented")
+    assert seen.text == "> a rather long line\n  of words\n    indented\n"
+    seen = Seen()
+    seen.renderer.show_user_message("\n".join(f"line {n}" for n in range(500)))
+    lines = seen.text.split("\n")
+    assert lines[0] == "> line 0" and lines[20] == "  ... 480 more lines" and len(lines) == 22
+    seen = Seen()
+    seen.renderer.show_user_message("x" * 1_000_000)
+    assert len(seen.text.split("\n")) == 22 and seen.text.endswith("  ...\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("m4 (user): kept", "✓ remember I prefer tabs · m4 (user): kept\n"),
+        ("m4 (agent): waits for the person: /memory accept m4",
+         "✓ remember I prefer tabs\n  m4 (agent): waits for you: /memory accept m4\n"),
+    ],
+)  # fmt: skip
+def test_a_fact_is_shown_with_its_id_and_whether_it_waits(output: str, line: str) -> None:
+    call = ToolCall("c1", "remember", {"text": "I prefer tabs", "slot": "user"})
+    assert put(e.Called(call, "I prefer tabs"), e.Resulted(call, ToolResult(output), 22, 0.0)) == line
+    refused = put(e.Called(call, "x"), e.Resulted(call, ToolResult(error="no such fact"), 22, 0.0))
+    assert "no such fact" in refused and "22" not in refused
+
+
+def test_said_and_turn_start_show_the_words_once() -> None:
+    seen = Seen()
+    seen.renderer.show_user_message("hello")
+    assert seen.feed(e.TurnStart("hello")).text == "> hello\n"
+    assert seen.feed(e.Steered("wait")).text == "> hello\n\n> wait\n"
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (e.CompactionDone(True, 81_204, 12_000), "· compacted: 81,204 -> 12,000 tokens\n"),
+        (e.CompactionDone(False, 9, 9, "interrupted"), "! not compacted: interrupted. Nothing was changed\n"),
+        (e.Recalled("d3", 4000), "· recalled d3, 4,000 tokens\n"),
+        (e.Notice("take [/bold] {} %s"), "! take [/bold] {} %s\n"),
+        (e.CacheResult(20_000, 19_000, 0), ""),
+        (e.CacheResult(20_000, 100, 0), "· cache missed: 19,900 tokens sent anew\n"),
+        (e.CacheResult(20_000, 0, 0), ""),
+        (e.CacheResult(900, 1, 0), ""),
+        (e.CacheResult(0, 0, 0, 9000, 0.1, "it expired"), "· cache missed: 9,000 tokens sent anew, it expired\n"),
+        (e.CacheResult(0, 0, 0, 9000, 0.1, "entry 1 became a summary up to entry 9", True), ""),
+        (e.CacheResult(0, 0, 0, 900, 0.1, "it had expired"), ""),
+        (e.Dropped(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
+         "! left out as d3: tool result of c7, 18,000 tokens (output_cap);\n  /drops d3\n"),
+        (e.ContextPlan({"facts": []}), ""),
+        (e.ContextPlan({"facts": [{"id": "m4", "text": "I prefer tabs"}]}), '· told the model: m4 "I prefer tabs"\n'),
+    ],
+)  # fmt: skip
+def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: str) -> None:
+    assert Seen(70).feed(event).text == line
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (DONE, ""),
+        (replace(DONE, steps=3, seconds=12.4, usage=Usage(5120, 310, cost_usd=0.0123)),
+         "· 3 steps · 12 s · 5.1k in · 310 out · $0.0123\n"),
+        (replace(DONE, seconds=75.0), "· 1 step · 1 min 15 s · 0 in · 0 out · $?\n"),
+        (replace(DONE, ok=False, error={"kind": "aborted", "message": "stopped", "hint": ""}),
+         "! [interrupted] what was done is kept\n"),
+        (replace(DONE, ok=False, error={"kind": "network", "message": "it failed: no.", "hint": "Try again"}),
+         "✗ it failed: no. Try again.\n"),
+        (replace(DONE, denied=({"tool": "bash", "subject": "ls", "allow": "all"},) * 6),
+         "! 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more.\n"
+         "  /permissions all lets them run.\n"),
+        (replace(DONE, denied=({"tool": "bash", "subject": "ls", "allow": "", "hint": "you said no"},)),
+         "! 1 call was refused: bash ls. You said no.\n"),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_turn_is_told(outcome: e.Outcome, line: str) -> None:
+    assert Seen(80).feed(e.TurnEnd(outcome)).text == line
+
+
+def test_a_call_that_waits_for_a_decision_is_not_lost_from_sight() -> None:
+    seen = Seen().feed(e.TurnStart(""), e.Called(BASH, "ls"), e.TurnEnd(DONE))
+    assert seen.text == "! bash ls: no result yet\n" and seen.live() == []
+
+
+def test_the_last_answer_is_the_last_text_of_a_turn() -> None:
+    seen = Seen().feed(e.TurnEnd(replace(DONE, text="answer")), e.TurnEnd(DONE))
+    assert seen.renderer.last_answer == "answer"
+
+
+def test_the_whole_output_is_kept_where_the_result_is_a_part() -> None:
+    seen = Seen().feed(resulted(ToolResult("part", full="the \x9bwhole")))
+    assert seen.renderer.last_output == ("bash pytest -q", "the <U+009B>whole")
+
+
+def states() -> Sequence[tuple[list[e.Event], float, str, bool]]:
+    step: list[e.Event] = [e.TurnStart(""), e.StepStart(1)]
+    asked: list[e.Event] = [e.Called(BASH, "ls"), e.Asked(Question(BASH, "w", "y"))]
+    return [
+        ([], 0, "", False),
+        (step, 12, "waiting for the model 12 s", True),
+        ([*step, e.Text("x" * 856)], 3, "writing 3 s · ~214 tokens", True),
+        ([*step, e.Thinking("abcd")], 2, "thinking 2 s · ~1 tokens", True),
+        ([*step, e.Called(BASH, "pytest -q")], 4, "bash pytest -q 4 s", True),
+        ([*step, e.Called(BASH, "ls"), e.Called(EDIT, "a")], 4, "bash ls +1 4 s", True),
+        ([*step, *asked], 9, "waiting for your answer", False),
+        ([*step, *asked, e.Answered("c1", Deny())], 9, "bash ls 9 s", True),
+        ([*step, e.Retried(2, 4.0, "rate limited")], 1, "retry 2 in 3 s: rate limited", True),
+        ([*step, e.Retried(2, 4.0, "rate limited")], 5, "waiting for the model 5 s", True),
+        ([e.CompactionStart("x", 81_204)], 3, "compacting 81,204 tokens 3 s", True),
+        ([e.CompactionStart("x", 1), e.CompactionDone(True, 2, 1)], 3, "", False),
+        ([*step, e.TurnEnd(DONE)], 3, "", False),
+    ]
+
+
+@pytest.mark.parametrize(("events", "later", "text", "moving"), states())
+@pytest.mark.parametrize("ascii_", [False, True])
+def test_the_spinner_says_what_is_waited_for(
+    events: list[e.Event], later: float, text: str, moving: bool, ascii_: bool
+) -> None:
+    seen = Seen(ascii_=ascii_).feed(*events)
+    seen.now += later
+    line = seen.renderer.spinner()
+    expected = text.replace("·", "|") if ascii_ else text
+    assert (line[2:] if moving else line) == expected and seen.renderer.moving is moving
+    if moving:
+        assert line[0] in ("|/-\\" if ascii_ else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+        seen.now += 0.11
+        assert seen.renderer.spinner()[0] != line[0]
+    for seen.width in (1, 4, 20, 23):
+        assert painted_cells(seen.renderer.spinner()) < max(4, seen.width)
+
+
+def test_our_own_notes_have_a_sign_for_their_role() -> None:
+    seen = Seen(20)
+    for role in ("", "dim", "warn", "error", "ok", "strange"):
+        seen.renderer.show_note("a note \x1b[2J that\nwraps", role)
+    seen.renderer.show_note("")
+    lines = seen.text.split("\n")
+    assert lines[:4] == ["a note ␛[2J that", "wraps", "· a note ␛[2J that", "  wraps"]
+    assert "! a note ␛[2J that" in lines and "✗ a note ␛[2J that" in lines and "✓ a note ␛[2J that" in lines
+
+
+def test_a_note_while_text_streams_does_not_tear_the_open_block() -> None:
+    seen = Seen().feed(e.Text("```py\na\n"))
+    seen.renderer.show_note("by the way", "dim")
+    seen.feed(e.Text("b\n```\nend"), e.TurnEnd(DONE))
+    assert seen.text == "· by the way\n\n    a\n    b\n\nend\n"
+
+
+def test_live_is_made_anew_only_when_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Seen().feed(e.Text("some open text"))
+    made: list[int] = []
+    inner = seen.renderer._live
+
+    def counted(rows: int, width: int, now: float) -> list[str]:
+        made.append(1)
+        return inner(rows, width, now)
+
+    monkeypatch.setattr(seen.renderer, "_live", counted)
+    for _ in range(5):
+        seen.live()
+    assert len(made) == 1
+    seen.width = 30
+    seen.live()
+    seen.feed(e.Text("!"))
+    assert seen.live()[-1] == "some open text!" and len(made) == 3
+
+
+def test_a_delta_costs_nothing_but_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50 MB without a newline are the same work for each delta, and nothing of it is kept: shown with 2 MB."""
+    seen = Seen()
+    rendered: list[int] = []
+    render = seen.renderer._markdown._print
+
+    def counted(what: Any) -> str:
+        rendered.append(1)
+        return render(what)
+
+    monkeypatch.setattr(seen.renderer._markdown, "_print", counted)
+    for _ in range(500):
+        seen.feed(e.Text("x" * 4096))
+        assert seen.renderer._markdown._blocks._length <= 8192
+        assert len(seen.renderer._markdown._blocks._lines) <= 1
+        assert sum(map(len, seen.live(3))) <= 3 * 60
+    seen.feed(e.TurnEnd(DONE))
+    assert seen.text.count("x") == 500 * 4096 and len(rendered) == 250
+
+
+ODD = st.text(
+    st.one_of(st.characters(), st.sampled_from("\x1b\r\n\t\x00\x9b\u202e\u200d\ufe0f👩漢ab`*|->#[ ")), max_size=60
+)
+
+
+def harmless(text: str, colour: bool) -> bool:
+    bare = CODES.sub("", text) if colour else text
+    return not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 for c in bare)
+
+
+def shapes(text: str) -> list[e.Event]:
+    call = ToolCall(text, text, {"path": text, "x": text})
+    question = Question(call, text, text, text)
+    drop = Drop(text, text, 5, Cause.OUTPUT_CAP, text)
+    error = {"kind": "network", "message": text, "hint": text}
+    denied: Any = ({"tool": text, "subject": text},)
+    return [
+        e.TurnStart(text),
+        e.StepStart(1),
+        e.Thinking(text),
+        e.Text(text),
+        e.Called(call, text),
+        e.Asked(question),
+        e.Answered(text, Deny(text)),
+        e.Output(text, text),
+        resulted(ToolResult(text, error=text, diff=text, status=1), call),
+        resulted(ToolResult(text, status=0), call, 9, 0.5),
+        e.Called(call, text),
+        e.Dropped(drop),
+        e.Recalled(text, 1),
+        e.CompactionStart(text, 1),
+        e.CompactionDone(False, 1, 1, text),
+        e.Retried(1, 1.0, text),
+        e.Notice(text),
+        e.Steered(text),
+        e.Text("```" + text),
+        e.TurnEnd(replace(DONE, error=error, denied=denied, text=text)),
+    ]
+
+
+@given(ODD, st.integers(20, 300), st.integers(0, 6), st.booleans(), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_nothing_but_our_own_colours_gets_out_and_the_live_part_fits(
+    text: str, width: int, rows: int, colour: bool, thinking: bool
+) -> None:
+    seen = Seen(width, colour=colour)
+    if thinking:
+        seen.renderer.toggle_thinking()
+    seen.renderer.show_user_message(text)
+    seen.renderer.show_note(text, "warn")
+    for event in shapes(text):
+        seen.feed(event)
+        lines, spinner = seen.live(rows), seen.renderer.spinner()
+        assert len(lines) <= rows and all("\n" not in line for line in [*lines, spinner])
+        assert all(painted_cells(line) <= width for line in [*lines, spinner])
+        assert all(harmless(line, colour) for line in [*lines, spinner])
+    assert all(piece.endswith("\n") for piece in seen.pieces)
+    assert harmless(seen.text, colour)
+    title, output = seen.renderer.last_output or ("", "")
+    assert harmless(title + output.replace("\t", ""), False)
+
+
+@given(ODD, st.data())
+@settings(max_examples=200, deadline=None)
+def test_however_a_stream_is_cut_the_finished_text_is_the_same(text: str, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(text)))
+    for kind in (e.Text, e.Thinking):
+        one, two = Seen(), Seen()
+        one.renderer.toggle_thinking()
+        two.renderer.toggle_thinking()
+        one.feed(kind(text), e.TurnEnd(DONE))
+        two.feed(kind(text[:cut]), kind(text[cut:]), e.TurnEnd(DONE))
+        assert one.text == two.text
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_a_light_screen_gets_no_bright_colour_and_no_yellow_white_or_cyan_of_ours(name: str) -> None:
+    code = "```python\nclass A:  # c\n    x: int = len('s') + 1  # <b>\n```\n```html\n<a b='c'>d</a>\n```\n"
+    seen = Seen(colour=True, name=name).feed(*EVENTS[:6], e.Text(code), *EVENTS[6:])
+    codes = {int(code) for found in CODES.findall(seen.text) for code in found[2:-1].split(";") if code}
+    assert codes & set(range(30, 38)) and not codes & {38, 48}
+    if name == "light":
+        assert not codes & {33, 37, *range(90, 108)}
+
+
+def test_a_diff_that_was_approved_is_not_shown_again() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old line\n+new line\n"
+    for detail, shown in ((diff, False), ("", True), (diff.replace("new", "other"), True)):
+        put: list[str] = []
+        renderer = RichRenderer(put.append, lambda: 80, Theme(colour=False))
+        call = ToolCall("c1", "edit_file", {"path": "x"})
+        renderer.feed(e.Called(call, "x"))
+        renderer.feed(e.Asked(Question(call, "edit_file x", "it changes files", detail)))
+        renderer.feed(e.Answered("c1", Allow()))
+        renderer.feed(e.Resulted(call, ToolResult("done", diff=diff), 3, 0.0))
+        assert ("new line" in "".join(put)) is shown

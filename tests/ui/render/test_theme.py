@@ -1,0 +1,79 @@
+"""Colours by meaning: readable on either background, nothing without colour, a sign for each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import astuple
+from itertools import pairwise
+
+import pytest
+
+from nexus_cli.ui.render.theme import ASCII, DARK, LIGHT, UNICODE, Theme, choose_theme
+
+
+@pytest.mark.parametrize(
+    ("setting", "environ", "name"),
+    [
+        ("auto", {}, "dark"),
+        ("auto", {"COLORFGBG": "0;15"}, "light"),
+        ("auto", {"COLORFGBG": "0;default;15"}, "light"),
+        ("auto", {"COLORFGBG": "15;0"}, "dark"),
+        ("auto", {"COLORFGBG": "7;8"}, "dark"),
+        ("auto", {"COLORFGBG": ";"}, "dark"),
+        ("auto", {"COLORFGBG": "0;²"}, "dark"),
+        ("light", {"COLORFGBG": "15;0"}, "light"),
+        ("dark", {"COLORFGBG": "0;15"}, "dark"),
+    ],
+)
+def test_auto_asks_the_terminal_and_a_setting_decides(setting: str, environ: dict[str, str], name: str) -> None:
+    assert choose_theme(setting, environ, True).name == name
+
+
+@pytest.mark.parametrize(
+    ("environ", "signs"),
+    [
+        ({}, UNICODE),
+        ({"LANG": "en_US.UTF-8"}, UNICODE),
+        ({"LANG": "de_DE.utf8@euro"}, UNICODE),
+        ({"LC_CTYPE": "UTF-8"}, UNICODE),
+        ({"LANG": "C"}, ASCII),
+        ({"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, ASCII),
+        ({"LC_ALL": "", "LANG": "en_US.ISO-8859-1"}, ASCII),
+    ],
+)
+def test_signs_are_ascii_where_the_locale_is_not_utf_8(environ: dict[str, str], signs: object) -> None:
+    assert choose_theme("auto", environ, True).signs == signs
+
+
+def test_the_ascii_signs_are_ascii_and_say_the_same_with_different_signs() -> None:
+    assert all(str(sign).isascii() for sign in astuple(ASCII))
+    for signs in (ASCII, UNICODE):
+        outcomes = {signs.ok, signs.error, signs.warn, signs.running}
+        assert len(outcomes) == 4 and signs.added != signs.removed and signs.full != signs.empty
+        assert all(one != other for one, other in pairwise(signs.frames))
+
+
+def test_every_role_has_a_colour_of_the_sixteen_on_both_backgrounds() -> None:
+    assert DARK.keys() == LIGHT.keys()
+    codes = {int(code) for table in (DARK, LIGHT) for value in table.values() for code in value.split(";")}
+    assert codes <= {1, 2, *range(30, 38), *range(90, 98)}
+
+
+def test_on_white_nothing_is_bright_yellow_white_or_cyan() -> None:
+    codes = {int(code) for value in LIGHT.values() for code in value.split(";")}
+    assert not codes & {33, 36, 37, *range(90, 98)}
+
+
+def test_without_colour_paint_changes_nothing() -> None:
+    theme = choose_theme("auto", {}, False)
+    assert not theme.colour
+    assert [theme.paint(role, "a\nb") for role in DARK] == ["a\nb"] * len(DARK)
+
+
+def test_each_line_is_painted_by_itself_and_colours_within_do_not_end_the_outer() -> None:
+    theme = Theme()
+    painted = theme.paint("dim", f"a {theme.paint('error', 'b')} c\n\nd")
+    assert painted.split("\n")[1] == ""
+    assert all(re.fullmatch(r"(\x1b\[[0-9;]+m[^\x1b]*)+\x1b\[0m", line) for line in painted.split("\n") if line)
+    assert "\x1b[0m\x1b[2m c" in painted
+    assert theme.paint("unheard of", "x") == "x"

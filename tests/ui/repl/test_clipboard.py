@@ -1,0 +1,146 @@
+"""The clipboard: which way is taken, with real programs on a PATH of their own, and a terminal that only listens."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.repl import clipboard
+
+
+def copy(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
+    return asyncio.run(clipboard.copy_to_clipboard(text, environ, write))
+
+
+class Terminal:
+    """Remembers what it was sent."""
+
+    def __init__(self) -> None:
+        self.sent = ""
+
+    def write(self, text: str) -> None:
+        self.sent += text
+
+
+def program(folder: Path, name: str, code: str = 'cat > "$0.got"; echo "$@" > "$0.with"') -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\nPATH=/bin:/usr/bin\n" + code + "\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("name", "environ"),
+    [
+        ("wl-copy", {"WAYLAND_DISPLAY": "wayland-0"}),
+        ("xclip", {"DISPLAY": ":0"}),
+        ("xsel", {"DISPLAY": ":0"}),
+    ],
+)
+def test_a_program_of_the_desktop_is_taken_where_there_is_a_display(
+    tmp_path: Path, name: str, environ: dict[str, str]
+) -> None:
+    program(tmp_path / "bin", name)
+    terminal = Terminal()
+    how = copy("grüße\n", {**environ, "PATH": str(tmp_path / "bin"), "TERM": "xterm"}, terminal.write)
+    assert name in how and terminal.sent == ""
+    assert (tmp_path / "bin" / f"{name}.got").read_text() == "grüße\n"
+
+
+def test_without_a_display_or_a_program_the_terminal_is_asked(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "xclip")
+    terminal = Terminal()
+    how = copy("grüße", {"PATH": str(tmp_path / "bin"), "TERM": "xterm"}, terminal.write)
+    assert "OSC 52" in how
+    assert terminal.sent == f"\x1b]52;c;{base64.b64encode('grüße'.encode()).decode()}\x07"
+
+
+def test_a_program_that_fails_or_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clipboard, "SECONDS", 0.2)
+    program(tmp_path / "bin", "wl-copy", "exit 1")
+    program(tmp_path / "bin", "xclip", "exec sleep 30")
+    program(tmp_path / "bin", "xsel")
+    environ = {"WAYLAND_DISPLAY": "w", "DISPLAY": ":0", "PATH": str(tmp_path / "bin")}
+    assert "xsel" in copy("x", environ, Terminal().write)
+
+
+def test_a_program_that_hangs_stops_nothing_and_leaves_no_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clipboard, "SECONDS", 0.5)
+    # The child waits for the end of a pipe that only itself and its parent can write to.
+    program(tmp_path / "bin", "xclip", 'mkfifo "$0.pipe"; sh -c \'exec 3<>"$1"; read x <&3\' x "$0.pipe" & wait')
+    environ = {"DISPLAY": ":0", "PATH": str(tmp_path / "bin"), "TERM": "xterm"}
+
+    async def play() -> tuple[str, int]:
+        ticks = 0
+        copying = asyncio.ensure_future(clipboard.copy_to_clipboard("x" * 200_000, environ, Terminal().write))
+        while not copying.done():
+            await asyncio.sleep(0)
+            ticks += 1
+        with pytest.raises(NexusError, match="200,000 bytes"):
+            await copying
+        return str(tmp_path / "bin" / "xclip.pipe"), ticks
+
+    pipe, ticks = asyncio.run(play())
+    assert ticks > 10
+    # Nobody has it open any more: to write to it without waiting fails.
+    with pytest.raises(OSError, match="No such device"):
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+
+
+def test_inside_tmux_its_buffer_is_loaded(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "tmux")
+    terminal = Terminal()
+    how = copy("text", {"TMUX": "/tmp/tmux,1,0", "PATH": str(tmp_path / "bin"), "TERM": "tmux"}, terminal.write)
+    assert "tmux" in how and terminal.sent == ""
+    assert (tmp_path / "bin" / "tmux.got").read_text() == "text"
+    assert (tmp_path / "bin" / "tmux.with").read_text() == "load-buffer -w -\n"
+
+
+def test_where_tmux_cannot_the_sequence_passes_through_it(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "tmux", "exit 1")
+    terminal = Terminal()
+    copy("x", {"TMUX": "/tmp/tmux,1,0", "PATH": str(tmp_path / "bin"), "TERM": "tmux"}, terminal.write)
+    assert terminal.sent == "\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\"
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_dumb_terminal_without_a_program_is_told_with_a_hint(term: str) -> None:
+    terminal = Terminal()
+    with pytest.raises(NexusError) as caught:
+        copy("x", {"TERM": term, "PATH": "/nowhere"}, terminal.write)
+    assert caught.value.kind == "usage" and "xclip" in caught.value.hint and terminal.sent == ""
+
+
+def test_more_than_a_terminal_takes_is_told() -> None:
+    terminal = Terminal()
+    with pytest.raises(NexusError, match="100,001 bytes"):
+        copy("x" * 100_001, {"TERM": "xterm", "PATH": "/nowhere"}, terminal.write)
+    assert terminal.sent == ""
+
+
+def test_nothing_is_not_copied() -> None:
+    with pytest.raises(NexusError, match="nothing to copy"):
+        copy("", {"TERM": "xterm"}, Terminal().write)
+
+
+def test_a_program_through_a_relative_entry_of_the_path_is_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin", "xclip")
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal()
+    copy("x", {"DISPLAY": ":0", "PATH": "bin", "TERM": "xterm"}, terminal.write)
+    assert terminal.sent and not (tmp_path / "bin" / "xclip.got").exists()
+
+
+def test_a_lone_surrogate_is_copied_as_a_replacement() -> None:
+    terminal = Terminal()
+    copy("\ud800", {"TERM": "xterm", "PATH": "/nowhere"}, terminal.write)
+    assert base64.b64encode("\ufffd".encode()).decode() in terminal.sent

@@ -1,0 +1,644 @@
+"""The REPL over a real session, with a face that keeps what it is given: what lines become, what waits, what stops."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from session.played import MODEL, Answer, Played
+
+from nexus_cli.commands.command import Choice
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.request import Request
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.status_line import short
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.command_context import ReplCommandContext
+from nexus_cli.ui.repl.input_queue import Attachment
+from nexus_cli.ui.repl.repl import Repl
+from nexus_cli.ui.repl.repl_approver import ReplApprover
+from nexus_cli.ui.repl.view import ReplController, TypedMessage
+
+T = TypeVar("T")
+PATIENCE = 20.0
+SETTINGS = Settings(models={MODEL: {"window": 16_000}, "openai/other": {"window": 32_000}})
+
+
+class Kept:
+    """A face that keeps all that is put, and answers questions from a list."""
+
+    width = 80
+    height = 24
+    echoes = False
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.box = ""
+        self.asked: list[str] = []
+        self.answers: list[str | None] = []
+        self._end = asyncio.Event()
+
+    def put(self, text: str) -> None:
+        assert text.endswith("\n"), "what is put ends in a newline"
+        self.text += text
+
+    def invalidate(self) -> None:
+        """Nothing is painted."""
+
+    def fill(self, text: str) -> None:
+        self.box = text
+
+    async def question(self, text: str, prompt: str) -> str | None:
+        self.asked.append(f"{text}\n{prompt}")
+        return await self._answered()
+
+    async def _answered(self) -> str | None:
+        while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
+            await asyncio.sleep(0.005)
+        return self.answers.pop(0)
+
+    async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await work()
+
+    async def run(self, controller: ReplController) -> None:
+        await self._end.wait()
+
+    def interrupt(self) -> None:
+        """Nobody sends signals here."""
+
+    def leave(self) -> None:
+        self._end.set()
+
+
+class Stage:
+    """A REPL with its view, over a model that is a function."""
+
+    def __init__(self, folder: Path, script: Callable[[Request], Answer], **options: Any) -> None:
+        self.view = Kept()
+        self.provider = Played(script)
+        theme = choose_theme("dark", {}, False)
+        approver = ReplApprover(self.view, theme)
+        opening = Options(folder, MODEL, interactive=True, recipe="chat", **options)
+
+        def open_(options: Options, settings: Settings, earlier: Session | None = None) -> Session:
+            return open_session(options, settings, approver=approver, provider=self.provider, earlier=earlier)
+
+        renderer = RichRenderer(self.view.put, lambda: self.view.width, theme)
+        self.repl = Repl(open_(opening, SETTINGS), self.view, renderer, theme)
+        self.repl.draft = lambda: self.view.box
+        self.repl.desk = ReplCommandContext(self.repl, opening, SETTINGS, {}, open_, lambda raw: None)
+
+    def type(self, text: str) -> None:
+        self.repl.submit(TypedMessage(text, text))
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.view.text
+            await asyncio.sleep(0.005)
+
+    async def idle(self) -> None:
+        await self.until(lambda: self.repl.jobs.current is None)
+
+    def play(self, scene: Coroutine[Any, Any, None]) -> None:
+        """Run the REPL until `scene` is over."""
+
+        async def both() -> None:
+            running = asyncio.create_task(self.repl.run())
+            try:
+                await scene
+            finally:
+                self.repl.request_exit()
+                await asyncio.wait_for(running, PATIENCE)
+                await self.repl.session.aclose()
+
+        asyncio.run(both())
+
+    @property
+    def text(self) -> str:
+        return self.view.text
+
+
+def _said(provider: Played, number: int = -1) -> list[str]:
+    return [str(message["content"]) for message in provider.seen[number] if message["role"] == "user"]
+
+
+def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "the **answer**")
+
+    async def scene() -> None:
+        stage.type("the question")
+        assert stage.repl.running
+        await stage.idle()
+
+    stage.play(scene())
+    assert "the question" in stage.text and "the answer" in stage.text and "**" not in stage.text
+    assert stage.repl.outcome is not None and stage.repl.outcome.ok
+
+
+def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
+    stage: list[Stage] = []
+
+    def script(request: Request) -> Answer:
+        return "done" if len(stage[0].provider.seen) > 1 else [("bash", {"command": "sleep 0.3"})]
+
+    stage.append(Stage(tmp_path, script, allow="all"))
+    one = stage[0]
+
+    async def scene() -> None:
+        one.type("begin")
+        await one.until(lambda: one.provider.seen)
+        one.type("and faster")
+        one.repl.enqueue(TypedMessage("afterwards", "afterwards"))
+        await one.until(lambda: one.repl.session.waiting)
+        assert one.repl.queued() == ["steers: and faster", "then: afterwards"]
+        await one.until(lambda: len(one.provider.seen) == 3)
+        await one.idle()
+        assert one.repl.queued() == []
+
+    one.play(scene())
+    second = [str(m["content"]) for m in one.provider.seen[1] if m["role"] == "user"]
+    assert second[-1].endswith("and faster") and _said(one.provider)[-1].endswith("afterwards")
+
+
+def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 5"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.type("one")
+        await stage.until(lambda: len(stage.repl.session.waiting) == 1)
+        stage.type("two")
+        await stage.until(lambda: len(stage.repl.session.waiting) == 2)
+        stage.repl.enqueue(TypedMessage("later", "later"))
+        assert [stage.repl.take_back() for _ in range(4)] == ["later", "two", "one", ""]
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())
+
+
+def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: Path) -> None:
+    def script(request: Request) -> Answer:
+        return [("bash", {"command": "echo so far; sleep 30"})] if len(request.messages) < 3 else "fine"
+
+    stage = Stage(tmp_path, script, allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "so far" in "\n".join(stage.repl.live(8)[1:]))
+        stage.type("steering words")
+        await stage.until(lambda: stage.repl.session.waiting)
+        stage.repl.enqueue(TypedMessage("queued words", "queued words"))
+        stage.view.box = "half typed"
+        stage.repl.interrupt()
+        await stage.idle()
+        assert stage.view.box == "half typed", "the draft is nobody's business"
+        assert stage.repl.queued() == ["then: steering words", "then: queued words"]
+        assert len(stage.provider.seen) == 1 and stage.repl.session.is_open(), "the model was not told yet"
+        assert stage.repl.outcome is not None and stage.repl.outcome.error
+        assert stage.repl.outcome.error["kind"] == "aborted" and "interrupted" in stage.text
+        stage.type("go on")
+        await stage.until(lambda: len(stage.provider.seen) == 4)
+        await stage.idle()
+        assert stage.repl.queued() == []
+
+    stage.play(scene())
+    first, second, third = (_said(stage.provider, number)[-1] for number in (1, 2, 3))
+    assert first.endswith("go on") and second.endswith("steering words") and third.endswith("queued words")
+    result = next(message for message in stage.provider.seen[1] if message["role"] == "tool")
+    assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
+
+
+def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> None:
+    class Slow(Played):
+        """Takes its time with everything but the first answer."""
+
+        async def stream(self, request: Request) -> AsyncIterator[Any]:
+            async for delta in super().stream(request):
+                if len(self.seen) > 1:
+                    await asyncio.sleep(30)
+                yield delta
+
+    stage = Stage(tmp_path, lambda request: "fine")
+    stage.repl.session._parts.engine.model.provider = Slow(stage.provider.script)
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.idle()
+        for line, told in (
+            ("/reflect", "reflecting was stopped: what was done by then is kept"),
+            ("/goal a parser", "Breaking the goal down was stopped: it is kept without steps."),
+        ):
+            stage.type(line)
+            await stage.until(lambda: stage.repl.jobs.kind == "busy" and stage.repl.session.busy)
+            await asyncio.sleep(0.05)
+            stage.repl.interrupt()
+            await stage.idle()
+            assert told in " ".join(stage.text.split()), stage.text
+        assert "[ ] g1 a parser" in stage.text and "the turn was interrupted" not in stage.text
+
+    stage.play(scene())
+
+
+def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text("Answer in rhyme.\n" * 40)
+    stage = Stage(tmp_path, lambda request: "fine")
+    assert "-/" in stage.repl.status(80), "nobody knows it yet"
+
+    async def scene() -> None:
+        assert "-/" in stage.repl.status(80)
+        stage.repl.refresh_status()
+        await stage.until(lambda: "-/" not in stage.repl.status(80))
+        used = int(stage.repl.session.report()["budget"]["used"]["total"])
+        assert used > 1000 and f"{short(used)}/" in stage.repl.status(80)
+        assert not stage.text and stage.repl.session.status().used == 0, "nothing was sent or written"
+        stage.type("begin")
+        await stage.idle()
+        assert stage.repl.session.status().used > 0
+
+    stage.play(scene())
+
+
+def test_leaving_before_it_is_known_tells_nothing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.repl.refresh_status()
+
+    stage.play(scene())
+    assert stage.text == ""
+
+
+def test_what_is_not_sent_is_told_when_the_person_leaves(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.repl.enqueue(TypedMessage("and then this", "and then this"))
+
+    stage.play(scene())
+    assert "not sent: and then this" in stage.text
+
+
+def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("!echo shared-$((40+2))")
+        await stage.idle()
+        stage.type("!!echo private-$((40+1))")
+        await stage.idle()
+        assert stage.repl.queued() == ["with the next message: ! echo shared-$((40+2))"]
+        stage.type("look")
+        await stage.idle()
+        assert stage.repl.queued() == []
+
+    stage.play(scene())
+    assert "shared-42" in stage.text and "private-41" in stage.text
+    said = "\n".join(_said(stage.provider))
+    assert "shared-42" in said and "private-41" not in said
+    assert re.search(r"look\n\n<shell command=.echo shared", said)
+
+
+def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("hello")
+        await stage.idle()
+        repl = stage.repl
+        before, line = repl.session.status().used, repl.status(80)
+        stage.type("!seq 1000 2000")
+        await stage.idle()
+        used = repl.session.status().used
+        assert used > before + 500 and repl.status(80) != line and f"{short(used)}/" in repl.status(80)
+        stage.type("/context")
+        await stage.idle()
+        assert f"{used:,} of" in stage.text and "1 text of " in stage.text and "with your next message" in stage.text
+        repl.take_back()
+        assert repl.session.status().used == before and f"{short(before)}/" in repl.status(80)
+
+    stage.play(scene())
+
+
+def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("!echo so-far-$((40+2)); sleep 60")
+        await stage.until(lambda: "so-far-42" in "".join(stage.repl.live(5)) and stage.repl.spinner())
+        assert stage.repl.running
+        stage.repl.interrupt()
+        await stage.idle()
+        assert stage.repl.queued() == ["with the next message: ! echo so-far-$((40+2)); sleep 60"]
+
+    stage.play(scene())
+    assert "stopped" in stage.text and "so-far-42" in stage.text
+
+
+def test_a_misspelt_command_names_the_nearest_and_a_path_is_a_message(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("/contxt")
+        await stage.idle()
+        assert "/context" in stage.text and not stage.provider.seen
+        stage.type("/usr/bin/env is what?")
+        await stage.idle()
+
+    stage.play(scene())
+    assert _said(stage.provider)[-1].endswith("/usr/bin/env is what?")
+
+
+def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine" if request.messages[-1]["role"] == "tool" else
+                  [("bash", {"command": "sleep 0.3"})], allow="all")  # fmt: skip
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        before = stage.repl.session.id
+        stage.type("/clear")
+        assert stage.repl.queued() == ["then: /clear"] and stage.repl.session.id == before
+        await stage.until(lambda: stage.repl.session.id != before)
+        await stage.idle()
+
+    stage.play(scene())
+
+
+def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -> None:
+    answers: dict[str, str] = {}
+
+    def script(request: Request) -> Answer:
+        last = request.messages[-1]
+        if last["role"] == "tool":
+            answers[str(last["tool_call_id"])] = str(last["content"])
+            return "done"
+        return [("bash", {"command": "echo ran-$((1+1))"})]
+
+    stage = Stage(tmp_path, script)
+
+    async def scene() -> None:
+        stage.view.answers = ["", "maybe", "y"]
+        stage.type("run it")
+        await stage.idle()
+        stage.view.answers = ["n not this one"]
+        stage.type("run it again")
+        await stage.idle()
+        stage.view.answers = [None]
+        stage.type("and again")
+        await stage.idle()
+
+    stage.play(scene())
+    yes, words, nothing = answers.values()
+    assert "ran-2" in yes and "not this one" in words
+    assert nothing == "not run: the question was closed without an answer"
+    assert "1 call was refused: bash echo ran-$((1+1)). The question was closed without an answer." in " ".join(
+        stage.text.split()
+    )
+    assert len(stage.view.asked) == 5 and "echo ran-" in stage.view.asked[0]
+
+
+def test_leaving_while_a_turn_runs_settles_it_first(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "sleep" in "".join(stage.repl.live(5)))
+
+    began = time.monotonic()
+    stage.play(scene())
+    assert stage.repl.outcome is not None and not stage.repl.outcome.ok
+    assert time.monotonic() - began < PATIENCE
+
+
+@pytest.mark.parametrize("text", ["[/bold]", "{}", "%s %d", "\ud800 lone", "a\x00b", "\x1b[31mred", "/ ", "!", "!!"])
+def test_odd_words_are_no_odd_case(tmp_path: Path, text: str) -> None:
+    stage = Stage(tmp_path, lambda request: f"you said {text}")
+
+    async def scene() -> None:
+        stage.type(text)
+        await stage.idle()
+
+    stage.play(scene())
+    assert "\x1b" not in stage.text and "Traceback" not in stage.text and "bug" not in stage.text
+
+
+def test_a_file_that_is_mentioned_goes_along(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("forty-two\n")
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("read @notes.txt please")
+        await stage.idle()
+
+    stage.play(scene())
+    assert 'read @notes.txt please\n\n<file path="notes.txt">\nforty-two\n</file>' in _said(stage.provider)[-1]
+
+
+def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("first")
+        for words in ("/nosuch", "second", "/nosuch either", "third"):
+            stage.repl.enqueue(TypedMessage(words, words))
+        await stage.until(lambda: len(stage.provider.seen) == 3)
+        await stage.idle()
+        assert stage.repl.queued() == []
+
+    stage.play(scene())
+    assert stage.text.count("no such command") == 2 and _said(stage.provider)[-1].endswith("third")
+
+
+def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("forty-two\n" * 5000)
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("!echo shared")
+        await stage.idle()
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.type("!echo again")
+        stage.type("read @notes.txt")
+        await stage.until(lambda: stage.repl.session.waiting)
+        stage.type("see @dot.png")
+        await stage.until(lambda: len(stage.repl.queued()) == 3)
+        assert stage.repl.queued() == ["steers: read @notes.txt", "then: !echo again", "then: see @dot.png"]
+        taken = [stage.repl.take_back() for _ in range(4)]
+        assert taken == ["see @dot.png", "!echo again", "read @notes.txt", ""]
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())
+    assert "forty-two" not in stage.text
+
+
+def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.repl.input_queue.attached.append(Attachment("<block/>", "a block"))
+        stage.type("see @dot.png")
+        await stage.until(lambda: stage.repl.queued() == ["then: see @dot.png"])
+        assert stage.repl.take_back() == "see @dot.png"
+        assert stage.repl.queued() == ["with the next message: a block"]
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())
+
+
+def test_words_that_never_reached_the_session_stand_in_the_box_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.repl.input_queue.attached.append(Attachment("<block/>", "a block"))
+        stage.type("words")
+        stage.repl.interrupt()
+        await stage.idle()
+        assert stage.view.box == "words" and stage.repl.queued() == ["with the next message: a block"]
+
+    stage.play(scene())
+    assert not stage.provider.seen
+
+
+def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "the first answer")
+
+    async def scene() -> None:
+        assert stage.repl.desk is not None
+        stage.type("one")
+        await stage.idle()
+        assert stage.repl.desk.last_answer == "the first answer"
+        stage.type("/clear")
+        await stage.idle()
+        assert stage.repl.desk.last_answer == ""
+
+    stage.play(scene())
+
+
+def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("!!seq 1 30000")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "\n30000\n" in stage.text and "\n1\n" not in stage.text and "Ctrl+O shows them" in stage.text
+    assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
+
+
+def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("/permissions all")
+        await stage.idle()
+        stage.type("!echo of-the-first")
+        await stage.idle()
+        stage.type("hello")
+        await stage.idle()
+        stage.type("!echo of-the-first-too")
+        await stage.idle()
+        assert stage.repl.session.status().allow == "all"
+        stage.type("/clear")
+        await stage.idle()
+        assert stage.repl.queued() == [] and stage.repl.session.status().allow == "read"
+        stage.type("hello again")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "not sent to the new session: ! echo of-the-first-too" in stage.text
+    assert "of-the-first" not in str(stage.provider.seen[-1])
+
+
+def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "done" if request.messages[-1]["role"] == "tool" else
+                  [("bash", {"command": "echo a"})])  # fmt: skip
+
+    async def scene() -> None:
+        stage.view.answers = ["", "", "", "", ""]
+        stage.type("run it")
+        await stage.idle()
+
+    stage.play(scene())
+    assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer was given"
+    assert "1 call was refused: bash echo a. No clear answer was given." in stage.text
+    assert "said no" not in stage.text
+
+
+def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
+    calls = iter([("bash", {"command": "echo a"}), ("write_file", {"path": "b.txt", "content": "x"})])
+    stage = Stage(tmp_path, lambda request: [next(calls)] if len(request.messages) < 6 else "done")
+
+    async def scene() -> None:
+        stage.view.answers = ["n", "n"]
+        stage.type("run it")
+        await stage.idle()
+
+    stage.play(scene())
+    run, write = stage.view.asked
+    assert "Press Enter after [y]es once" in run and "[a]lways (every bash command this session)" in run
+    assert "[a]lways (every write_file call this session)" in write
+
+
+def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one\ntwo\n")
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("@a.py @missing/dir check, @property")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "no file missing/dir: it goes as plain words" in stage.text
+    assert "with it: a.py, 2 lines" in stage.text and "property:" not in stage.text
+
+
+def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    stage.view.width = 24
+
+    async def scene() -> None:
+        assert stage.repl.desk is not None
+        stage.view.answers = ["7", "2"]
+        choices = [Choice("a", "the first of the choices"), Choice("b", "second")]
+        assert await stage.repl.desk.choose("Which one of them is it?", choices) == "b"
+
+    stage.play(scene())
+    assert stage.view.asked == [
+        "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\n1-2, empty leaves it: ",
+        "'7' is not one of these:\ntype a number from 1 to\n2\n1-2, empty leaves it: ",
+    ]
+
+
+def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "done" if request.messages[-1]["role"] == "tool" else
+                  [("bash", {"command": "echo a\necho b"})])  # fmt: skip
+
+    async def scene() -> None:
+        stage.view.answers = ["what is that?", "y"]
+        stage.type("run it")
+        await stage.idle()
+
+    stage.play(scene())
+    first, second = stage.view.asked
+    assert "what is that? is no answer" in second and first.count("echo a") == 1

@@ -1,0 +1,366 @@
+"""The REPL line by line: prompts, steering, questions, the end of input, and not one control code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import termios
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from ui.screen.screen_driver import PlainController
+
+from nexus_cli.ui.screen import line_view
+from nexus_cli.ui.screen.line_view import LineView
+
+
+class Paper:
+    """A terminal that prints: what is written is kept."""
+
+    def __init__(self) -> None:
+        self.master, self.slave = pty.openpty()
+        modes = termios.tcgetattr(self.slave)
+        modes[3] &= ~termios.ECHO
+        termios.tcsetattr(self.slave, termios.TCSANOW, modes)
+        self.raw = b""
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.controller = PlainController()
+        self.face = self.controller.screen = LineView(environ={"TERM": "dumb"}, stdin=self.slave, stdout=self.slave)
+
+    def _read(self) -> None:
+        try:
+            while data := os.read(self.master, 4096):
+                self.raw += data
+        except OSError:
+            pass
+
+    @property
+    def text(self) -> str:
+        return self.raw.decode().replace("\r\n", "\n")
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        for _ in range(2000):
+            if holds():
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"not seen: {self.text!r} {self.controller.said}")
+
+
+@contextmanager
+def paper() -> Iterator[Paper]:
+    made = Paper()
+    try:
+        yield made
+    finally:
+        os.close(made.slave)
+        made.reader.join(5)
+        os.close(made.master)
+
+
+def test_a_prompt_a_line_and_what_is_put_stand_one_below_the_other() -> None:
+    async def play() -> str:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await on.until(lambda: on.text == "> ")
+            on.type("words\n")
+            await on.until(lambda: on.controller.said)
+            on.face.put("\x1b[1manswer\x1b[0m\n")
+            await on.until(lambda: on.text.endswith("answer\n> "))
+            on.face.put("by itself\n")
+            await on.until(lambda: on.text.endswith("itself\n> "))
+            on.face.leave()
+            await task
+            await on.until(lambda: on.text.endswith("\n"))
+            assert on.controller.said == ["entered 'words'"]
+            assert b"\x1b" not in on.raw
+            return on.text
+
+    assert asyncio.run(play()) == "> answer\n> \nby itself\n> \n"
+
+
+def test_while_a_turn_runs_there_is_no_prompt_and_a_line_steers() -> None:
+    async def play() -> tuple[str, list[str]]:
+        with paper() as on:
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            on.type("other words\n\n")
+            await on.until(lambda: on.controller.said)
+            on.face.put("text\n")
+            due = on.face._due
+            assert due is not None
+            await on.until(lambda: due.when() < asyncio.get_running_loop().time())
+            await on.until(lambda: on.text)
+            on.face.leave()
+            await task
+            return on.text, on.controller.said
+
+    assert asyncio.run(play()) == ("text\n", ["entered 'other words'"])
+
+
+def test_a_backslash_at_the_end_continues_the_line() -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            on.type("one\\\n")
+            await on.until(lambda: "... " in on.text)
+            on.type("two\\\\\n")
+            await on.until(lambda: on.controller.said)
+            on.face.leave()
+            await task
+            return on.controller.said
+
+    assert asyncio.run(play()) == [f"entered {'one' + chr(10) + 'two' + 2 * chr(92)!r}"]
+
+
+def test_what_was_typed_before_a_question_is_no_answer() -> None:
+    async def play() -> tuple[str | None, str]:
+        with paper() as on:
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            on.type("y\n")
+            # The line waits in the terminal when the question comes, which happens in the same moment.
+            answer = asyncio.ensure_future(on.face.question("will write\n", "Allow?"))
+            await on.until(lambda: "Allow? " in on.text)
+            on.type("no, thanks\n")
+            said = await answer
+            on.face.leave()
+            await task
+            return said, on.text
+
+    assert asyncio.run(play()) == ("no, thanks", "will write\nAllow? ")
+
+
+@pytest.mark.parametrize("act", ["end", "interrupt", "leave"])
+def test_a_question_can_be_left_unanswered(act: str) -> None:
+    async def play() -> str | None:
+        with paper() as on:
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            answer = asyncio.ensure_future(on.face.question("", "Allow?"))
+            await on.until(lambda: "Allow? " in on.text)
+            if act == "end":
+                on.type("\x04")
+            elif act == "interrupt":
+                on.face.interrupt()
+            else:
+                on.face.leave()
+            said = await answer
+            on.face.leave()
+            await task
+            return said
+
+    assert asyncio.run(play()) is None
+
+
+def test_control_d_leaves_and_so_does_control_c_twice() -> None:
+    async def play(act: str) -> tuple[list[str], str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await on.until(lambda: on.text == "> ")
+            if act == "end":
+                on.type("\x04")
+            else:
+                on.type("half a line")
+                on.face.interrupt()
+                await on.until(lambda: "again to leave" in on.text)
+                assert on.controller.said == []
+                on.face.interrupt()
+            await task
+            return on.controller.said, on.text
+
+    assert asyncio.run(play("end"))[0] == ["left"]
+    assert asyncio.run(play("interrupt"))[0] == ["left"]
+
+
+def test_a_line_between_makes_control_c_the_first_again() -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await on.until(lambda: on.text == "> ")
+            on.face.interrupt()
+            on.type("words\n")
+            await on.until(lambda: on.controller.said)
+            on.face.interrupt()
+            on.face.leave()
+            await task
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["entered 'words'"]
+
+
+def test_a_signal_stops_the_running_turn() -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            on.face.interrupt()
+            on.face.leave()
+            await task
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["interrupted"]
+
+
+@pytest.mark.parametrize(("soon", "said"), [(True, ["interrupted"]), (False, ["interrupted", "left"])])
+def test_a_signal_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
+    monkeypatch: pytest.MonkeyPatch, soon: bool, said: list[str]
+) -> None:
+    async def play() -> tuple[list[str], str]:
+        with paper() as on:
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            on.face.draft = "draft"
+            on.face.interrupt()
+            on.controller.running = False
+            on.face.interrupt()
+            on.face.interrupt()
+            on.face.interrupt()
+            on.face.leave()
+            await task
+            return on.controller.said, on.face.draft
+
+    monkeypatch.setattr(line_view, "MEANT", 1000.0 if soon else 0.0)
+    assert asyncio.run(play()) == (said, "draft" if soon else "")
+
+
+def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:
+    async def play(running: bool) -> tuple[list[str], str | None]:
+        with paper() as on:
+            on.controller.running = running
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            answer = asyncio.ensure_future(on.face.question("", "Allow?"))
+            await on.until(lambda: "Allow? " in on.text)
+            on.face.interrupt()
+            said = await answer
+            on.face.leave()
+            await task
+            return on.controller.said, said
+
+    assert asyncio.run(play(True)) == (["interrupted"], None)
+    assert asyncio.run(play(False)) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("\n", ["entered 'one\\ntwo'"]),
+        ("\n\n", ["entered 'one\\ntwo'"]),
+        ("other\n\n", ["entered 'other'"]),
+        ("   \n", ["entered 'one\\ntwo'"]),
+    ],
+)
+def test_what_is_filled_in_is_shown_and_sent_by_an_empty_line(keys: str, said: list[str]) -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await on.until(lambda: on.text == "> ")
+            on.face.fill("one\ntwo")
+            await on.until(lambda: on.text.endswith("place)\n> "))
+            assert "not sent yet:\none\ntwo\n(an empty Enter sends it" in on.text
+            on.type(keys + "end\n")
+            await on.until(lambda: on.controller.said[-1:] == ["entered 'end'"])
+            on.face.leave()
+            await task
+            return on.controller.said[:-1]
+
+    assert asyncio.run(play()) == said
+
+
+def test_control_c_gives_up_what_was_filled_in() -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await on.until(lambda: on.text == "> ")
+            on.face.fill("words")
+            on.face.interrupt()
+            on.type("\nend\n")
+            await on.until(lambda: on.controller.said)
+            on.face.leave()
+            await task
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["entered 'end'"]
+
+
+def test_who_leaves_cancels_what_has_the_terminal_and_gives_it_away_no_more() -> None:
+    async def play() -> None:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await on.until(lambda: on.text == "> ")
+            away = asyncio.ensure_future(on.face.outside(asyncio.Event().wait))
+            await asyncio.sleep(0)
+            on.face.leave()
+            await task
+            for work in (away, asyncio.ensure_future(on.face.outside(asyncio.Event().wait))):
+                with pytest.raises(asyncio.CancelledError):
+                    await work
+
+    asyncio.run(play())
+
+
+def test_a_terminal_that_is_gone_is_an_error_or_the_end() -> None:
+    async def play() -> list[str]:
+        master, slave = pty.openpty()
+        controller = PlainController()
+        controller.screen = face = LineView(environ={"TERM": "dumb"}, stdin=slave, stdout=slave)
+        task = asyncio.ensure_future(face.run(controller))
+        await asyncio.sleep(0)
+        os.close(master)
+        try:
+            await asyncio.wait_for(task, 10)
+        except OSError as error:
+            return [type(error).__name__]
+        finally:
+            os.close(slave)
+        return controller.said
+
+    assert asyncio.run(play()) in (["OSError"], ["left"])
+
+
+def test_a_line_of_fifty_megabytes_from_a_pipe_arrives_whole() -> None:
+    size = 50_000_000
+
+    async def play() -> int:
+        read, write = os.pipe()
+        controller = PlainController()
+        lengths: list[int] = []
+        face = LineView(environ={"TERM": "dumb"}, stdin=read, stdout=os.open(os.devnull, os.O_WRONLY))
+        controller.submit = lambda typed: lengths.append(len(typed.text))  # type: ignore[method-assign]
+        controller.screen = face
+
+        def give() -> None:
+            with open(write, "wb") as pipe:
+                pipe.write(b"x" * size + b"\n")
+
+        giver = threading.Thread(target=give)
+        giver.start()
+        await face.run(controller)
+        giver.join()
+        os.close(read)
+        return lengths[0]
+
+    assert asyncio.run(play()) == size
+
+
+def test_an_input_that_cannot_be_waited_for_is_the_end() -> None:
+    async def play() -> None:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        try:
+            await LineView(environ={}, stdin=nowhere, stdout=nowhere).run(PlainController())
+        finally:
+            os.close(nowhere)
+
+    with pytest.raises(EOFError):
+        asyncio.run(play())

@@ -1,0 +1,581 @@
+"""The screen in this process: what is seen, what the keys do, and that nothing that was put is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.key_binding.vi_state import InputMode
+from ui.screen.screen_driver import PlainController
+from ui.screen.screen_stand import Stand, stand
+
+from nexus_cli.ui.screen import key_bindings
+
+STATUS = "model  edit  ~/work  12 of 184k  $0.02"
+
+
+def _text(rows: list[str]) -> list[str]:
+    return [row for row in rows if row]
+
+
+def test_parts_stand_below_what_was_put_in_their_order() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.controller.lines = ["live 1", "\x1b[31mlive 2\x1b[0m"]
+            on.controller.waits = "* waiting"
+            on.controller.waiting = [f"then: {n}" for n in range(5)]
+            on.screen.put("first\nsecond\n")
+            on.type("words")
+            on.screen.invalidate()
+            await on.until("words")
+            return _text(await on.still())
+
+    assert asyncio.run(play()) == [
+        "first", "second", "live 1", "live 2", "* waiting", "then: 0", "then: 1", "... and 3 more", "> words", STATUS,
+    ]  # fmt: skip
+
+
+def test_what_is_put_before_the_screen_runs_and_after_it_ended_is_printed_once() -> None:
+    async def play() -> list[str]:
+        with create_pipe_input() as keys:
+            made = Stand(keys, 40, 8, {"TERM": "xterm"})
+            made.screen.put("before\n")
+            task = asyncio.ensure_future(made.screen.run(made.controller))
+            await made.until("model")
+            made.screen.put("at the end\n")
+            made.screen.leave()
+            await task
+            made.screen.put("after")
+            return _text(made.all())
+
+    assert asyncio.run(play()) == ["before", "at the end", "after"]
+
+
+def test_much_text_is_put_whole_and_in_order() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            for number in range(20_000):
+                on.screen.put(f"line {number}\n")
+            await on.until("line 19999")
+            return on.all()
+
+    rows = [row for row in asyncio.run(play()) if row.startswith("line")]
+    assert rows == [f"line {number}" for number in range(20_000)]
+
+
+def test_from_sixteen_rows_on_one_row_stays_empty_below_what_was_printed() -> None:
+    async def play(rows: int) -> list[str]:
+        async with stand(60, rows) as on:
+            on.screen.put("printed\n")
+            on.controller.lines, on.controller.waits = ["live"], "* waiting"
+            on.screen.invalidate()
+            await on.until("waiting")
+            one = list(on.seen())
+            on.controller.lines, on.controller.waits = [], ""
+            on.resize(60, rows + 1)
+            await on.until(lambda: "live" not in on.seen())
+            return [*one[:6], *on.seen()[:4]]
+
+    below = ["> ".strip(), STATUS]
+    assert asyncio.run(play(16)) == ["printed", "live", "", "* waiting", *below, "printed", "", *below]
+    assert asyncio.run(play(14)) == ["printed", "live", "* waiting", *below, "", "printed", *below, ""]
+
+
+def test_put_in_one_moment_is_drawn_in_one_piece() -> None:
+    async def play() -> int:
+        async with stand() as on:
+            await on.still()
+            before = len(on.raw)
+            for number in range(100):
+                on.screen.put(f"{number}\n")
+            await on.until("99")
+            return on.raw[before:].count(STATUS.encode())
+
+    assert asyncio.run(play()) == 1
+
+
+def test_a_key_is_shown_without_rendering_the_live_lines_again() -> None:
+    async def play() -> tuple[int, int]:
+        async with stand() as on:
+            await on.still()
+            before = on.controller.asked
+            for letter in "typing":
+                on.type(letter)
+                await on.until(lambda: not on.keys.closed)
+            await on.until("> typing")
+            return before, on.controller.asked
+
+    before, after = asyncio.run(play())
+    assert after == before
+
+
+def test_nothing_is_drawn_while_nothing_moves() -> None:
+    async def play() -> tuple[int, int]:
+        async with stand() as on:
+            await on.still()
+            before = len(on.raw)
+            await on.still()
+            return before, len(on.raw)
+
+    before, after = asyncio.run(play())
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("keys", "running", "said"),
+    [
+        ("words\r", False, ["entered 'words'"]),
+        ("  \r\r", False, []),
+        ("words\x1b\rmore\r", False, ["entered 'words\\nmore'"]),
+        ("words\x1b\r", True, ["queued 'words'"]),
+        ("one\ntwo\r", True, ["entered 'one\\ntwo'"]),
+        ("\x03", True, ["interrupted"]),
+        ("words\x03more\r", False, ["entered 'more'"]),
+        ("\x14\x0f", False, ["thinking", "output"]),
+        ("ab\x01\x04\r", False, ["entered 'b'"]),
+        ("a\x00b\udce9\r", False, ["entered 'a"]),
+    ],
+)
+def test_keys_mean_what_they_are_said_to(keys: str, running: bool, said: list[str]) -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.controller.running = running
+            on.keys.send_bytes(keys.encode("utf-8", "surrogateescape"))
+            await on.still()
+            return on.controller.said
+
+    heard = asyncio.run(play())
+    assert len(heard) == len(said)
+    assert all(one.startswith(expected) for one, expected in zip(heard, said, strict=True))
+
+
+def test_escape_on_an_empty_box_takes_back_what_waits() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.controller.running, on.controller.waiting = True, ["earlier words"]
+            on.type("\x1b")
+            await on.until("> earlier words")
+            on.controller.waiting = ["more"]
+            on.type("\x1b")
+            await on.still()
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["taken back"]
+
+
+def test_alt_enter_on_an_empty_box_takes_nothing_back() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.controller.running, on.controller.waiting = True, ["earlier words"]
+            on.type("\x1b\r")
+            await on.still()
+            return on.controller.said
+
+    assert asyncio.run(play()) == []
+
+
+def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
+    async def play() -> tuple[list[str], list[str]]:
+        async with stand() as on:
+            on.type("\x03")
+            await on.until("press Ctrl+C again to leave")
+            first = list(on.controller.said)
+            on.type("\x03")
+            await on.until(lambda: on.controller.said)
+            return first, on.controller.said
+
+    assert asyncio.run(play()) == ([], ["left"])
+
+
+@pytest.mark.parametrize("draft", ["draft", ""])
+@pytest.mark.parametrize("asked", [False, True])
+def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
+    monkeypatch: pytest.MonkeyPatch, draft: str, asked: bool
+) -> None:
+    async def play() -> tuple[list[str], str, list[str]]:
+        async with stand() as on:
+            on.controller.running = True
+            on.type(draft)
+            asking = asyncio.ensure_future(on.screen.question("", "Sure?") if asked else asyncio.sleep(0))
+            await on.until(lambda: on.screen._panel.open or not asked)
+            on.type("\x03")
+            await on.until(lambda: on.controller.said)
+            on.controller.running = False
+            await asking
+            for _ in range(3):
+                on.type("\x03")
+                await on.still()
+            return on.controller.said, on.box.buffer.text, _text(on.seen())
+
+    monkeypatch.setattr(key_bindings, "MEANT", 1000.0)
+    said, text, rows = asyncio.run(play())
+    assert said == ["interrupted"] and text == draft
+    assert rows[-1] == STATUS
+
+
+def test_control_c_a_while_after_one_that_stopped_the_turn_clears_and_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.controller.running = True
+            on.type("draft\x03")
+            await on.until(lambda: on.controller.said)
+            on.controller.running = False
+            on.type("\x03")
+            await on.until(lambda: on.box.empty)
+            on.type("\x03\x03")
+            await on.until(lambda: len(on.controller.said) > 1)
+            return on.controller.said
+
+    monkeypatch.setattr(key_bindings, "MEANT", 0.0)
+    assert asyncio.run(play()) == ["interrupted", "left"]
+
+
+def test_control_d_on_an_empty_box_leaves_and_takes_the_app_off_the_screen() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.screen.put("stays\n")
+            await on.until("stays")
+            on.type("\x04")
+            await on.until(lambda: on.controller.said == ["left"])
+            await on.until(lambda: STATUS not in on.seen())
+            return _text(on.all())
+
+    assert asyncio.run(play()) == ["stays"]
+
+
+def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollback() -> None:
+    async def play() -> tuple[list[str], list[str]]:
+        async with stand() as on:
+            on.screen.put("one\ntwo\n")
+            await on.until("two")
+            on.type("\x0c")
+            await on.until(lambda: "two" not in on.seen())
+            return on.seen()[:2], _text(on.all())
+
+    assert asyncio.run(play()) == ([">", STATUS], ["one", "two", ">", STATUS])
+
+
+def test_without_colours_no_code_of_colour_or_attribute_is_written() -> None:
+    async def play() -> bytes:
+        async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}) as on:
+            on.controller.lines = ["\x1b[31mlive\x1b[0m"]
+            on.screen.put("\x1b[1mput\x1b[0m\n")
+            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            await on.until(lambda: on.screen._panel.open)
+            on.type("x")
+            await on.until("> x")
+            asking.cancel()
+            await on.still()
+            return on.raw
+
+    assert re.findall(rb"\x1b\[[0-9;]*m", asyncio.run(play())) == []
+
+
+def test_nothing_is_asked_of_the_terminal() -> None:
+    async def play() -> bytes:
+        async with stand() as on:
+            on.resize(30, 10)
+            await on.still()
+            return on.raw
+
+    assert re.findall(rb"\x1b\[[0-9?>]*[nc]", asyncio.run(play())) == []
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (2, 2), (20, 5), (40, 3), (300, 60), (3, 40)])
+def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
+    async def play() -> list[str]:
+        with create_pipe_input() as keys:
+            on = Stand(keys, columns, rows, {"TERM": "xterm"})
+            task = asyncio.ensure_future(on.screen.run(on.controller))
+            on.controller.lines, on.controller.waits = ["live 👨‍👩‍👧"] * 30, "* waits"
+            on.controller.waiting = ["later"] * 9
+            on.screen.put("put\n")
+            asking = asyncio.ensure_future(on.screen.question("text\n", "a long prompt of many words"))
+            on.type("typed words\r")
+            await on.until(lambda: on.controller.said)
+            await on.until(lambda: on.screen._panel.open)
+            on.type("yes\r")
+            assert await asking == "yes"
+            on.screen.leave()
+            await task
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["entered 'typed words'"]
+
+
+def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> None:
+    async def play() -> tuple[list[str], int]:
+        async with stand() as on:
+            on.controller.lines = ["👨‍👩‍👧 family", "🇩🇪 flag", "❤️ heart", "👍🏽 thumb", "漢字 wide"]
+            on.screen.invalidate()
+            on.type("x 👨‍👩‍👧 🇩🇪 y")
+            await on.until("wide")
+            await on.until("y")
+            return _text(await on.still()), on.terminal.cursor.x
+
+    rows, column = asyncio.run(play())
+    # At twelve rows four live lines are shown, the last.
+    assert rows[:4] == ["ＤＥ flag", "❤ heart", "👍\u3000 thumb", "漢字 wide"]
+    assert rows[4] == "> x 👨👩👧 ＤＥ y"
+    assert column == len("> x ") + 6 + 1 + 4 + len(" y")
+
+
+# -- questions
+
+
+LONG = "Allow bash? [y]es once, [a]lways (every call of bash this session), [n]o (words after it are told): "
+
+
+@pytest.mark.parametrize(
+    ("prompt", "columns", "rows", "shown"),
+    [
+        (LONG, 120, 12, [LONG.strip()]),
+        (LONG, 40, 7, ["Allow bash? y/a/n"]),
+        (LONG, 20, 5, ["Allow bash? y/a/n"]),
+        (LONG, 14, 5, ["Allow bash?\u2026"]),
+        ("Where shall the notes of this go to", 20, 5, ["Where shall the\u2026"]),
+        ("Where shall the notes of this go to", 20, 6, ["Where shall the", "notes of this go to"]),
+    ],
+)
+def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
+    prompt: str, columns: int, rows: int, shown: list[str]
+) -> None:
+    async def play() -> list[str]:
+        async with stand(columns, rows) as on:
+            asking = asyncio.ensure_future(on.screen.question("", prompt))
+            await on.until(lambda: on.screen._panel.open)
+            await on.still()
+            asking.cancel()
+            return on.seen()
+
+    seen = asyncio.run(play())
+    assert seen[: len(shown) + 1] == [*shown, ">"]
+
+
+def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
+    async def play() -> tuple[list[str], str, list[str], str | None]:
+        async with stand() as on:
+            asking = asyncio.ensure_future(on.screen.question("will write a file\n", "Allow?"))
+            await on.until("Allow?")
+            for _ in range(8):
+                on.type("y\r")
+                await on.still()
+            typed = list(on.controller.said)
+            on.type("words")
+            await on.until(lambda: on.screen._panel.open)
+            on.type("no")
+            await on.until("> no")
+            rows = "\n".join(_text(on.seen()))
+            on.type("\r")
+            answer = await asking
+            return typed, rows, _text(await on.still()), answer
+
+    typed, rows, after, answer = asyncio.run(play())
+    assert typed == ["entered 'y'"] * 8
+    assert rows == f"will write a file\nAllow?\n> no\n> words\n{STATUS}"
+    assert answer == "no"
+    assert after == ["will write a file", "> words", STATUS]
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        ("\r", ""),
+        ("\x1b", None),
+        ("\x03", None),
+        ("\x04", None),
+        ("a\x01\x04b\r", "b"),
+        ("\x1b[200~y\r\x1b[201~\r", "y"),
+    ],
+)
+def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | None) -> None:
+    async def play() -> str | None:
+        async with stand() as on:
+            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            await on.until(lambda: on.screen._panel.open)
+            on.type(keys)
+            return await asking
+
+    assert asyncio.run(play()) == answer
+
+
+def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:
+    async def play(act: str) -> tuple[list[str], str | None]:
+        async with stand() as on:
+            on.controller.running = True
+            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            await on.until(lambda: on.screen._panel.open)
+            if act == "signal":
+                on.screen.interrupt()
+            else:
+                on.type(act)
+            return on.controller.said, await asking
+
+    assert asyncio.run(play("\x03")) == (["interrupted"], None)
+    assert asyncio.run(play("signal")) == (["interrupted"], None)
+    assert asyncio.run(play("\x1b")) == ([], None)
+
+
+@pytest.mark.parametrize(("keys", "answer"), [("y\r", "y"), ("\x1b", None)])
+def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_afterwards(
+    keys: str, answer: str | None
+) -> None:
+    async def play() -> tuple[str | None, str]:
+        async with stand() as on:
+            app = on.screen._app
+            app.editing_mode = EditingMode.VI
+            on.type("words\x1b")
+            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+            on.type("d")
+            await on.still()
+            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            await on.until(lambda: on.screen._panel.open)
+            on.type(keys)
+            said = await asking
+            on.type("0x")
+            await on.still()
+            return said, on.box.buffer.text
+
+    assert asyncio.run(play()) == (answer, "ords")
+
+
+def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> None:
+    async def play() -> tuple[str | None, list[str]]:
+        async with stand() as on:
+            first = asyncio.ensure_future(on.screen.question("", "First?"))
+            second = asyncio.ensure_future(on.screen.question("", "Second?"))
+            await on.until("First?")
+            assert not any("Second?" in row for row in on.seen())
+            first.cancel()
+            await on.until("Second?")
+            await on.until(lambda: on.screen._panel.open)
+            on.type("2\r")
+            return await second, _text(await on.still())
+
+    assert asyncio.run(play()) == ("2", [">", STATUS])
+
+
+def test_leaving_answers_the_open_question_with_nothing() -> None:
+    async def play() -> str | None:
+        async with stand() as on:
+            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            await on.until("Sure?")
+            on.screen.leave()
+            return await asking
+
+    assert asyncio.run(play()) is None
+
+
+# -- failures
+
+
+def test_a_failure_behind_a_key_ends_the_screen_with_it() -> None:
+    class Failing(PlainController):
+        def toggle_thinking(self) -> None:
+            raise RuntimeError("behind a key")
+
+        def live(self, rows: int) -> list[str]:
+            if self.running:
+                raise ValueError("in a frame")
+            return []
+
+    async def play(act: str) -> None:
+        with create_pipe_input() as keys:
+            on = Stand(keys, 40, 8, {"TERM": "xterm"})
+            on.controller = Failing()
+            task = asyncio.ensure_future(on.screen.run(on.controller))
+            await on.until("model")
+            if act == "key":
+                on.type("\x14")
+            else:
+                on.controller.running = True
+                on.screen.invalidate()
+            await task
+
+    with pytest.raises(RuntimeError, match="behind a key"):
+        asyncio.run(play("key"))
+    with pytest.raises(ValueError, match="in a frame"):
+        asyncio.run(play("frame"))
+
+
+def test_a_failure_in_somebody_elses_callback_is_one_line() -> None:
+    def fail() -> None:
+        raise ValueError("not \x1b[31mours\nat all")
+
+    async def play() -> list[str]:
+        async with stand() as on:
+            asyncio.get_running_loop().call_soon(fail)
+            await on.until("ValueError")
+            on.type("words\r")
+            await on.until(lambda: on.controller.said == ["entered 'words'"])
+            return [row for row in on.all() if row and row not in (">", STATUS)]
+
+    rows = asyncio.run(play())
+    assert "".join(rows).startswith("nexus: Exception in callback")
+    assert r"ValueError('not \x1b[31mours\nat all')" in "".join(rows)
+
+
+def test_the_end_of_input_ends_the_screen() -> None:
+    async def play() -> None:
+        with create_pipe_input() as keys:
+            on = Stand(keys, 40, 8, {"TERM": "xterm"})
+            task = asyncio.ensure_future(on.screen.run(on.controller))
+            await on.until("model")
+            keys.close()
+            await task
+
+    with pytest.raises(EOFError):
+        asyncio.run(play())
+
+
+# -- the law
+
+_DOING = st.one_of(
+    st.tuples(st.just("put"), st.integers(1, 5)),
+    st.tuples(st.just("long"), st.integers(30, 200)),
+    st.tuples(st.just("live"), st.integers(0, 9)),
+    st.tuples(st.just("type"), st.integers(0, 80)),
+    st.tuples(st.just("size"), st.tuples(st.integers(8, 120), st.integers(5, 30))),
+    st.tuples(st.just("wait"), st.integers(0, 2)),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(_DOING, max_size=25))
+def test_whatever_happens_every_line_that_was_put_stands_once_and_in_order(doing: list[tuple[str, object]]) -> None:
+    async def play() -> tuple[list[str], list[str]]:
+        put: list[str] = []
+        async with stand(40, 10) as on:
+            for what, much in doing:
+                if what == "put":
+                    assert isinstance(much, int)
+                    lines = [f"#{len(put) + n}" for n in range(much)]
+                    put += lines
+                    on.screen.put("\n".join(lines) + "\n")
+                elif what == "long":
+                    assert isinstance(much, int)
+                    put.append(f"#{len(put)}")
+                    on.screen.put(f"{put[-1]} {'x' * much}\n")
+                elif what == "live":
+                    assert isinstance(much, int)
+                    on.controller.lines = [f"live {n} {'-' * 9 * n}" for n in range(much)]
+                    on.screen.invalidate()
+                elif what == "type":
+                    assert isinstance(much, int)
+                    on.type("w" * much)
+                elif what == "size":
+                    assert isinstance(much, tuple)
+                    on.resize(*much)
+                else:
+                    await on.still()
+            await on.still()
+            rows = on.all()
+        return put, [row.split()[0] for row in rows if row.startswith("#")]
+
+    put, seen = asyncio.run(play())
+    assert seen == put
