@@ -17,7 +17,8 @@ from nexus_cli.provider.prompt_cache import add_cache_marks, cache_key_arguments
 SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
 """Providers whose adapter hands the messages to the openai SDK as they are, which then walks them all."""
 PLACEHOLDER = ({"role": "user", "content": "."},)
-"""Messages for the SDK to walk; the real ones replace them in the body."""
+PLACEHOLDER_TOOL: Mapping[str, Any] = {"type": "function", "function": {"name": "placeholder", "parameters": {}}}
+"""A message and a tool for the SDK to walk; the real ones replace them in the body, at the same place."""
 THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
 
@@ -71,7 +72,9 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
     if not walk:
         made["extra_body"] = {"messages": drop_nulls(messages)}
     if tools:
-        made["tools"] = tools
+        made["tools"] = tools if walk else [PLACEHOLDER_TOOL]
+        if not walk:
+            made["extra_body"]["tools"] = tools
         if request.tool_choice != "auto":
             made["tool_choice"] = request.tool_choice
     effort = effort_for(request, where.provider)
