@@ -6,7 +6,6 @@ ranges give the original back. The session records what was left out as a drop.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +16,6 @@ Count = Callable[[str], int]
 Marker = Callable[[int, int, int, int], str]
 """`(start, end, total, tokens) -> line`: the hole `[start:end)` of a text of `total` characters, and its tokens."""
 
-_MARKER = re.compile(
-    r"^\[\.\.\. [\d,]{1,12} tokens (?:\([^()\n]{1,60}\) )?left out(?:: recall\([^()\n]{1,60}\))? \.\.\.\]$",
-    re.MULTILINE,
-)
-"""Matches the lines of `plain_marker` and `drop_marker`."""
 _TRIES = 8
 _FILLED = 0.95
 _LONGEST_SEQUENCE = 64
@@ -61,9 +55,10 @@ def drop_marker(drop_id: str) -> Marker:
     return marker
 
 
-def remove_markers(text: str) -> str:
-    """Return `text` with an empty line in place of each marker."""
-    return _MARKER.sub("", text)
+def token_bound(text: str) -> int:
+    """Return an upper bound of the tokens of ordinary text, for where no counter is supplied."""
+    plain = sum(map(str.isascii, text))
+    return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
 
 
 def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:

@@ -172,8 +172,6 @@ _BOM = "\ufeff"
 _CANDIDATES = 3
 _COMPARED = 400
 """Characters of a place or a line that are compared: how long that takes grows with the square or more."""
-_CONTEXT = 2
-_DIFF_LINES = 5_000
 
 
 def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> str:
@@ -191,41 +189,6 @@ def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> st
             which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise Refused(f"{which}{refused}") from None
     return text
-
-
-def short_diff(before: str, after: str) -> str:
-    """Return what changed as unified hunks with two lines of context and no file header; "" when nothing did.
-
-    A last line without an end is marked as a diff marks it. Line ends are not compared.
-    """
-    a, b = _diff_lines(before), _diff_lines(after)
-    if a == b:
-        return ""
-    first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    tail = 0
-    while tail < min(len(a), len(b)) - first and a[-1 - tail] == b[-1 - tail]:
-        tail += 1
-    start = max(0, first - _CONTEXT)
-    old = a[start : len(a) - max(0, tail - _CONTEXT)]
-    new = b[start : len(b) - max(0, tail - _CONTEXT)]
-    if len(old) + len(new) > _DIFF_LINES:
-        return f"lines {first + 1} to {len(a) - tail} became {first + 1} to {len(b) - tail}"
-    hunks = list(difflib.unified_diff(old, new, lineterm="", n=_CONTEXT))[2:]
-    return "\n".join(_shift_header(line, start) for line in hunks)
-
-
-def _diff_lines(text: str) -> list[str]:
-    lines = to_lf(text).split("\n")
-    if not lines[-1]:
-        return lines[:-1]
-    return [*lines[:-1], f"{lines[-1]}\n\\ No newline at end of file"]
-
-
-def _shift_header(line: str, offset: int) -> str:
-    """Return a hunk header with line numbers counted from the start of the file; another line as it is."""
-    if not line.startswith("@@"):
-        return line
-    return re.sub(r"([-+])(\d+)", lambda m: f"{m[1]}{int(m[2]) + offset}", line)
 
 
 def _apply_edit(text: str, old: str, new: str, every: bool, stop: Stop) -> str:

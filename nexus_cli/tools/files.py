@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.core import decode as decoding
+from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
 from nexus_cli.core.file_names import resolve_spelling, suggestion
 
 HARD_LIMIT = 64 * 1024 * 1024
@@ -98,6 +98,17 @@ def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> Content:
     return Content(b"".join(parts), more)
 
 
+def encode_text(form: DecodedText | None, text: str) -> bytes:
+    """Return `text` in the encoding of `form` (None: UTF-8); `Refused` where it lacks a letter, or above the limit."""
+    try:
+        data = text.encode("utf-8") if form is None else form.encode(text)
+    except UnicodeEncodeError as error:
+        raise Refused(f"is {form.encoding if form else 'utf-8'}, which has no {text[error.start]!r}") from None
+    if len(data) > HARD_LIMIT:
+        raise Refused("would be over 64 MiB")
+    return data
+
+
 def _check_regular(mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(21, "is a folder")
@@ -116,27 +127,27 @@ NUL = "\u2400"
 """Stands for a NUL in a text that is shown or sent."""
 
 
-def decode_file(data: bytes) -> decoding.DecodedText | None:
+def decode_file(data: bytes) -> DecodedText | None:
     """Return the text of `data`, which encodes back to exactly these bytes, or None when it is binary.
 
     Binary is a NUL near the beginning without a mark, a mark with unsound text behind it, and what is neither mostly
     UTF-8 nor anything else and has stray bytes for more than a tenth of it.
     """
-    read = decoding.decode(data)
-    if read is None or read.errors == "replace" or (not read.bom and b"\0" in data[: decoding.HEAD]):
+    read = decode(data)
+    if read is None or read.errors == "replace" or (not read.bom and b"\0" in data[: HEAD]):
         return None
     return None if _is_noise(read) else read
 
 
-def decode_stream(data: bytes, *, cut: bool = False) -> decoding.DecodedText | None:
+def decode_stream(data: bytes, *, cut: bool = False) -> DecodedText | None:
     """Return the text of what is piped, or None when it is binary. With `cut` its end may be torn.
 
     Unlike in a file some NULs are no sign of binary (`find -print0`), and UTF-16 needs no mark (programs for Windows).
     """
-    return _utf_16(data) or decoding.decode(data, cut=cut)
+    return _utf_16(data) or decode(data, cut=cut)
 
 
-def decode_output(data: bytes, *, cut: bool = False) -> decoding.DecodedText | None:
+def decode_output(data: bytes, *, cut: bool = False) -> DecodedText | None:
     """Return the same of a command, whose output nobody chose to be text: much noise and many controls are binary
     too."""
     read = decode_stream(data, cut=cut)
@@ -148,24 +159,24 @@ def decode_output(data: bytes, *, cut: bool = False) -> decoding.DecodedText | N
     return None if narrow and (head.count(0) * 3 > len(head) or controls * 20 > len(head)) else read
 
 
-def _utf_16(data: bytes) -> decoding.DecodedText | None:
+def _utf_16(data: bytes) -> DecodedText | None:
     """Return the text of UTF-16 without a mark: nearly every second byte is NUL, and none between them."""
     head = data[:_SAMPLE]
-    if len(data) < _LEAST or len(data) % 2 or data.startswith(tuple(bom for bom, _ in decoding.MARKS)):
+    if len(data) < _LEAST or len(data) % 2 or data.startswith(tuple(bom for bom, _ in MARKS)):
         return None
     for encoding, at in (("utf-16-le", 1), ("utf-16-be", 0)):
         if not head[1 - at :: 2].count(0) and head[at::2].count(0) * 10 >= len(head[at::2]) * 9:
             with contextlib.suppress(UnicodeDecodeError):
-                return decoding.DecodedText(data.decode(encoding), encoding)
+                return DecodedText(data.decode(encoding), encoding)
     return None
 
 
-def _is_noise(read: decoding.DecodedText) -> bool:
+def _is_noise(read: DecodedText) -> bool:
     """True if more than a tenth are stray bytes, and the rest does not make up for it."""
     return read.stray_bytes * 10 > len(read.text) and not _mostly_utf_8(read)
 
 
-def _mostly_utf_8(read: decoding.DecodedText) -> bool:
+def _mostly_utf_8(read: DecodedText) -> bool:
     """Return True if there are as many UTF-8 characters as stray bytes."""
     return read.stray_bytes * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
 

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.tools.cancellable_thread import Stop, Stopped
-from nexus_cli.tools.exact_edit import apply_edits, short_diff
+from nexus_cli.tools.exact_edit import apply_edits
 from nexus_cli.tools.files import Refused, decode_file
+from nexus_cli.tools.preview import short_diff
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.elide import Count, cut_piece
+from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -38,18 +38,13 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if not drop:
         return ToolResult(f"[{name} stands whole in this conversation already]")
     counter = context.services.get(TokenCounter)
-    count: Count = _token_bound if counter is None else counter.count
+    count: Count = token_bound if counter is None else counter.count
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     more = ""
     if shown.end < shown.total:
         whole = form == "full"  # the offsets of a shorter form are none of the text that the drop holds
         more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; the whole: recall("{drop}")'
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
-
-
-def _token_bound(text: str) -> int:
-    """Return an upper bound of the tokens of `text`, where no counter is supplied."""
-    return len(text.encode("utf-8", "replace"))
 
 
 def _overview(held: Mapping[str, Any]) -> str:

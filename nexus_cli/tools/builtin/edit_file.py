@@ -13,25 +13,24 @@ from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
-from nexus_cli.tools.exact_edit import apply_edits, short_diff
+from nexus_cli.tools.exact_edit import apply_edits
 from nexus_cli.tools.files import (
-    HARD_LIMIT,
     Refused,
     decode_file,
     describe_problem,
+    encode_text,
     project_relative,
     read_regular_file,
     resolve_path,
     sha256_hex,
 )
-from nexus_cli.tools.preview import LARGEST, unified_diff
-from nexus_cli.tools.preview import preview_change as preview_of
+from nexus_cli.tools.preview import preview_change, short_diff, unified_diff
 
 
 @dataclass(frozen=True, slots=True)
-class _Edited:
+class _EditResult:
     digest: str
-    told: str
+    message: str
     diff: str
 
 
@@ -48,7 +47,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         )
     except (OSError, Refused) as error:
         return ToolResult(error=f"{describe_problem(path, error, context.cwd)}\nNothing was changed.")
-    return ToolResult(edited.told, changed=(project_relative(target, context.project),), diff=edited.diff)
+    return ToolResult(edited.message, changed=(project_relative(target, context.project),), diff=edited.diff)
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
@@ -59,17 +58,19 @@ def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
             raise Refused("there is no such file")
         return apply_edits(before.text, arguments["edits"], Stop())
 
-    return preview_of(arguments["path"], cwd, change)
+    return preview_change(arguments["path"], cwd, change)
 
 
-def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _Edited:
+def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _EditResult:
     if not edits:
         raise Refused("`edits` is empty")
     with locked_folder(target.parent, stop):
         return _edit_alone(target, edits, known, name, stop)
 
 
-def _edit_alone(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _Edited:
+def _edit_alone(
+    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop
+) -> _EditResult:
     content = read_regular_file(target)
     if content.beyond:
         raise Refused("is over 64 MiB")
@@ -81,16 +82,9 @@ def _edit_alone(target: Path, edits: Sequence[Mapping[str, Any]], known: str | N
     after = apply_edits(text.text, edits, stop)
     if after == text.text:
         raise Refused("the edits together change nothing")
-    try:
-        data = text.encode(after)
-    except UnicodeEncodeError as error:
-        raise Refused(f"is {text.encoding}, which has no {after[error.start]!r}") from None
-    if len(data) > HARD_LIMIT:
-        raise Refused("would be over 64 MiB")
+    data = encode_text(text, after)
     replace_file(target, data, stop, expected=content.digest)
-    small = len(content.data) <= LARGEST and len(data) <= LARGEST
-    diff = unified_diff(text.text, after, name) if small else ""
-    return _Edited(sha256_hex(data), short_diff(text.text, after), diff)
+    return _EditResult(sha256_hex(data), short_diff(text.text, after), unified_diff(text.text, after, name))
 
 
 TOOL = Tool(

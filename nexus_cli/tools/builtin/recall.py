@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.elide import Count, cut_piece
+from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -33,7 +33,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except ValueError:
         return ToolResult(error='`range` must be "A:B", two offsets in characters, such as "4000:8000"')
     counter = context.services.get(TokenCounter)
-    count: Count = _token_bound if counter is None else counter.count
+    count: Count = token_bound if counter is None else counter.count
     cap = max(16, context.output_cap - _HEADER)
     query = arguments.get("query", "").strip() and arguments["query"]
     if start == end:
@@ -45,12 +45,6 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         shown = await asyncio.to_thread(_piece, drop, text, start, end, cap, count)
     service.recalled(drop)
     return ToolResult(shown, cites=drop)
-
-
-def _token_bound(text: str) -> int:
-    """Return an upper bound of the tokens of ordinary text, where no counter is supplied."""
-    plain = sum(map(str.isascii, text))
-    return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
 
 
 def _bounds(text: str, length: int) -> tuple[int, int]:

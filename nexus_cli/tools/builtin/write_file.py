@@ -16,11 +16,11 @@ from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
 from nexus_cli.tools.files import (
-    HARD_LIMIT,
     Refused,
     decode_file,
     describe_line_ends,
     describe_problem,
+    encode_text,
     keep_line_ends,
     main_line_end,
     project_relative,
@@ -30,12 +30,11 @@ from nexus_cli.tools.files import (
     to_lf,
 )
 from nexus_cli.tools.omission import find_new_omission
-from nexus_cli.tools.preview import LARGEST, unified_diff
-from nexus_cli.tools.preview import preview_change as preview_of
+from nexus_cli.tools.preview import preview_change, unified_diff
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _WriteResult:
     digest: str
     how: str
     line_ends: str
@@ -65,17 +64,17 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
     """Return the write as a unified diff; "" where that is unknown."""
-    return preview_of(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
+    return preview_change(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
 
 
-def _write(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _Written:
+def _write(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _WriteResult:
     if not os.path.lexists(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with locked_folder(target.parent, stop):
         return _write_alone(target, content, known, name, stop)
 
 
-def _write_alone(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _Written:
+def _write_alone(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _WriteResult:
     try:
         old = read_regular_file(target)
     except FileNotFoundError:
@@ -89,17 +88,11 @@ def _write_alone(target: Path, content: str, known: str | None, name: str, stop:
             raise Refused("changed on disk since it was read: read it again")
     before = decode_file(old.data) if old is not None else None
     after = _new_text(before, content)
-    try:
-        data = before.encode(after) if before is not None else after.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise Refused(f"is {before.encoding if before else 'utf-8'}, which has no {after[error.start]!r}") from None
-    if len(data) > HARD_LIMIT:
-        raise Refused("would be over 64 MiB")
+    data = encode_text(before, after)
     replace_file(target, data, stop, expected=None if old is None else old.digest)
     undecodable = old is not None and before is None
-    small = len(data) <= LARGEST and (old is None or len(old.data) <= LARGEST)
-    diff = unified_diff(None if before is None else before.text, after, name) if small and not undecodable else ""
-    return _Written(sha256_hex(data), "created" if old is None else "replaced", _changed_ends(before, after), diff)
+    diff = "" if undecodable else unified_diff(None if before is None else before.text, after, name)
+    return _WriteResult(sha256_hex(data), "created" if old is None else "replaced", _changed_ends(before, after), diff)
 
 
 def _new_text(before: DecodedText | None, content: str) -> str:
