@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line and end the process; never returns."""
-    process.take_signals(sys.argv[1:])
-    process.hurry()
-    process.forget_working_folder()
+    process.exit_on_signals(sys.argv[1:])
+    process.disable_gc()
+    process.block_imports_from_cwd()
     process.reopen_descriptors()
     if sys.argv[1:] == ["--version"]:
-        process.leave(0, f"nexus {__version__}\n")
+        process.exit_process(0, f"nexus {__version__}\n")
     from nexus_cli.cli import app  # noqa: PLC0415  (`--version` does without it)
 
-    process.leave(app.run(sys.argv[1:]))
+    process.exit_process(app.run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

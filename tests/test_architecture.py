@@ -42,7 +42,6 @@ LAZY = {
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
-    "context/recipe_file.py": {"nexus_cli"},
     "context/tokens.py": {"tiktoken"},
     "session/reports/shown.py": {"nexus_cli"},
     "session/usable.py": {"nexus_cli"},

@@ -18,8 +18,9 @@ from typer.core import TyperGroup
 from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.options import (
-    GO_THERE,
+    CD_HINT,
     Allow,
+    AskOptions,
     Continue,
     Directory,
     Effort,
@@ -32,7 +33,7 @@ from nexus_cli.cli.options import (
     SharedOptions,
     Verbose,
 )
-from nexus_cli.cli.tell import nearest, tell
+from nexus_cli.cli.stderr_line import nearest, write_stderr_line
 from nexus_cli.core.errors import REDACTED, NexusError
 from nexus_cli.ui.print.stream import Gone, Stream
 
@@ -127,7 +128,7 @@ def root(
         from nexus_cli.cli.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
 
         return run_repl(shared)
-    from nexus_cli.cli.ask import AskOptions, run_ask  # noqa: PLC0415  (a command like the others)
+    from nexus_cli.cli.ask import run_ask  # noqa: PLC0415  (a command like the others)
 
     return run_ask(AskOptions(shared=shared))
 
@@ -140,7 +141,7 @@ def _misplaced(context: typer.Context, given: list[str]) -> NexusError:
     parts = [command, *getattr(command, "commands", {}).values()]
     has = {option for part in parts for one in part.params for option in one.opts}
     why = next((f"`{name}` has no {option}" for option in given if option not in has), "")
-    hint = GO_THERE if why.endswith(" --cd") else f"See nexus {name} --help"
+    hint = CD_HINT if why.endswith(" --cd") else f"See nexus {name} --help"
     return NexusError("usage", "wrong usage", why or f"options stand behind the command `{name}`", hint)
 
 
@@ -180,10 +181,10 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
-            tell(NexusError("internal", "stdout cannot be written", why, "Check where it goes").line)
+            write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check where it goes").line)
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (what it still holds would fail once more)
         else:
-            tell(_bug(error).line)
+            write_stderr_line(_bug(error).line)
         return 1
     except Exception as error:  # the last seam: a bug must not look like anything else
         if "--verbose" in arguments or "-v" in arguments:
@@ -208,13 +209,13 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
     lines = "--stream-json" in words
     try:
         if [word for word in words if word[:1] != "-"][:1] == ["ask"] and ("--json" in words) != lines:
-            from nexus_cli.ui.print import jsonl_renderer as form  # noqa: PLC0415  (only with --json)
+            from nexus_cli.ui.print import renderer as form  # noqa: PLC0415  (only with --json)
 
-            process.answered()
+            process.drop_signal_result()
             (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failure_result(error))
     except (Gone, NexusError):
         pass
-    tell(error.line)
+    write_stderr_line(error.line)
     return error.exit_status
 
 
@@ -257,7 +258,7 @@ def _usage(error: Any) -> NexusError:
         known = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
         near = nearest(option, known)
         hint = f"The nearest is {near}; see {path} --help" if near else hint
-        hint = GO_THERE if option in ("-C", "--cd") else hint
+        hint = CD_HINT if option in ("-C", "--cd") else hint
         why = f"no such option: {option}"
     commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
     if commands and why.startswith("Missing command"):

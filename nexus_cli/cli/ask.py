@@ -1,21 +1,21 @@
-"""`nexus ask`: one turn from the command line. Reads what is asked, opens a session, shows its events, ends.
+"""`nexus ask`: one turn from the command line. Reads words, stdin and files, then hands over to `run_turn`.
 
-The engine is `nexus_cli.session`; how things look is `nexus_cli.ui`. Nothing heavy is imported before a model is
-known.
+Nothing heavy is imported before a model is chosen.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import (
-    MOST,
+    MAX_INT,
     Allow,
+    AskOptions,
     Continue,
     Directory,
     Effort,
@@ -26,59 +26,21 @@ from nexus_cli.cli.options import (
     Quiet,
     RecipeName,
     Resume,
+    Run,
     SharedOptions,
     Verbose,
 )
-from nexus_cli.cli.process import forget_folder
-from nexus_cli.cli.prompt import Question
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.process import block_imports_from
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.core.attachment import Part, Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nexus_cli.config.settings import Settings
-    from nexus_cli.core.attachment import Trigger
+from nexus_cli.ui.input.attached_files import file_block, read_attachment
+from nexus_cli.ui.input.piped import Reader
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-NOTHING = SharedOptions()
-UNLIMITED = Limits()
-
-
-@dataclass(frozen=True, slots=True)
-class AskOptions:
-    """Everything that the command line said."""
-
-    words: tuple[str, ...] = ()
-    shared: SharedOptions = NOTHING
-    files: tuple[str, ...] = ()
-    json: bool = False
-    stream_json: bool = False
-    require_save: bool = False
-    limits: Limits = UNLIMITED
-    explain: bool = False
-
-    def check(self) -> None:
-        """`NexusError("usage", ...)` where options contradict each other."""
-        self.shared.check()
-        if self.json and self.stream_json:
-            raise NexusError("usage", "--json and --stream-json", "they are two forms of output", "Give one of them")
-        if self.require_save and self.shared.no_save:
-            raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A turn that is ready to start."""
-
-    options: AskOptions
-    settings: Settings
-    folder: Path
-    model: str
-    trigger: Trigger
 
 
 @app.command("ask")
@@ -101,9 +63,11 @@ def ask(
     file: Annotated[
         list[str] | None, typer.Option("--file", "-f", metavar="PATH", help="Attach a text file or an image.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, max=MOST, metavar="N", help="Model requests at most.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Model requests at most.")
+    ] = None,
     max_total_tokens: Annotated[
-        int | None, typer.Option(min=1, max=MOST, metavar="N", help="Input and output tokens of the turn at most.")
+        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Input and output tokens of the turn at most.")
     ] = None,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Dollars of the turn at most.")] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds of the turn at most.")] = None,
@@ -111,7 +75,8 @@ def ask(
         bool, typer.Option("--require-save", help="End when the session cannot be written.")
     ] = False,
     explain_context: Annotated[
-        bool, typer.Option("--explain-context", help="Tell on stderr what each request holds, and why, before it goes.")
+        bool,
+        typer.Option("--explain-context", help="Print on stderr what each request holds, and why, before it is sent."),
     ] = False,
 ) -> int:
     """One turn, then exit. Without PROMPT (or with -) stdin is the prompt; with one, piped stdin is added to it.
@@ -121,7 +86,7 @@ def ask(
     """
     for name, value in (("--max-cost", max_cost), ("--timeout", timeout)):
         if value == float("inf"):
-            raise NexusError("usage", f"wrong value for {name}: inf", "it limits nothing", f"Leave {name} away")
+            raise NexusError("usage", f"wrong value for {name}: inf", "it limits nothing", f"Omit {name}")
         if value is not None and not value > 0:
             why = "it must be above 0"
             raise NexusError("usage", f"wrong value for {name}: {value:g}", why, "See nexus ask --help")
@@ -142,24 +107,70 @@ def ask(
 
 
 def run_ask(options: AskOptions) -> int:
-    """Run one turn and return the exit status; what goes wrong before there is a session is raised as `NexusError`."""
+    """Run one turn and return the exit status. Raises `NexusError` for what fails before there is a session."""
     options.check()
-    ready = _prepare(options)
+    run = _prepare(options)
     from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (the engine, once there is something to do)
 
-    return run_turn(ready)
+    return run_turn(run)
 
 
 def _prepare(options: AskOptions) -> Run:
     folder = options.shared.folder
-    forget_folder(str(folder))
+    block_imports_from(str(folder))
     resumes = bool(options.shared.resume or options.shared.newest)
-    question = Question(options.words, options.files, resumes=resumes)
-    question.check()
+    prompt = PromptReader(options.words, options.files, resumes=resumes)
+    prompt.check()
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
-    chosen = choose(options.shared.model, os.environ, settings, resumes=resumes)
-    prompt = question.read()
+    chosen = choose_model(options.shared.model, os.environ, settings, resumes=resumes)
+    trigger, notices = prompt.read()
     if not options.shared.quiet:
-        for line in filter(None, (chosen.announce, *prompt.notices)):
-            tell(f"nexus: {line}")
-    return Run(options, settings, folder, chosen.model, prompt.trigger)
+        for line in filter(None, (chosen.announce, *notices)):
+            write_stderr_line(f"nexus: {line}")
+    return Run(options, settings, folder, chosen.model, trigger)
+
+
+class PromptReader:
+    """Reads words, `-`, a pipe and attached files into a trigger."""
+
+    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool) -> None:
+        self._from_stdin = list(words) == ["-"] or not words
+        self._words = "" if self._from_stdin else " ".join(words)
+        self._files = files
+        self._resumes = resumes
+        self._reader = None if os.isatty(0) else Reader(0, "stdin")
+        if self._reader is None and list(words) == ["-"]:
+            raise NexusError(
+                "usage", "nothing to ask", "`-` wants the prompt on stdin, which is a terminal", 'Try nexus ask "..."'
+            )
+
+    def check(self) -> None:
+        """Raise `NexusError("usage", "nothing to ask", ...)` if that is known before stdin is read to its end."""
+        if self._resumes or self._words.strip():
+            return
+        if not self._from_stdin or self._reader is None or self._reader.empty:
+            why = "there is no prompt, and stdin is empty" if self._reader else "there is no prompt"
+            raise NexusError("usage", "nothing to ask", why, 'Try nexus ask "..." or pipe something in')
+
+    def read(self) -> tuple[Trigger, list[str]]:
+        """Return the prompt and notices on how it was read: words, a block for each file, then one for stdin."""
+        blocks, parts, notices, uncounted = [self._words], [], [], 0
+        for name in self._files:
+            read = read_attachment(name, f"--file {name}")
+            if isinstance(read, Part):
+                parts.append(read)
+                continue
+            blocks.append(file_block(name, read.text))
+            notices += [read.notice] if read.notice else []
+            uncounted += read.uncounted
+        if self._reader and not self._reader.empty:
+            piped = self._reader.read()
+            notices += [piped.notice] if piped.notice else []
+            uncounted += piped.uncounted
+            if self._from_stdin:
+                blocks[0] = piped.text.strip("\n")
+            else:
+                blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
+        text = "\n\n".join(block for block in blocks if block.strip())
+        source = "stdin" if self._from_stdin and blocks[0] else "person"
+        return Trigger(text, source, tuple(parts), uncounted), notices

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import MOST, Json, SessionKey
-from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.cli.which_session import open_ledger, session_id
+from nexus_cli.cli.options import MAX_INT, Json, SessionKey
+from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
 from nexus_cli.session.reports import cache as reports
-from nexus_cli.ui.reports import cache_text, miss_text
+from nexus_cli.ui.reports.cache import cache_text, miss_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
 
@@ -26,11 +26,11 @@ def cache(context: typer.Context, session: SessionKey = "", json: Json = False) 
         return None
     ledger = open_ledger()
     settings = load_settings(places(), defaults_dir(), os.environ).settings
-    value = reports.uses(ledger, session_id(ledger, session), settings)
+    value = reports.uses(ledger, find_session_id(ledger, session), settings)
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(cache_text(value, columns()))
+        print_text(cache_text(value, text_width()))
     return 0
 
 
@@ -38,7 +38,7 @@ def cache(context: typer.Context, session: SessionKey = "", json: Json = False) 
 def why(
     context: typer.Context,
     step: Annotated[
-        int | None, typer.Argument(max=MOST, metavar="STEP", help="Default: the newest that missed.")
+        int | None, typer.Argument(max=MAX_INT, metavar="STEP", help="Default: the newest that missed.")
     ] = None,
     session: SessionKey = "",
     json: Json = False,
@@ -47,10 +47,10 @@ def why(
     before, as_json = context.obj
     ledger = open_ledger()
     settings = load_settings(places(), defaults_dir(), os.environ).settings
-    found = session_id(ledger, session or before)
+    found = find_session_id(ledger, session or before)
     value = reports.why(ledger, found, settings, step)
     if json or as_json:
-        show_json(value)
+        print_json(value)
     else:
-        show(miss_text(value, columns()))
+        print_text(miss_text(value, text_width()))
     return 0

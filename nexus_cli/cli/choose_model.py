@@ -15,36 +15,36 @@ from nexus_cli.session.usable import Server, find_local, keys_present, resolved
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ModelChoice:
     """The model, and a line for stderr where the choice was not the person's own words; else ""."""
 
     model: str
     announce: str = ""
 
 
-def choose(
+def choose_model(
     flag: str,
     environ: Mapping[str, str],
     settings: Settings,
     *,
     resumes: bool = False,
     servers: Callable[[], Sequence[Server]] = find_local,
-) -> Chosen:
+) -> ModelChoice:
     """The model of this run; "" for one that `resumes` a session and names none: it keeps the session's own.
 
     Raises `NexusError("config", ...)` with the ways to go on when several keys are there, or nothing is.
     """
     named = flag.strip() or environ.get("NEXUS_MODEL", "").strip()
     if not named and resumes:
-        return Chosen("")
+        return ModelChoice("")
     named = named or settings.model.strip()
     if named:
-        return Chosen(resolved(named, settings))
+        return ModelChoice(resolved(named, settings))
     present = keys_present(environ, settings)
     if len(present) == 1:
         ((variable, model),) = present.items()
         model = resolved(model, settings)
-        return Chosen(model, f"Using {model}, because {variable} is set; another one: --model NAME")
+        return ModelChoice(model, f"Using {model}, because {variable} is set; another one: --model NAME")
     if present:
         usable = next((model for model in present.values() if model != REDACTED), "NAME")
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperCommand
 
 from nexus_cli.cli.options import Json, working_folder
-from nexus_cli.cli.show import show, show_json, show_value
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.print_report import print_json, print_text, print_value
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES, TABLES, Scalar
@@ -34,11 +34,11 @@ def literal(value: Scalar) -> str:
 def _loaded() -> LoadedSettings:
     loaded = load_settings_in(project_root(working_folder()), places(), defaults_dir(), os.environ)
     for notice in loaded.settings.notices:
-        tell(f"nexus: {notice}")
+        write_stderr_line(f"nexus: {notice}")
     for key in loaded.misplaced:
         from nexus_cli.config.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
 
-        tell(f"nexus: {misplaced_notice(key, loaded.origins[key])}")
+        write_stderr_line(f"nexus: {misplaced_notice(key, loaded.origins[key])}")
     return loaded
 
 
@@ -53,13 +53,13 @@ def show_settings(
         settings: dict[str, Any] = {}
         for key, value in loaded.values.items():
             settings[key] = {"value": value, "origin": loaded.origins[key]}
-        show_json({"version": 1, "settings": settings})
+        print_json({"version": 1, "settings": settings})
         return 0
     lines = []
     for key, value in loaded.values.items():
         line = f"{key} = {literal(value)}"
         lines.append(f"{line:<58}  # {loaded.origins[key]}" if origin else line)
-    show("\n".join(lines))
+    print_text("\n".join(lines))
     return 0
 
 
@@ -77,7 +77,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     if value is None:
         shown = hide_keys_in(key)
         raise NexusError("config", shown, "has no value", f"nexus config set {shown} VALUE sets one")
-    show_value(str(value).lower() if isinstance(value, bool) else str(value))
+    print_value(str(value).lower() if isinstance(value, bool) else str(value))
     return 0
 
 
@@ -111,7 +111,7 @@ def set_setting(
 @app.command("path")
 def path() -> int:
     """Print where the personal config.toml lies, whether it is there or not."""
-    show_value(str(places().settings))
+    print_value(str(places().settings))
     return 0
 
 
@@ -125,7 +125,7 @@ def edit() -> int:
     from nexus_cli.cli.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
     changed = edit_settings(places(), defaults_dir(), os.environ, _again)
-    tell(f"nexus: {places().settings} was written." if changed else "nexus: nothing was changed.")
+    write_stderr_line(f"nexus: {places().settings} was written." if changed else "nexus: nothing was changed.")
     return 0
 
 
@@ -133,7 +133,7 @@ def _again(error: NexusError) -> bool:
     """Whether the person wants to mend what they wrote; nobody can be asked without a terminal."""
     if not (os.isatty(0) and os.isatty(2)):
         return False
-    tell(error.line)
+    write_stderr_line(error.line)
     QuietStream(Stream(2)).write("Enter edits again, [k]eep leaves the file as it was: ")
     answer = sys.stdin.readline()
     return bool(answer) and answer.strip().lower() not in ("k", "keep", "n", "no", "q")

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from nexus_cli.cli import process
-from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
+from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.options import working_folder
-from nexus_cli.cli.run_turn import wind_up
+from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
@@ -36,11 +36,11 @@ def consolidate(model: str = "") -> dict[str, Any]:
     `NexusError` without a model, without facts, or where the model cannot be asked.
     """
     folder = working_folder()
-    process.forget_folder(str(folder))
+    process.block_imports_from(str(folder))
     with open_facts(folder) as known:
         check(known.ledger.facts.list_facts(str(project_root(folder)), SLOTS))
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
-    chosen = choose(model, os.environ, settings)
+    chosen = choose_model(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)
     done = Consolidated()
@@ -48,7 +48,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
     try:
         loop.run_until_complete(_follow(session, done))
     finally:
-        wind_up(loop)
+        close_loop(loop)
     return {
         "version": 1,
         "session": session.id,
@@ -64,8 +64,8 @@ async def _follow(session: Session, done: Consolidated) -> None:
     remarks = ProgressLines(QuietStream(Stream(2)))
     remarks.belong_to(session)
     interrupt = Interrupt()
-    watchdog = LoopWatchdog(lambda: session, end_blocked)
-    interrupt.take(session.cancel, told=watchdog.arrived)
+    watchdog = LoopWatchdog(lambda: session)
+    interrupt.install(session.cancel, on_arrival=watchdog.note_signal)
     for notice in session.notices:
         remarks.notice(notice)
     try:
@@ -78,7 +78,7 @@ async def _follow(session: Session, done: Consolidated) -> None:
             raise NexusError(error.kind, error.what, error.why, error.hint, exit_status=interrupt.status) from error
         raise
     finally:
-        interrupt.release()
+        interrupt.uninstall()
         await session.aclose()
 
 
@@ -88,7 +88,7 @@ def _discard(session: Session, done: Consolidated) -> None:
     if ledger is None or done.remembered or done.forgotten:
         return
     try:
-        rows = [row for lane in ledger.lanes(session.id) for row in ledger.manifests(lane)]
+        rows = [row for log in ledger.logs(session.id) for row in log.requests()]
         if not any(row.usage and (row.usage.input or row.usage.output) for row in rows):
             ledger.delete_session(session.id)
     except NexusError:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.choose_model import choose
-from nexus_cli.cli.options import MOST, Json, Model, RecipeName, SessionKey, working_folder
-from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.cli.which_session import open_ledger
+from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.options import MAX_INT, Json, Model, RecipeName, SessionKey, working_folder
+from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
@@ -24,7 +24,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def show_context(
     session: SessionKey = "",
     step: Annotated[
-        int | None, typer.Option(max=MOST, metavar="N", help="Request N of the main lane, from 1.")
+        int | None, typer.Option(max=MAX_INT, metavar="N", help="Request N of the main lane, from 1.")
     ] = None,
     model: Model = "",
     recipe: RecipeName = "",
@@ -47,7 +47,7 @@ def show_context(
         option = f"--step {step}" if step is not None else "--diff"
         raise NexusError("usage", option, "this folder has no session yet", f"Leave {option.split()[0]} out")
     try:
-        chosen = choose(model, os.environ, settings, resumes=bool(found), servers=lambda: ()).model
+        chosen = choose_model(model, os.environ, settings, resumes=bool(found), servers=lambda: ()).model
     except NexusError as error:
         if error.what != "no model":
             raise
@@ -63,17 +63,17 @@ def show_context(
     if diff and found is not None:
         value = reports.difference(options, settings, found, step)
         if json:
-            show_json(value)
+            print_json(value)
         else:
-            from nexus_cli.ui.reports.between import between_text  # noqa: PLC0415  (text forms are for people)
+            from nexus_cli.ui.reports.plan import between_text  # noqa: PLC0415  (text forms are for people)
 
-            show(between_text(value, columns()))
+            print_text(between_text(value, text_width()))
         return 0
     value = reports.report(options, settings, found, step)
     if json:
-        show_json(value)
+        print_json(value)
     else:
         from nexus_cli.ui.reports.context import context_text  # noqa: PLC0415
 
-        show(context_text(value, columns()))
+        print_text(context_text(value, text_width()))
     return 0

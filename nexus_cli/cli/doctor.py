@@ -19,16 +19,16 @@ from pathlib import Path
 import typer
 
 from nexus_cli import __version__
-from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import Json
-from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.session.usable import find_local, keys_present
-from nexus_cli.ui.reports import doctor_text
+from nexus_cli.ui.reports.status import doctor_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -165,7 +165,7 @@ def _keys(look: Look) -> Check:
 
 def _model(look: Look) -> Check:
     try:
-        chosen = choose("", look.environ, look.settings)
+        chosen = choose_model("", look.environ, look.settings)
     except NexusError as error:
         return Check("model", "note", error.why, error.hint)
     return Check("model", "ok", chosen.model)
@@ -234,7 +234,7 @@ def doctor(json: Json = False) -> int:
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)
     value = {"version": 1, "ok": ok, "model": model, "checks": [asdict(check) for check in checks]}
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(doctor_text(value, columns()))
+        print_text(doctor_text(value, text_width()))
     return 0 if ok else 1

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.options import Json, SessionKey
-from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.cli.which_session import open_ledger, session_id
+from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports import drops as reports
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.reports import drops_text
+from nexus_cli.ui.reports.drops import drops_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
@@ -28,12 +28,12 @@ def drops(context: typer.Context, session: SessionKey = "", json: Json = False) 
             raise NexusError("usage", f"drops --json {context.invoked_subcommand}", why, "Leave --json away")
         return None
     ledger = open_ledger()
-    found = session_id(ledger, session)
+    found = find_session_id(ledger, session)
     value = reports.of_session(ledger, found)
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(drops_text(value, columns(whole=True), found if session else ""))
+        print_text(drops_text(value, text_width(whole=True), found if session else ""))
     return 0
 
 
@@ -48,8 +48,8 @@ def show_drop(
 ) -> int:
     """Print the original of what was left out, exactly."""
     ledger = open_ledger()
-    found = session_id(ledger, session or str(context.obj or ""))
-    text = reports.text(ledger, found, drop)
+    found = find_session_id(ledger, session or str(context.obj or ""))
+    text = ledger.log(found).original(drop)
     if text is None:
         hint = "`nexus drops` lists them; the numbers of refused compactions are skipped"
         raise NexusError("usage", f"no drop {drop}", f"session {found} has none of this id", hint)

@@ -36,7 +36,7 @@ WAIT = 10.0
 """Seconds that a change waits for another one."""
 
 
-def scalar(key: str, text: str) -> Scalar:
+def parse_scalar(key: str, text: str) -> Scalar:
     """`text` as the value of `key`; `NexusError("config", ...)` for an unknown key or a wrong value."""
     if looks_like_key(text):
         raise misplaced_key_error(hide_keys_in(key))
@@ -64,7 +64,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     import tomlkit.exceptions  # noqa: PLC0415
 
     path = Path(os.path.realpath(places.settings))
-    value = None if text is None else scalar(key, text)
+    value = None if text is None else parse_scalar(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
     if text is not None and any(map(looks_like_key, split_key(key))):
@@ -93,7 +93,7 @@ def edit_settings(
 
     path = Path(os.path.realpath(places.settings))
     before = _text(path)
-    text = first = before if path.exists() else template(defaults_dir)
+    text = first = before if path.exists() else settings_template(defaults_dir)
     while True:
         left = asyncio.run(edit_text(text, environ, path.name)).rstrip() + "\n"
         if left.strip() == first.strip():
@@ -128,10 +128,10 @@ def _unchanged(path: Path, before: str) -> None:
 def _alone(path: Path) -> Iterator[None]:
     """No other process changes the file at `path` meanwhile; `NexusError("internal", ...)` where nothing can be written
     beside it."""
-    from nexus_cli.ledger.holds import Hold  # noqa: PLC0415  (brings the ledger; only for writing)
+    from nexus_cli.ledger.session_lock import FileLock  # noqa: PLC0415  (brings the ledger; only for writing)
 
     try:
-        lock = Hold.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
+        lock = FileLock.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
     except OSError as error:
         raise _unwritten(path, error) from error
     try:
@@ -156,7 +156,7 @@ def _kept(path: Path, text: str) -> str:
     return f"The file was left as it was; what you wrote stands in {beside}"
 
 
-def template(defaults_dir: Path) -> str:
+def settings_template(defaults_dir: Path) -> str:
     """The packaged settings as a file of one's own: every value is a comment, so that its default holds."""
     lines = (defaults_dir / "config.toml").read_text(encoding="utf-8").splitlines()
     start = next((number for number, line in enumerate(lines) if not line.strip()), 0)

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.edit_config import write_setting
 from nexus_cli.config.paths import Places, defaults_dir, places
 from nexus_cli.config.settings import LoadedSettings, Settings
@@ -42,7 +42,7 @@ Meant = Callable[[str], str]
 """What a typed answer means; `NexusError` where it means nothing."""
 
 
-def is_first(found: Places) -> bool:
+def is_first_run(found: Places) -> bool:
     """Whether nobody has said yet how nexus shall work here: there are no settings."""
     return not found.settings.exists()
 
@@ -102,7 +102,7 @@ class _First:
     def _refuse(self, servers: Sequence[Server]) -> None:
         """The error of `choose`; its hint, where it would only say again what was just told, points there."""
         try:
-            choose("", self._environ, self._settings, servers=lambda: servers)
+            choose_model("", self._environ, self._settings, servers=lambda: servers)
         except NexusError as error:
             if servers or keys_present(self._environ, self._settings):
                 raise

@@ -1,11 +1,10 @@
-"""Ends what blocks the event loop beyond a limit: a library that spins, a call that does not return.
+"""Ends work that blocks the event loop beyond a limit: a library that spins, a call that does not return.
 
-Owns the thread that asks the loop for a sign of life while a turn runs. A blocked loop can neither fire a timer nor
-read a key, so once a signal has arrived, the turn's time limit has passed or the provider has been silent for too
-long, the watchdog first breaks into the wait for the provider, where no state of ours is half done. Where that does
-not help, or something else blocks, it ends the process: what was committed by then is kept, as after any kill. An alarm
-that the loop puts off again and again does the same where no thread can run. Code that holds the interpreter's lock
-and never looks for signals cannot be ended from within the process.
+A blocked loop fires no timer and reads no key. A thread therefore pings the loop while a turn runs. If the loop is
+silent after a signal, after the turn's time limit or after the provider's, the watchdog first interrupts the wait for
+the provider, where no state of ours is half done. If that does not help, or something else blocks, it ends the process;
+committed entries are kept, as after any kill. An alarm that the loop keeps postponing does the same where no thread can
+run. Code that holds the interpreter's lock and never checks for signals cannot be ended from within the process.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import NoReturn
 
-from nexus_cli.cli.interrupt import NUMBERS
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli import process
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.stall import Stalled, is_waiting_here, overdue_wait
 from nexus_cli.session.session import Session
@@ -30,47 +28,45 @@ from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.print.stream import is_writing
 
 TICK = 0.5
-"""Seconds between two looks at the loop. Looks are counted, not the clock: a stopped process is not a blocked one."""
-PATIENCE = 4
-"""Looks without a sign of life after which the loop counts as blocked."""
-LAST = 9
-"""Looks without a sign of life after which the process is ended."""
-LATE = 20
-"""Looks after which a turn that was told to end has to have ended, also where the loop is alive."""
+"""Seconds between two pings. Pings are counted instead of seconds: a stopped process is not a blocked one."""
+BLOCKED_AFTER = 4
+"""Unanswered pings after which the loop counts as blocked."""
+EXIT_AFTER = 9
+"""Unanswered pings after which the process is ended."""
+LATE_AFTER = 20
+"""Ticks after which a turn that has to end must have ended, even if the loop answers."""
 WAKE = signal.SIGURG
-"""Wakes the main thread out of a system call; ignored by the system where nobody takes it."""
-
-
-def end_blocked(error: NexusError, resume: str = "") -> NoReturn:
-    """End the process at once, with its children: the error and the command that resumes on stderr."""
-    kill_all()
-    if select.select([], [2], [], 0)[1]:
-        for line in filter(None, (error.line, resume)):
-            tell(line)
-    os._exit(error.exit_status)
+"""Wakes the main thread from a system call; without a handler the system ignores it."""
 
 
 class LoopWatchdog:
     """A context manager around work in the running loop; may be entered again while it is entered."""
 
-    def __init__(self, session: Callable[[], Session], end: Callable[[NexusError], None]) -> None:
-        """`end` is called in another thread and ends the process, with the error as its cause."""
+    def __init__(
+        self,
+        session: Callable[[], Session],
+        resume_line: Callable[[], str] = str,
+        before_exit: Callable[[NexusError], None] = lambda error: None,
+    ) -> None:
+        """`resume_line` is the command that resumes, or "". `before_exit` is called in another thread with the cause,
+        before the process is ended."""
         self._session = session
-        self._end = end
+        self._resume_line = resume_line
+        self._before_exit = before_exit
         self._entered = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = threading.Event()
         self._alive = True
         self._alarms = 0
-        """Alarms since the last sign of life: the loop winds the clock up again with each of them."""
+        """Alarms since the last answer, with which the loop postpones the next alarm."""
         self._signal = 0
         self._signals: _SignalPipe
         self._terminal = _Terminal()
-        self._finishing = threading.Lock()
-        """Held by whoever ends the process: the thread or the alarm, whichever comes first."""
+        self._exiting = threading.Lock()
+        """Held by what ends the process: the thread or the alarm, whichever is first."""
 
-    def arrived(self, number: int) -> None:
-        """A signal asks for the end of what runs; called by its handler."""
+    def note_signal(self, number: int) -> None:
+        """Remember that a signal asked for the end of the turn; called by its handler."""
         self._signal = number
 
     def __enter__(self) -> LoopWatchdog:
@@ -105,23 +101,30 @@ class LoopWatchdog:
                 self._ping()
             else:
                 silent += 1
-            if silent >= PATIENCE:
+            if silent >= BLOCKED_AFTER:
                 self._terminal.let_keys_signal()
                 signal.pthread_kill(threading.main_thread().ident or 0, WAKE)
-            if problem is not None and (silent >= LAST or late >= LATE) and not over.is_set():
-                self._finish(problem)
+            if problem is not None and (silent >= EXIT_AFTER or late >= LATE_AFTER) and not over.is_set():
+                self._exit(problem)
             if problem is None:
-                silent = min(silent, PATIENCE)
+                silent = min(silent, BLOCKED_AFTER)
         self._terminal.restore()
         signals.close()
 
-    def _finish(self, problem: NexusError) -> None:
-        """End the process, whatever of it cannot be written any more; nothing if it is being ended already."""
-        if not self._finishing.acquire(blocking=False):
+    def _exit(self, problem: NexusError) -> None:
+        """End the process and its children, with the error and the resume command on stderr if it can be written.
+
+        Return if it is being ended already.
+        """
+        if not self._exiting.acquire(blocking=False):
             return
         self._terminal.restore()
         try:
-            self._end(problem)
+            self._before_exit(problem)
+            kill_all()
+            if select.select([], [2], [], 0)[1]:
+                for line in filter(None, (problem.line, self._resume_line())):
+                    write_stderr_line(line)
         finally:
             os._exit(problem.exit_status)
 
@@ -135,16 +138,16 @@ class LoopWatchdog:
         self._alive, self._alarms = True, 0
         self._terminal.restore()
         if self._entered:
-            signal.setitimer(signal.ITIMER_REAL, (PATIENCE + 1) * TICK, TICK)
+            signal.setitimer(signal.ITIMER_REAL, (BLOCKED_AFTER + 1) * TICK, TICK)
 
     def _problem(self) -> NexusError | None:
-        """Return why what runs has to end; None while it may go on, however long the loop is blocked."""
+        """Return why the turn has to end; None if it may go on, however long the loop is blocked."""
         self._signal = self._signal or self._signals.read()
         if self._signal:
             name = signal.Signals(self._signal).name
             status = 128 + self._signal
             return NexusError("aborted", "stopped", f"{name} arrived", exit_status=status)
-        if is_writing():  # a reader that takes its time is nobody's fault
+        if is_writing():  # a slow reader is no error
             return None
         if (limit := self._session().passed_limit()) is not None:
             return limit
@@ -155,15 +158,15 @@ class LoopWatchdog:
         return None
 
     def _break_in(self, number: int, frame: FrameType | None) -> None:
-        """Raise in the code that blocks the loop, if that is the turn's own wait for the provider."""
-        if self._finishing.locked():  # what is raised now would be raised in the midst of the last words
+        """Raise an exception in the code that blocks the loop, if it is the turn's own wait for the provider."""
+        if self._exiting.locked():  # it would be raised while the last lines are written
             return
         if number == signal.SIGALRM:
             self._alarms += 1
             if self._alarms < 2:  # one alone comes when the whole process was stopped
                 return
-            if self._alarms > LAST and (problem := self._problem()) is not None:
-                self._finish(problem)
+            if self._alarms > EXIT_AFTER and (problem := self._problem()) is not None:
+                self._exit(problem)
         elif self._alive:
             return
         if not is_waiting_here():
@@ -175,7 +178,7 @@ class LoopWatchdog:
 
 
 class _SignalPipe:
-    """The signals that arrived, also where no handler of Python's can run because the main thread is in C code."""
+    """The signals that arrived, even if no Python handler can run because the main thread is in C code."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -186,31 +189,31 @@ class _SignalPipe:
             signal.set_wakeup_fd(self._before)
 
     def read(self) -> int:
-        """Return the first signal that asks for an end, or 0. Never blocks."""
+        """Return the first signal that ends a run, or 0. Never blocks."""
         with suppress(OSError):
-            return next((number for number in os.read(self._read, 4096) if number in NUMBERS), 0)
+            return next((number for number in os.read(self._read, 4096) if number in process.SIGNALS), 0)
         return 0
 
     def release(self) -> None:
-        """Leave signals to whoever had them before. In the main thread."""
+        """Give the wakeup descriptor back. Call it in the main thread."""
         if self._before == -1:
             signal.set_wakeup_fd(-1)
 
     def close(self) -> None:
-        """Close the pipe; for the thread that reads it."""
+        """Close the pipe. Call it in the thread that reads it."""
         os.close(self._read)
         os.close(self._write)
 
 
 class _Terminal:
-    """Lets Ctrl+C be a signal while nobody reads keys: a screen turns that off and reads it as a key."""
+    """Makes Ctrl+C a signal again while the loop is blocked: a screen reads it as a key."""
 
     def __init__(self) -> None:
         self._set: list[object] | None = None
-        """What was set; None while nothing is changed."""
+        """The attributes that were set; None if nothing is changed."""
 
     def let_keys_signal(self) -> None:
-        """Turn it on; nothing where stdin is no terminal, or one in front of which another job stands."""
+        """Turn ISIG on, unless stdin is no terminal or another job is in its foreground."""
         if self._set is not None:
             return
         with suppress(termios.error, OSError, ValueError):
@@ -222,7 +225,7 @@ class _Terminal:
             self._set = termios.tcgetattr(0)
 
     def restore(self) -> None:
-        """Turn it off again, unless somebody has changed the terminal meanwhile."""
+        """Turn ISIG off again, unless the terminal was changed meanwhile."""
         before, self._set = self._set, None
         if before is None:
             return

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.options import Json, Model, said, working_folder
-from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.cli.tell import nearest
-from nexus_cli.cli.which_session import open_ledger
+from nexus_cli.cli.options import Json, Model, refuse_empty, working_folder
+from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.cli.stderr_line import nearest
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
@@ -18,12 +18,12 @@ from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports
-from nexus_cli.ui.reports import fact_text, memory_text
+from nexus_cli.ui.reports.memory import fact_text, memory_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="What is remembered over sessions.")
 SLOTS = tuple(map(str, MemorySlot))
-Id = Annotated[str, typer.Argument(metavar="ID", help="The fact's id, such as m12.", callback=said)]
-Slot = Annotated[str, typer.Option("--slot", metavar="|".join(SLOTS), help="Whom it is about.", callback=said)]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The fact's id, such as m12.", callback=refuse_empty)]
+Slot = Annotated[str, typer.Option("--slot", metavar="|".join(SLOTS), help="Whom it is about.", callback=refuse_empty)]
 Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.")]
 
 
@@ -31,7 +31,7 @@ Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.
 def list_facts(everywhere: Everywhere = False, slot: Slot = "", json: Json = False) -> int:
     """List the facts of this project, of you and of the agent; what waits for you comes first."""
     value = reports.listing(open_ledger(), None if everywhere else _root(), _slots(slot))
-    _put(value, json, memory_text(value, columns(whole=True)))
+    _put(value, json, memory_text(value, text_width(whole=True)))
     return 0
 
 
@@ -44,7 +44,7 @@ def search(
 ) -> int:
     """Show the kept facts that fit some words, the best first."""
     value = reports.search(open_ledger(), text, None if everywhere else _root(), _slots(slot))
-    _put(value, json, memory_text(value, columns(whole=True)))
+    _put(value, json, memory_text(value, text_width(whole=True)))
     return 0
 
 
@@ -67,7 +67,8 @@ def add(
 @app.command("accept")
 def accept(
     key: Annotated[
-        str, typer.Argument(metavar="ID", help="A proposal's id, or all for those that are listed.", callback=said)
+        str,
+        typer.Argument(metavar="ID", help="A proposal's id, or all for those that are listed.", callback=refuse_empty),
     ],
     json: Json = False,
 ) -> int:
@@ -93,7 +94,7 @@ def consolidate(model: Model = "", json: Json = False) -> int:
     from nexus_cli.cli import consolidate as work  # noqa: PLC0415  (the engine; the other commands need the ledger alone)
 
     value = work.consolidate(model)
-    _put(value, json, work.changes_text(value, columns()))
+    _put(value, json, work.changes_text(value, text_width()))
     return 0
 
 
@@ -103,15 +104,15 @@ def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
 
 def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
     ledger.close()
-    _put(value, json, fact_text(value, columns()))
+    _put(value, json, fact_text(value, text_width()))
     return 0
 
 
 def _put(value: Mapping[str, Any], json: bool, text: str) -> None:
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(text)
+        print_text(text)
 
 
 def _slots(name: str) -> tuple[MemorySlot, ...]:

@@ -9,13 +9,13 @@ import typer
 
 from nexus_cli.cli.edit_config import write_setting
 from nexus_cli.cli.options import Json
-from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, hide_keys_in, load_settings
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.session.reports import models as reports
-from nexus_cli.ui.reports import model_text, models_text
+from nexus_cli.ui.reports.status import model_text, models_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="The models that are usable now.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A litellm model name, or an alias.")]
@@ -35,9 +35,9 @@ def list_models(json: Json = False) -> int:
     """List the chosen model, aliases, the models of keys in the environment, and those of local servers."""
     value = reports.listing(_settings(), os.environ)
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(models_text(value, columns()))
+        print_text(models_text(value, text_width()))
     return 0
 
 
@@ -46,9 +46,9 @@ def show_model(name: Name, json: Json = False) -> int:
     """Print all that is known of a model: where it goes, its window, its prices."""
     value = reports.shown(replace_surrogates(name), _settings(), os.environ)
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(model_text(value, columns()))
+        print_text(model_text(value, text_width()))
     return 0
 
 
@@ -58,8 +58,10 @@ def use(name: Name) -> int:
     value = reports.shown(replace_surrogates(name), _settings(), os.environ)
     write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
     if not value["known"]:
-        tell(f"nexus: the window of {value['name']} is unknown: {value['window']:,} tokens are assumed.")
+        write_stderr_line(f"nexus: the window of {value['name']} is unknown: {value['window']:,} tokens are assumed.")
     if os.environ.get("NEXUS_MODEL", "").strip():
-        tell(f"nexus: NEXUS_MODEL is set and wins over it: {hide_keys_in(os.environ['NEXUS_MODEL'].strip())}.")
-    show(f"{value['name']} is used when no model is named ({places().settings}).")
+        write_stderr_line(
+            f"nexus: NEXUS_MODEL is set and wins over it: {hide_keys_in(os.environ['NEXUS_MODEL'].strip())}."
+        )
+    print_text(f"{value['name']} is used when no model is named ({places().settings}).")
     return 0

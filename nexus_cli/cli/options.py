@@ -5,70 +5,66 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nexus_cli.config import setting_rules
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVELS, Limits
 
-MOST = setting_rules.MOST
+if TYPE_CHECKING:
+    from nexus_cli.config.settings import Settings
+    from nexus_cli.core.attachment import Trigger
+
+MAX_INT = setting_rules.MOST
 """The largest whole number that an option takes."""
+CD_HINT = "It works in the folder that it is started in: cd DIR first"
+"""For the commands that have no --cd."""
 
 
-def said(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """A callback of options and arguments: `value`; an empty one that was given (an unset variable of a script) must
-    not mean that none was."""
+def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
+    """Return `value`; raise `NexusError("usage", ...)` if it was given and is empty, as an unset variable of a script.
+
+    A typer callback of options and arguments.
+    """
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if given and not value.strip():
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
-        raise NexusError("usage", name, "its value is empty", "Give one, or leave the option away")
+        raise NexusError("usage", name, "its value is empty", "Give one, or omit the option")
     return value
 
 
-Model = Annotated[
-    str, typer.Option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.", callback=said)
-]
-Effort = Annotated[
-    str, typer.Option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.", callback=said)
-]
-Continue = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session of this folder.")]
+def _text_option(*names: str, metavar: str, help: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty)
+
+
+Model = Annotated[str, _text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
+Effort = Annotated[str, _text_option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.")]
+Continue = Annotated[bool, typer.Option("--continue", "-c", help="Resume the newest session of this folder.")]
 Resume = Annotated[
-    str,
-    typer.Option(
-        "--resume", "-r", metavar="ID", help="Go on with a session: id, unique prefix, or name.", callback=said
-    ),
+    str, _text_option("--resume", "-r", metavar="ID", help="Resume a session: id, unique prefix, or name.")
 ]
-Directory = Annotated[str, typer.Option("--cd", "-C", metavar="DIR", help="Work in DIR.", callback=said)]
-RecipeName = Annotated[
-    str, typer.Option("--recipe", metavar="NAME", help="Which sections and powers the run has.", callback=said)
-]
+Directory = Annotated[str, _text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
+RecipeName = Annotated[str, _text_option("--recipe", metavar="NAME", help="Which sections and powers the run has.")]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
 Allow = Annotated[
     str,
-    typer.Option(
+    _text_option(
         "--allow",
         metavar="read|edit|all",
         help="What runs without asking: reading in the project; also edits in it; also commands and the rest.",
-        callback=said,
     ),
 ]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Write nothing to the ledger.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell more on stderr.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Tell only errors on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SessionKey = Annotated[
     str,
-    typer.Option(
-        "--session", metavar="ID", help="Id, unique prefix or name; default: the newest of this folder.", callback=said
-    ),
+    _text_option("--session", metavar="ID", help="Id, unique prefix or name; default: the newest of this folder."),
 ]
-
-
-GO_THERE = "It works in the folder that it is started in: cd DIR first"
-"""For the commands that have no --cd."""
-_LONG = {"newest": "--continue", "directory": "--cd"}
+_LONG_NAMES = {"newest": "--continue", "directory": "--cd"}
 """The options that are not named like their values."""
 
 
@@ -89,14 +85,14 @@ class SharedOptions:
     quiet: bool = False
 
     def over(self, earlier: SharedOptions | None) -> SharedOptions:
-        """These options where they were given, else those that stood before the command."""
+        """Return these options, and where one was not given, that of `earlier` (before the command)."""
         if earlier is None:
             return self
         mine = ((f.name, getattr(self, f.name), getattr(earlier, f.name)) for f in fields(self))
         return SharedOptions(**{name: own or other for name, own, other in mine})
 
     def check(self) -> None:
-        """`NexusError("usage", ...)` where values contradict each other or do not exist."""
+        """Raise `NexusError("usage", ...)` where values contradict each other or do not exist."""
         if self.allow and self.allow not in LEVELS:
             raise NexusError(
                 "usage", f"wrong value for --allow: '{self.allow}'", "it is read, edit or all", "See nexus ask --help"
@@ -108,7 +104,7 @@ class SharedOptions:
     def given(self) -> list[str]:
         """The options that were given, by their long names."""
         names = (f.name for f in fields(self) if getattr(self, f.name) != f.default)
-        return [_LONG.get(name, f"--{name.replace('_', '-')}") for name in names]
+        return [_LONG_NAMES.get(name, f"--{name.replace('_', '-')}") for name in names]
 
     @property
     def folder(self) -> Path:
@@ -116,9 +112,42 @@ class SharedOptions:
         return working_folder(self.directory)
 
 
+@dataclass(frozen=True, slots=True)
+class AskOptions:
+    """What the command line of `nexus ask` said."""
+
+    words: tuple[str, ...] = ()
+    shared: SharedOptions = SharedOptions()
+    files: tuple[str, ...] = ()
+    json: bool = False
+    stream_json: bool = False
+    require_save: bool = False
+    limits: Limits = Limits()  # noqa: RUF009  (frozen)
+    explain: bool = False
+
+    def check(self) -> None:
+        """Raise `NexusError("usage", ...)` where options contradict each other."""
+        self.shared.check()
+        if self.json and self.stream_json:
+            raise NexusError("usage", "--json and --stream-json", "they are two forms of output", "Give one of them")
+        if self.require_save and self.shared.no_save:
+            raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A turn of `nexus ask` that is ready to start."""
+
+    options: AskOptions
+    settings: Settings
+    folder: Path
+    model: str
+    trigger: Trigger
+
+
 def working_folder(directory: str = "", named: str = "--cd") -> Path:
-    """`directory`, which was given as `named`, else the process's own folder, absolute; `NexusError("usage", ...)` when
-    it is not there."""
+    """Return `directory` (given as `named`) or the current folder, absolute; raise `NexusError("usage", ...)` if it is
+    not there."""
     try:
         folder = Path(directory).expanduser() if directory else Path.cwd()
         folder = folder if folder.is_absolute() else Path.cwd() / folder

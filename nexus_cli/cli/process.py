@@ -1,7 +1,7 @@
-"""The process around the program: signals while it starts, the import path, closed descriptors, the end.
+"""The process around the program: signals during start-up, the import path, closed descriptors, the exit.
 
-Imports nothing that is not already there when Python starts, so that it can run before anything else. What a signal
-means while a turn runs is the business of `interrupt`.
+Imports only what Python itself has loaded, so that it can run before anything else. `interrupt` handles signals while
+a turn runs.
 """
 
 from __future__ import annotations
@@ -11,57 +11,64 @@ import gc
 import os
 import sys
 
-from nexus_cli.cli import last_words
+from nexus_cli.cli import signal_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs as much as Python's own start
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import FrameType, ModuleType
     from typing import NoReturn
 
-SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+SIGINT = _signal.SIGINT
+SIGNALS = (SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+"""The signals that end a run."""
 
 
-def hurry() -> None:
-    """No garbage collection while the program starts: a tenth of its time, and there is no garbage yet."""
+def disable_gc() -> None:
+    """Turn garbage collection off during start-up: it takes a tenth of the time, and there is no garbage yet."""
     gc.disable()
 
 
-def settle() -> None:
-    """The program has started: what is there stays for good and is not looked at again."""
+def freeze_gc() -> None:
+    """Exempt all present objects from garbage collection and turn it on."""
     gc.freeze()
     gc.enable()
 
 
-_form = ""
+_json_form = ""
+"""The option that asked for a result object, as long as nobody else writes it."""
 
 
-def take_signals(arguments: Sequence[str] = ()) -> None:
-    """From now on SIGINT, SIGTERM and SIGHUP end the process with one line and 130, 143 or 129.
+def exit_on_signals(arguments: Sequence[str] = ()) -> None:
+    """End the process at SIGINT, SIGTERM and SIGHUP from now on, with one line on stderr and 130, 143 or 129.
 
-    Where `arguments` ask for JSON the result object comes before that, until `answered`. A SIGHUP that is ignored
-    stays so (nohup); SIGINT is taken even where a shell's background job ignores it.
+    If `arguments` ask for JSON, the result object is written before that, until `drop_signal_result`.
     """
-    global _form
-    _form = last_words.form(arguments)
+    global _json_form
+    _json_form = signal_result.json_form(arguments)
+    handle_signals(_exit_on_signal)
+
+
+def handle_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Give the three signals to `handler`. An ignored SIGHUP stays ignored (nohup), an ignored SIGINT does not."""
     for number in SIGNALS:
         if number != _signal.SIGHUP or _signal.getsignal(number) != _signal.SIG_IGN:
-            _signal.signal(number, _end)
+            _signal.signal(number, handler)
 
 
-def answered() -> None:
-    """Someone else writes the result object, or has written it."""
-    global _form
-    _form = ""
+def drop_signal_result() -> None:
+    """Write no result object at a signal: someone else writes it."""
+    global _json_form
+    _json_form = ""
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     name = {_signal.SIGINT: "SIGINT", _signal.SIGTERM: "SIGTERM", _signal.SIGHUP: "SIGHUP"}[number]
-    told = f"nexus: stopped: {name} arrived.\n".encode()
-    form = _form
-    answered()  # a second signal writes no second object
-    for descriptor, text in ((1, last_words.result(form, 128 + number, name)), (2, told)):
+    line = f"nexus: stopped: {name} arrived.\n".encode()
+    form = _json_form
+    drop_signal_result()  # a second signal writes no second object
+    for descriptor, text in ((1, signal_result.signal_result(form, 128 + number, name)), (2, line)):
         try:
             os.write(descriptor, text)
         except OSError:
@@ -69,47 +76,47 @@ def _end(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number)
 
 
-_forgotten: set[str] = set()
+_blocked: set[str] = set()
 
 
-class _Guard:
-    """Keeps forgotten folders off the import path, whoever puts them there again (litellm appends the working one)."""
+class _ImportGuard:
+    """Keeps blocked folders off the import path, whoever adds them again (litellm appends the working folder)."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Never finds anything; a look at the path before each import of a top-level module."""
-        if path is None and not _forgotten.isdisjoint(sys.path):
-            sys.path[:] = [entry for entry in sys.path if entry not in _forgotten]
+        """Clean the path before each import of a top-level module; find nothing."""
+        if path is None and not _blocked.isdisjoint(sys.path):
+            sys.path[:] = [entry for entry in sys.path if entry not in _blocked]
         return None
 
 
-def forget_folder(folder: str) -> None:
-    """Take `folder` and every relative entry off the import path for good: nothing lying there is ever imported.
+def block_imports_from(folder: str) -> None:
+    """Remove `folder` and every relative entry from the import path for good.
 
-    A folder of the interpreter itself (its library, its site-packages) stays, whoever works in it.
+    A folder of the interpreter itself (its library, its site-packages) stays.
     """
     real = os.path.realpath(folder)
     library = os.path.realpath(os.path.dirname(os.__file__))
     packages = f"{sys.prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     if real in (library, f"{library}/lib-dynload", os.path.realpath(packages)):
         return
-    if not _forgotten:
-        sys.meta_path.insert(0, _Guard())
-    _forgotten.update(("", ".", folder, real))
+    if not _blocked:
+        sys.meta_path.insert(0, _ImportGuard())
+    _blocked.update(("", ".", folder, real))
     sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry) and os.path.realpath(entry) != real]
 
 
-def forget_working_folder() -> None:
-    """The same for the working folder; where it has vanished only the relative entries go."""
+def block_imports_from_cwd() -> None:
+    """Do the same for the working folder; if it has vanished, remove only the relative entries."""
     try:
         folder = os.getcwd()
     except OSError:
         sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry)]
         return
-    forget_folder(folder)
+    block_imports_from(folder)
 
 
 def reopen_descriptors() -> None:
-    """Put /dev/null where stdin, stdout or stderr is closed, so that no file of ours gets one of their numbers."""
+    """Open /dev/null where stdin, stdout or stderr is closed, so that no file of ours gets its number."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -124,10 +131,10 @@ def reopen_descriptors() -> None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def leave(status: int, text: str = "") -> NoReturn:
-    """Write `text` to stdout, flush what Python still holds and end at once, without the interpreter's teardown.
+def exit_process(status: int, text: str = "") -> NoReturn:
+    """Write `text` to stdout, flush both streams and end the process without the interpreter's teardown.
 
-    A reader that left is no error; output that cannot be written is told on stderr and makes the status 1.
+    A closed pipe is no error. Output that cannot be written is reported on stderr and makes the status 1.
     """
     try:
         if text:

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.options import MOST, Json, SessionKey
-from nexus_cli.cli.show import show, show_json
-from nexus_cli.cli.which_session import open_ledger, session_id
+from nexus_cli.cli.options import MAX_INT, Json, SessionKey
+from nexus_cli.cli.print_report import print_json, print_text
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
-from nexus_cli.ui.reports import replay_text
+from nexus_cli.ui.reports.sessions import replay_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -23,7 +23,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("replay")
 def replay(
     session: SessionKey = "",
-    step: Annotated[int | None, typer.Option(max=MOST, metavar="N", help="Only request N, from 1.")] = None,
+    step: Annotated[int | None, typer.Option(max=MAX_INT, metavar="N", help="Only request N, from 1.")] = None,
     wire: Annotated[
         bool, typer.Option("--wire", help="Also make the bodies again with litellm, and compare them. Sends nothing.")
     ] = False,
@@ -31,16 +31,16 @@ def replay(
 ) -> int:
     """Rebuild the requests of a session and compare them byte for byte; exit 1 names the first line that differs."""
     ledger = open_ledger()
-    found = session_id(ledger, session)
+    found = find_session_id(ledger, session)
     value = check(ledger, found, step)
     if wire:
         value["wire"] = _wire(ledger, found, step)
         made = value["wire"]
         value["ok"] = value["ok"] and not any(one["differ"] for one in (made, *made["beside"]))
     if json:
-        show_json({"version": 1, "session": found, **value})
+        print_json({"version": 1, "session": found, **value})
     else:
-        show(replay_text({"session": found, **value}))
+        print_text(replay_text({"session": found, **value}))
     return 0 if value["ok"] else 1
 
 

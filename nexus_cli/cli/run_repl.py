@@ -1,6 +1,6 @@
-"""Plain `nexus` in a terminal: chooses model and session, puts the REPL together, runs it, and says how to come back.
+"""Plain `nexus` in a terminal: chooses model and session, builds the REPL, runs it, prints the resume command.
 
-What the REPL does is the business of `nexus_cli.ui.repl`; signals and the end of the process are taken care of here.
+The REPL itself is `nexus_cli.ui.repl`. Here are its parts, the signals and the end of the process.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
-from nexus_cli.cli.choose_model import choose
-from nexus_cli.cli.first_run import first_run, is_first
-from nexus_cli.cli.interrupt import NUMBERS
-from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
+from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.first_run import first_run, is_first_run
+from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.options import SharedOptions
-from nexus_cli.cli.run_turn import resume_line, wind_up
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -37,7 +35,6 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -48,87 +45,69 @@ from nexus_cli.ui.repl.repl_approver import ReplApprover
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.screen.screen import Screen
 
-SOON = 0.1
-"""Seconds after which the model library is loaded in the background: the prompt stands by then."""
-
-AS_BEFORE = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
-"""Plain text, the cursor shown, pasted text unmarked, on a line of its own."""
+PREPARE_AFTER = 0.1
+"""Seconds after which the model library is loaded in the background: the prompt is visible by then."""
+RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
+"""Plain text, visible cursor, no bracketed paste, on a new line."""
 
 
 def run_repl(shared: SharedOptions) -> int:
-    """Run the REPL and return the exit status; what goes wrong before there is a session is raised as `NexusError`."""
+    """Run the REPL and return the exit status. Raises `NexusError` for what fails before there is a session."""
     shared.check()
     folder = shared.folder
-    process.forget_folder(str(folder))
+    process.block_imports_from(str(folder))
     if not os.isatty(1):
         raise NexusError("usage", "no terminal", "stdout is not one, so nobody can be shown a prompt", "Use nexus ask")
-    settings = _settings(shared)
-    chosen = choose(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
+    settings = _load_settings(shared)
+    chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
     if chosen.announce and not shared.quiet:
-        tell(f"nexus: {chosen.announce}")
-    options = Options(
-        cwd=folder,
-        model=chosen.model,
-        effort=shared.effort or settings.effort,
-        recipe=shared.recipe,
-        front="chat",
-        resume=shared.resume,
-        newest=shared.newest,
-        allow=shared.allow or None,
-        no_tools=shared.no_tools,
-        save=not shared.no_save,
-        interactive=True,
-    )
-    return _Start(shared, options, settings).run()
+        write_stderr_line(f"nexus: {chosen.announce}")
+    options = session_options(shared, settings, folder, chosen.model, front="chat", interactive=True)
+    return _ReplRun(shared, options, settings).run()
 
 
-def _settings(shared: SharedOptions) -> Settings:
+def _load_settings(shared: SharedOptions) -> Settings:
     found = places()
     here = project_root(shared.folder)
     loaded = load_settings_in(here, found, defaults_dir(), os.environ)
-    if is_first(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
+    if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
         first_run(loaded, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
         loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     return loaded.settings
 
 
-class Overheard(io.TextIOBase):
-    """What libraries write to stderr while the screen is drawn on: told in lines like everything else."""
+class StderrLines(io.TextIOBase):
+    """Stands in for `sys.stderr` while the screen is drawn: libraries' lines go to `write_line`."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
-        self._tell = tell
-        self._begun = ""
+    def __init__(self, write_line: Callable[[str], object]) -> None:
+        self._write_line = write_line
+        self._partial = ""
 
     def write(self, text: str) -> int:
-        """Tell the lines that `text` ends; safe from any thread."""
-        *lines, self._begun = (self._begun + text)[-8192:].split("\n")
+        """Pass on the lines that `text` ends. Safe from any thread."""
+        *lines, self._partial = (self._partial + text)[-8192:].split("\n")
         for line in filter(str.strip, lines):
-            self._tell(line)
+            self._write_line(line)
         return len(text)
 
 
-class _Start:
+class _ReplRun:
     """One run of the REPL."""
 
     def __init__(self, shared: SharedOptions, options: Options, settings: Settings) -> None:
         self._shared = shared
         self._options = options
         self._settings = settings
-        out = Stream(1)
-        self._theme = choose_theme(settings.ui.theme, os.environ, out.colour)
-        self._vi = settings.ui.keys == "vi"
+        self._theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour)
         self._dumb = os.environ.get("TERM", "") in ("", "dumb")
-        self._draft: Callable[[], str] = str
-        """What stands in the input box."""
-        self._signal = 0
-        self._repl: Repl | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._watchdog: LoopWatchdog | None = None
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
+        self._draft: Callable[[], str] = str
+        """The text in the input box."""
+        self._repl: Repl
 
     def run(self) -> int:
-        """Until the person leaves; the exit status."""
-        box = None if self._dumb else self._box()
+        """Run until the person leaves; return the exit status."""
+        box = None if self._dumb else self._input_box()
         view = self._make_view(box)
         approver = ReplApprover(view, self._theme)
         session = open_session(self._options, self._settings, approver=approver)
@@ -143,19 +122,19 @@ class _Start:
             lambda options, settings, earlier: open_session(options, settings, approver=approver, earlier=earlier),
             QuietStream(Stream(1)).write,
         )  # fmt: skip
-        watchdog = self._watchdog = LoopWatchdog(lambda: repl.session, self._end_blocked)
+        watchdog = LoopWatchdog(lambda: repl.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
-        process.settle()
-        loop = self._loop = asyncio.new_event_loop()
+        process.freeze_gc()
+        loop = asyncio.new_event_loop()
         try:
-            return loop.run_until_complete(self._follow(repl))
+            return loop.run_until_complete(self._run_loop(repl, watchdog))
         finally:
-            wind_up(loop)
+            close_loop(loop)
             if box is not None:
                 box.close()
 
     def _make_view(self, box: InputBox | None) -> ReplView:
-        """Single lines where the terminal cannot be drawn on, else the screen."""
+        """Return the screen, or single lines for a terminal that cannot be drawn on."""
         if box is not None:
             self._draft = lambda: box.text
             return Screen(box, self._theme, environ=os.environ)
@@ -165,47 +144,48 @@ class _Start:
         self._draft = lambda: line.draft
         return line
 
-    def _box(self) -> InputBox:
+    def _input_box(self) -> InputBox:
         return InputBox(
             folder=self._options.cwd,
             project=project_root(self._options.cwd),
             commands=discover,
-            desk=lambda: self._repl.desk if self._repl else None,
+            desk=lambda: self._repl.desk if hasattr(self, "_repl") else None,
             history=places().data / "history",
-            vi=self._vi,
+            vi=self._settings.ui.keys == "vi",
             save=self._options.save,
         )
 
-    async def _follow(self, repl: Repl) -> int:
-        self._take()
+    async def _run_loop(self, repl: Repl, watchdog: LoopWatchdog) -> int:
+        interrupt = Interrupt()
+        interrupt.install(repl.request_exit, on_arrival=watchdog.note_signal, stop=lambda: repl.view.interrupt())
         loop = asyncio.get_running_loop()
-        sys.stderr = Overheard(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
+        sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
-        loop.call_later(SOON, _prepare, repl.session)
+        loop.call_later(PREPARE_AFTER, _prepare, repl.session)
         try:
-            status = await self._until_left(repl)
+            status = await self._run_until_left(repl)
         finally:
             sys.stderr = sys.__stderr__
-            process.take_signals()
-            words = self._last_words(repl.session)
+            interrupt.uninstall()
+            resume = self._resume_line() if _has_entries(repl.session) else ""
             await repl.session.aclose()
-            if words:
-                tell(words)
-        return 128 + self._signal if self._signal else status
+            if resume:
+                write_stderr_line(resume)
+        return interrupt.status if interrupt.signal else status
 
-    async def _until_left(self, repl: Repl) -> int:
-        """Run the REPL; the status with which it ends, were there no signal."""
+    async def _run_until_left(self, repl: Repl) -> int:
+        """Run the REPL; return the exit status that holds unless a signal arrived."""
         try:
             await repl.run()
         except (OSError, EOFError) as error:
-            if not isinstance(error, EOFError) and _there(0) and _there(1):
-                tell(internal(error).line)
+            if not isinstance(error, EOFError) and _is_terminal(0) and _is_terminal(1):
+                write_stderr_line(internal(error).line)
                 return 1
             return 128 + signal.SIGHUP
-        except Exception as bug:  # the last seam: the command that resumes stands below whatever went wrong
+        except Exception as bug:  # the resume command must be the last line whatever went wrong
             if self._shared.verbose:
                 sys.excepthook(type(bug), bug, bug.__traceback__)
-            tell(internal(bug).line)
+            write_stderr_line(internal(bug).line)
             return 1
         return 0
 
@@ -219,55 +199,30 @@ class _Start:
         if self._options.resume or self._options.newest:
             repl.show("last", last.value(session))
 
-    def _last_words(self, session: Session) -> str:
-        """The command that comes back to the session, "" when nothing happened in it."""
-        if session.ledger is None or not session.saved:
-            return ""
-        try:
-            begun = session.ledger.session(session.id).entries > 0
-        except NexusError:
-            return ""
-        return resume_line(session, "nexus", self._shared.directory) if begun else ""
+    def _resume_line(self) -> str:
+        session = self._repl.session
+        return format_resume_line(session, "nexus", self._shared.directory) if session.ledger is not None else ""
 
-    def _take(self) -> None:
-        """From now on SIGTERM and SIGHUP end the REPL after what runs has settled, SIGINT stops what runs."""
-        for number in NUMBERS:
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._arrived)
-
-    def _end_blocked(self, error: NexusError) -> NoReturn:
-        """End the process from the watchdog's thread, with the terminal as it was and the command that resumes."""
+    def _reset_terminal(self, error: NexusError) -> None:
+        """Give the terminal back as it was at the start. Called in the watchdog's thread."""
         if self._terminal is not None:
             with suppress(termios.error, OSError):  # the window may be closed
                 termios.tcsetattr(0, termios.TCSANOW, self._terminal)
-                os.write(1, b"" if self._dumb else AS_BEFORE)
-        assert self._repl is not None, "something runs, so it is there"
-        session = self._repl.session
-        resume = resume_line(session, "nexus", self._shared.directory) if session.ledger is not None else ""
-        end_blocked(error, resume)
-
-    def _arrived(self, number: int, frame: FrameType | None) -> None:
-        assert self._loop is not None and self._repl is not None, "signals are taken when both are there"
-        if self._watchdog is not None:
-            self._watchdog.arrived(number)
-        if number == signal.SIGINT:
-            self._loop.call_soon_threadsafe(self._interrupted)
-            return
-        if self._signal:
-            kill_all()
-            process.leave(128 + self._signal)
-        self._signal = number
-        self._loop.call_soon_threadsafe(self._repl.request_exit)
+                os.write(1, b"" if self._dumb else RESET_TERMINAL)
 
 
-    def _interrupted(self) -> None:
-        """Ctrl+C where it is a signal: single lines, or another process that sends it."""
-        assert self._repl is not None, "signals are taken when it is there"
-        self._repl.view.interrupt()
+def _has_entries(session: Session) -> bool:
+    """True if something happened in the session and was saved."""
+    if session.ledger is None or not session.saved:
+        return False
+    try:
+        return session.ledger.session(session.id).entries > 0
+    except NexusError:
+        return False
 
 
-def _there(descriptor: int) -> bool:
-    """Whether the terminal still answers."""
+def _is_terminal(descriptor: int) -> bool:
+    """True if the terminal still answers."""
     try:
         return bool(termios.tcgetattr(descriptor))
     except (termios.error, OSError):
@@ -275,12 +230,10 @@ def _there(descriptor: int) -> bool:
 
 
 def _prepare(session: Session) -> None:
-    """Load what the first request needs while the person types; what fails there is told by the request."""
+    """Load in a thread what the first request needs; what fails is reported by that request."""
 
     def load() -> None:
-        try:
+        with suppress(ImportError):
             session.prepare()
-        except ImportError:
-            pass
 
     threading.Thread(target=load, name="prepare", daemon=True).start()

@@ -1,6 +1,6 @@
-"""Runs one turn of a session in front of a person or a pipe: events to renderers, signals to the session, the end.
+"""Runs one turn of a session for a person or a pipe: events to renderers, signals to the session, the exit status.
 
-Knows nothing of how options were given; what the engine does is its own business.
+Knows nothing of how options were given on the command line.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli import process
-from nexus_cli.cli.explain import Explain
 from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.loop_watchdog import LoopWatchdog, end_blocked
+from nexus_cli.cli.loop_watchdog import LoopWatchdog
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.session.exchange import KEPT
@@ -26,29 +26,30 @@ from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.print.jsonl_renderer import JsonLinesRenderer, JsonRenderer, failure_result
-from nexus_cli.ui.print.plain_renderer import PlainRenderer
 from nexus_cli.ui.print.progress_lines import ProgressLines
-from nexus_cli.ui.print.renderer import Renderer
+from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
 from nexus_cli.ui.print.stream import Gone, QuietStream, Stream
 from nexus_cli.ui.print.terminal_approver import TerminalApprover
 
 if TYPE_CHECKING:
-    from nexus_cli.cli.ask import Run
+    from pathlib import Path
+
+    from nexus_cli.cli.options import Run, SharedOptions
+    from nexus_cli.config.settings import Settings
 
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
 )
-"""Kinds of error after which the last text may be torn: no answer in any form, the session keeps it."""
+"""Kinds of error after which the last text may be incomplete: no answer is printed, the session keeps it."""
 NOT_KEPT = "Nothing was kept to go on with: ask again, or for less"
-WIND_UP = 2.0
-"""Seconds that what still runs in the loop at the end has to end."""
+CLOSE_SECONDS = 2.0
+"""Seconds that tasks still running at the end have to finish."""
 
 
 def run_turn(run: Run) -> int:
-    """Run the turn and return the exit status; every error is told on stderr by then.
+    """Run the turn and return the exit status; every error is on stderr by then.
 
-    With a status that is not 0 the last line on stderr is the command that resumes the session, if it is kept.
+    If the status is not 0 and the session was saved, the last line on stderr is the command that resumes it.
     """
     return _Turn(run).run()
 
@@ -64,101 +65,99 @@ class _Turn:
             self._renderer: Renderer = JsonLinesRenderer(out)
         else:
             self._renderer = JsonRenderer(out) if options.json else PlainRenderer(out)
-        self._interactive = os.isatty(0) and err.terminal
-        self._approver = TerminalApprover(err) if self._interactive else None
         self._interrupt = Interrupt()
         self._broken: NexusError | None = None
-        self._left = False
-        self._explain: Explain | None = None
+        """Why stdout takes no more output."""
+        self._closed = False
+        """The reader of stdout has left."""
+        self._explain: Callable[[Event], None] | None = None
+        interactive = os.isatty(0) and err.terminal
+        self._session = open_session(
+            session_options(
+                options.shared, run.settings, run.folder, run.model, require_save=options.require_save,
+                limits=options.limits, interactive=interactive,
+            ),
+            run.settings,
+            approver=TerminalApprover(err) if interactive else None,
+        )  # fmt: skip
 
     def run(self) -> int:
-        session = open_session(self._options(), self._run.settings, approver=self._approver)
+        """Run the turn in a loop of its own; return the exit status."""
+        session = self._session
         self._remarks.belong_to(session)
         for notice in session.notices:
             self._remarks.notice(notice)
         if self._run.options.explain and (record := session.record):
-            self._explain = Explain(QuietStream(Stream(2)), record.drops)
-        process.settle()
+            from nexus_cli.cli.explain_context import ContextExplainer  # noqa: PLC0415  (only with --explain-context)
+
+            self._explain = ContextExplainer(QuietStream(Stream(2)), record.drops).feed
+        process.freeze_gc()
         loop = asyncio.new_event_loop()
         try:
-            status = loop.run_until_complete(self._follow(session))
-        except Exception as error:  # the command that resumes must stand below whatever went wrong
+            status = loop.run_until_complete(self._run_session())
+        except Exception as error:  # the resume command must be the last line whatever went wrong
             if self._run.options.shared.verbose:
                 sys.excepthook(type(error), error, error.__traceback__)
             self._remarks.error(internal(error).line)
             status = 1
         finally:
-            wind_up(loop)
-        if status and self._resume(session):
-            self._remarks.last(self._resume(session))
+            close_loop(loop)
+        if status and (resume := self._resume_line()):
+            self._remarks.last(resume)
         return status
 
-    def _options(self) -> Options:
-        options = self._run.options
-        shared = options.shared
-        return Options(
-            cwd=self._run.folder,
-            model=self._run.model,
-            effort=shared.effort or self._run.settings.effort,
-            recipe=shared.recipe,
-            resume=shared.resume,
-            newest=shared.newest,
-            allow=shared.allow or None,
-            no_tools=shared.no_tools,
-            save=not shared.no_save,
-            require_save=options.require_save,
-            limits=options.limits,
-            interactive=self._interactive,
-        )
+    async def _run_session(self) -> int:
+        session, resume = self._session, self._resume_line()
+        watchdog = LoopWatchdog(lambda: session, lambda: resume, self._print_blocked)
 
-    async def _follow(self, session: Session) -> int:
-        resume = self._resume(session)
-        watchdog = LoopWatchdog(lambda: session, lambda error: self._end_blocked(session, error, resume))
-        self._interrupt.take(session.cancel, resume, watchdog.arrived)
+        def print_resume() -> None:
+            if resume:
+                write_stderr_line(resume)
+
+        self._interrupt.install(session.cancel, on_arrival=watchdog.note_signal, before_exit=print_resume)
         try:
             with watchdog:
-                outcome = await self._events(session)
-            result = session.result(outcome)
-            self._show(lambda: self._renderer.end(result), session)
+                outcome = await self._run_events()
+            self._print(lambda: self._renderer.end(session.result(outcome)))
         except NexusError as error:
             self._remarks.error(error.line)
-            told = failure_result(error)
-            self._show(lambda: self._renderer.end(told), session)
+            result = failure_result(error)
+            self._print(lambda: self._renderer.end(result))
             return error.exit_status
         finally:
-            self._interrupt.release()
+            self._interrupt.uninstall()
             await session.aclose()
         if self._broken is not None:
             self._remarks.error(self._broken.line)
             return outcome.exit or self._broken.exit_status
         return outcome.exit
 
-    async def _events(self, session: Session) -> Outcome:
+    async def _run_events(self) -> Outcome:
         outcome: Outcome | None = None
-        async for event in session.run(self._run.trigger):
+        async for event in self._session.run(self._run.trigger):
             if isinstance(event, TurnEnd):
-                outcome = self._outcome(event.outcome, session)
+                outcome = self._final_outcome(event.outcome)
                 event = TurnEnd(outcome)
-            self._feed(event, session)
+            self._feed(event)
         if outcome is None:
             raise NexusError("internal", "the turn ended without an outcome", "this is a bug in nexus")
         return outcome
 
-    def _end_blocked(self, session: Session, error: NexusError, resume: str) -> NoReturn:
-        """End the process from the watchdog's thread, with the result object where somebody reads it."""
+    def _print_blocked(self, error: NexusError) -> None:
+        """Print the result object from the watchdog's thread, if stdout can be written."""
         if select.select([], [1], [], 0)[1]:
+            session = self._session
             with suppress(Gone, NexusError):
                 self._renderer.end({**failure_result(error), "session": session.id or None, "model": session.model})
-        end_blocked(error, resume)
 
-    def _outcome(self, outcome: Outcome, session: Session) -> Outcome:
-        """`outcome` with the status of what cancelled it: a signal, a full disk; a reader that left changes nothing.
+    def _final_outcome(self, outcome: Outcome) -> Outcome:
+        """Return `outcome` with the exit status of what cancelled it, a complete text or none, and a hint that holds.
 
-        Its text is an answer, or "". Its hint can be followed.
+        A reader that left changes nothing.
         """
         if outcome.ok:
             return outcome
-        if outcome.error and outcome.error["hint"].startswith(KEPT) and not session.saved:
+        if outcome.error and outcome.error["hint"].startswith(KEPT) and not self._session.saved:
             outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
         if outcome.error and outcome.error["kind"] in PARTIAL:
             outcome = replace(outcome, text="")
@@ -166,38 +165,46 @@ class _Turn:
             return replace(outcome, exit=self._broken.exit_status)
         return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome
 
-    def _show(self, show: Callable[[], None], session: Session) -> None:
-        """Call `show` as long as stdout takes something; when it does not, nobody can see the rest of the turn."""
-        if self._left or self._broken:
+    def _print(self, write: Callable[[], None]) -> None:
+        """Call `write` unless stdout has failed; when it fails, cancel the turn, which nobody can read any more."""
+        if self._closed or self._broken:
             return
         try:
-            show()
+            write()
         except Gone:
-            self._left = True
-            session.cancel()
+            self._closed = True
+            self._session.cancel()
         except NexusError as error:
             self._broken = error
-            session.cancel()
+            self._session.cancel()
 
-    def _feed(self, event: Event, session: Session) -> None:
-        self._show(lambda: self._renderer.feed(event), session)
-        if not ((self._left or self._broken) and isinstance(event, TurnEnd)):
+    def _feed(self, event: Event) -> None:
+        self._print(lambda: self._renderer.feed(event))
+        if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
             self._remarks.feed(event)
         if self._explain:
-            self._explain.feed(event)
+            self._explain(event)
 
-    def _resume(self, session: Session) -> str:
-        return resume_line(session, "nexus ask", self._run.options.shared.directory)
+    def _resume_line(self) -> str:
+        return format_resume_line(self._session, "nexus ask", self._run.options.shared.directory)
 
 
-def resume_line(session: Session, command: str, directory: str) -> str:
-    """How `command` goes on with `session`, in the folder that was named as `directory`; "" where nothing can."""
-    place = f" -C {_word(directory)}" if directory else ""
+def session_options(shared: SharedOptions, settings: Settings, folder: Path, model: str, **more: Any) -> Options:
+    """Return the options of the session that the command line asks for."""
+    return Options(
+        cwd=folder, model=model, effort=shared.effort or settings.effort, recipe=shared.recipe, resume=shared.resume,
+        newest=shared.newest, allow=shared.allow or None, no_tools=shared.no_tools, save=not shared.no_save, **more,
+    )  # fmt: skip
+
+
+def format_resume_line(session: Session, command: str, directory: str) -> str:
+    """Return the line that says how `command` resumes `session` in `directory`; "" if it was not saved."""
+    place = f" -C {_quote_word(directory)}" if directory else ""
     return f"Resume with: {command}{place} -r {session.id}" if session.saved else ""
 
 
-def _word(text: str) -> str:
-    """`text` as one word of a shell, on one line whatever it holds."""
+def _quote_word(text: str) -> str:
+    """Return `text` as one shell word on one line, whatever it holds."""
     if text.isprintable() and "  " not in text:
         return shlex.quote(text)
     plain = (char if char.isprintable() and char not in "\\' " else None for char in text)
@@ -205,15 +212,15 @@ def _word(text: str) -> str:
     return f"$'{''.join(as_it_is or escaped for as_it_is, escaped in zip(plain, octal, strict=True))}'"
 
 
-def wind_up(loop: asyncio.AbstractEventLoop) -> None:
-    """Close `loop` as `asyncio.run` does, within bounds: nothing of it is heard of afterwards."""
+def close_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Close `loop` as `asyncio.run` does, but within a time limit and without a report."""
     try:
         left = asyncio.all_tasks(loop)
         for task in left:
             task.cancel()
         if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=WIND_UP))
-        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), WIND_UP))
+            loop.run_until_complete(asyncio.wait(left, timeout=CLOSE_SECONDS))
+        loop.run_until_complete(asyncio.wait_for(loop.shutdown_asyncgens(), CLOSE_SECONDS))
     except TimeoutError:
         pass
     finally:

@@ -9,19 +9,18 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import MOST, Json, working_folder
-from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.cli.tell import tell
-from nexus_cli.cli.which_session import open_ledger
+from nexus_cli.cli.options import MAX_INT, Json, working_folder
+from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, exported, save
 from nexus_cli.ui.print.stream import QuietStream, Stream
-from nexus_cli.ui.reports import search_text, session_text, sessions_text
+from nexus_cli.ui.reports.sessions import search_text, session_text, sessions_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
@@ -31,15 +30,15 @@ Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one
 @app.command("list")
 def list_sessions(
     everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="At most so many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="At most so many, newest first.")] = 50,
     json: Json = False,
 ) -> int:
     """List the sessions of this folder, the newest first."""
     value = reports.listing(open_ledger(), None if everywhere else str(working_folder()), limit)
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(sessions_text(value, columns(whole=True)))
+        print_text(sessions_text(value, text_width(whole=True)))
     return 0
 
 
@@ -49,9 +48,9 @@ def show_session(key: Key, json: Json = False) -> int:
     ledger = open_ledger()
     value = reports.shown(ledger, ledger.find_session(key).id)
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(session_text(value, columns(whole=True)))
+        print_text(session_text(value, text_width(whole=True)))
     return 0
 
 
@@ -59,7 +58,7 @@ def show_session(key: Key, json: Json = False) -> int:
 def search(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for, letter case aside; plain text.")],
     everywhere: Annotated[bool, typer.Option("--all", help="Sessions of every folder.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="At most so many places.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="At most so many places.")] = 20,
     json: Json = False,
 ) -> int:
     """Look for words in what was said and done in the sessions of this folder; the newest places first."""
@@ -67,9 +66,9 @@ def search(
         open_ledger(), replace_surrogates(text), None if everywhere else str(working_folder()), limit
     )
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(search_text(value, columns()))
+        print_text(search_text(value, text_width()))
     return 0
 
 
@@ -87,9 +86,9 @@ def export(
     found = ledger.find_session(key)
     stream, to_file = Stream(1), bool(output) and output != "-"
     escaped = stream.terminal and not to_file
-    pieces = exported(SessionLogger(ledger=ledger, session=found.id), found, form, escaped=escaped)
+    pieces = exported(ledger.log(found.id), found, form, escaped=escaped)
     if to_file:
-        tell(f"nexus: written to {save(pieces, Path(output).absolute(), beside=False)}.")
+        write_stderr_line(f"nexus: written to {save(pieces, Path(output).absolute(), beside=False)}.")
         return 0
     for piece in pieces:
         stream.write(sanitize(piece) if stream.terminal else piece)
@@ -102,7 +101,7 @@ def fork(key: Key, name: Annotated[str, typer.Option("--name", help="Name of the
     ledger = open_ledger(writes=True)
     made = ledger.fork_session(ledger.find_session(key).id, name=name, at=format_utc(local_now()))
     ledger.close()
-    show(made.id)
+    print_text(made.id)
     return 0
 
 
@@ -123,18 +122,18 @@ def delete(
     ledger = open_ledger(writes=True)
     info = ledger.find_session(key)
     if not yes and os.isatty(0) and os.isatty(2) and not _sure(info):
-        tell("nexus: nothing was deleted.")
+        write_stderr_line("nexus: nothing was deleted.")
         return 0
     if not ledger.hold(info.id):
         raise NexusError("usage", f"session {info.id}", "it is open in another process", "End that one first")
     freed = ledger.delete_session(info.id)
     ledger.close()
-    tell(f"nexus: deleted session {info.id}, {freed:,} bytes freed.")
+    write_stderr_line(f"nexus: deleted session {info.id}, {freed:,} bytes freed.")
     return 0
 
 
 def _sure(info: SessionInfo) -> bool:
     name = f' "{info.name}"' if info.name else ""
-    tell(f"Delete session {info.id}{name} with {info.entries:,} entries for good?")
+    write_stderr_line(f"Delete session {info.id}{name} with {info.entries:,} entries for good?")
     QuietStream(Stream(2)).write("[y]es, anything else keeps it: ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

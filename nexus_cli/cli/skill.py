@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.options import Json, working_folder
-from nexus_cli.cli.show import columns, show, show_json, show_value
+from nexus_cli.cli.print_report import print_json, print_text, print_value, text_width
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.session.reports import skills as reports
-from nexus_cli.ui.reports import skills_text
+from nexus_cli.ui.reports.status import skills_text
 
 HELP = "Guides that are read when they are needed."
 
@@ -28,14 +28,14 @@ def list_skills(json: Json = False) -> int:
     """List the personal skills and those of a trusted project."""
     value = reports.listing(working_folder())
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(skills_text(value, columns(whole=True)))
+        print_text(skills_text(value, text_width(whole=True)))
     return 0
 
 
 @app.command("use")
 def use(name: Name) -> int:
     """Print the guide of a skill."""
-    show_value(reports.use(replace_surrogates(name), working_folder()))
+    print_value(reports.use(replace_surrogates(name), working_folder()))
     return 0

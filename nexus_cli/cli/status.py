@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.options import Json, working_folder
-from nexus_cli.cli.show import columns, show, show_json
+from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.context.brief import brief
+from nexus_cli.context.sections.capability_text import capability_forms
 from nexus_cli.core.memory import Merging
 from nexus_cli.session.reports import status as reports
 from nexus_cli.session.usable import unnamed_model
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.reports import status_text
+from nexus_cli.ui.reports.status import status_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -32,12 +32,12 @@ def status(
     if brief_:
         model = unnamed_model(os.environ, settings)
         value = {"version": 1, **reports.snapshot(folder, settings, os.environ, model, tools)}
-        text = brief(value)[0]
+        text = capability_forms(value)[0]
     else:
         value = reports.status(folder, settings, os.environ, tools)
         text = ""
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(text or status_text(value, columns()))
+        print_text(text or status_text(value, text_width()))
     return 0

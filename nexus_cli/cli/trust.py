@@ -9,16 +9,16 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, said, working_folder
-from nexus_cli.cli.show import columns, show, show_json
-from nexus_cli.cli.tell import tell
+from nexus_cli.cli.options import Json, refuse_empty, working_folder
+from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config import trust as record
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.trust import preview
 from nexus_cli.ui.print.stream import QuietStream, Stream
-from nexus_cli.ui.reports import trust_text
+from nexus_cli.ui.reports.status import trust_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -27,7 +27,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("trust")
 def trust(
     directory: Annotated[
-        str, typer.Argument(metavar="[DIR]", show_default=False, help="A folder of it.", callback=said)
+        str, typer.Argument(metavar="[DIR]", show_default=False, help="A folder of it.", callback=refuse_empty)
     ] = "",
     revoke: Annotated[bool, typer.Option("--revoke", help="Take trust back.")] = False,
     json: Json = False,
@@ -50,10 +50,10 @@ def trust(
         record.trust(folder, found)
         value["state"] = "trusted"
         if not json and _terminal():
-            tell(f"nexus: {folder} is trusted.")
+            write_stderr_line(f"nexus: {folder} is trusted.")
             return 0
     elif value["state"] != "trusted":
-        tell("nexus: nothing was changed.")
+        write_stderr_line("nexus: nothing was changed.")
         if not json:
             return 0
     _show(value, json)
@@ -68,7 +68,7 @@ def _agreed(value: dict[str, object], json: bool) -> bool:
     if json:  # stdout is for the object alone
         asking.write(sanitize(trust_text(value, asking.width).rstrip("\n") + "\n"))
     else:
-        show(trust_text(value, columns()))
+        print_text(trust_text(value, text_width()))
     asking.write("Let it take effect? [y/N] ")
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
@@ -80,14 +80,14 @@ def _terminal() -> bool:
 def _revoke(folder: Path, json: bool) -> int:
     gone = record.revoke_trust(folder)
     if json:
-        show_json({"version": 1, "project": str(folder), "revoked": gone, "state": record.trust_state(folder)})
+        print_json({"version": 1, "project": str(folder), "revoked": gone, "state": record.trust_state(folder)})
     else:
-        tell(f"nexus: {folder} is trusted no longer." if gone else f"nexus: {folder} was not trusted.")
+        write_stderr_line(f"nexus: {folder} is trusted no longer." if gone else f"nexus: {folder} was not trusted.")
     return 0
 
 
 def _show(value: dict[str, object], json: bool) -> None:
     if json:
-        show_json(value)
+        print_json(value)
     else:
-        show(trust_text(value, columns()))
+        print_text(trust_text(value, text_width()))

@@ -13,7 +13,7 @@ from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
 
 _LINE = re.compile(r"/+([\w-]*)/?(?:[ \t]+(.*))?")
-_NO_COMMAND = {"command", "line"}
+_NO_COMMAND = {"command", "arguments"}
 
 
 @cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, say_if_old, wrong
+from nexus_cli.commands.arguments import require_ledger, usage_error, warn_if_stale
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.cache import uses, why
 
@@ -16,32 +16,32 @@ OFFERED = 20
 """Requests that completion offers."""
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Show the cache use of each request.
 
     `why` explains the newest miss, `why STEP` what came of one request: what differed first from the one before it, the
     time, or the provider; and whether it was our doing.
     """
-    ledger = ledger_of(desk)
+    ledger = require_ledger(context)
     if not rest:
-        say_if_old(desk)
-        desk.show("cache", await asyncio.to_thread(uses, ledger, desk.session.id, desk.settings))
+        warn_if_stale(context)
+        context.show("cache", await asyncio.to_thread(uses, ledger, context.session.id, context.settings))
         return
     word, _, number = rest.partition(" ")
     number = number.strip()
     whole = number.isascii() and number.isdigit() and len(number) <= LONGEST and int(number) > 0
     if word.casefold() != "why" or (number and not whole):
-        raise wrong("cache", rest, "it takes nothing, or `why` and the number of a request")
+        raise usage_error("cache", rest, "it takes nothing, or `why` and the number of a request")
     step = int(number) if number else None
-    say_if_old(desk)
-    desk.show("miss", await asyncio.to_thread(why, ledger, desk.session.id, desk.settings, step))
+    warn_if_stale(context)
+    context.show("miss", await asyncio.to_thread(why, ledger, context.session.id, context.settings, step))
 
 
-def _words(desk: Desk) -> Sequence[str]:
+def _words(context: CommandContext) -> Sequence[str]:
     """`why`, and with the newest requests."""
     try:
-        ledger = ledger_of(desk)
-        last = ledger.step(ledger.session(desk.session.id).main_lane)
+        ledger = require_ledger(context)
+        last = ledger.log(context.session.id).step()
     except NexusError:
         last = 0
     return ["why", *(f"why {step}" for step in range(last, max(0, last - OFFERED), -1))]

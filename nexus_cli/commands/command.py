@@ -1,4 +1,4 @@
-"""What a slash command is, and the desk that it works at. Knows nothing of how things look.
+"""What a slash command is, and the context that it works at. Knows nothing of how things look.
 
 A command is a record that a file of this folder exports as `COMMAND`; its help is the docstring of its function. What
 it shows are reports (values) by the name of their text form, which `nexus_cli.ui.reports` has.
@@ -28,7 +28,7 @@ class Choice:
     label: str
 
 
-class Desk(Protocol):
+class CommandContext(Protocol):
     """Where a command was typed: the session, and the ways to the person."""
 
     @property
@@ -98,13 +98,13 @@ class Command:
     name: str
     group: str
     """One of `GROUPS`."""
-    run: Callable[[Desk, str], Awaitable[None]]
+    run: Callable[[CommandContext, str], Awaitable[None]]
     """Gets the rest of the line, stripped. Raises `NexusError` for what the person can mend."""
     usage: str = ""
     """The arguments, as `/help` shows them: `[INSTRUCTIONS]`."""
     idle: bool = False
     """During a turn it waits until that has ended."""
-    complete: Callable[[Desk], Sequence[str]] | None = None
+    complete: Callable[[CommandContext], Sequence[str]] | None = None
     """What the argument may be, for completion; quick."""
     aliases: tuple[str, ...] = ()
     """Other names that are understood and not listed; see `nexus_cli.commands.find`."""

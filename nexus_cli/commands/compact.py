@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import wrong
+from nexus_cli.commands.arguments import usage_error
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.session.acts.compaction import preview
 
 PREVIEW = "--preview"
@@ -14,7 +14,7 @@ DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 """What an editor or a terminal makes of a typed dash, among them."""
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Sum up older history for smaller requests.
 
     INSTRUCTIONS tell the summary what to keep. Nothing is lost: what is summed up is a drop, and a summary that
@@ -24,16 +24,18 @@ async def run(desk: Desk, rest: str) -> None:
     option, _, instructions = rest.partition(" ")
     instructions = instructions.strip()
     if _means_preview(option, alone=not instructions):
-        await _preview(desk, instructions)
+        await _preview(context, instructions)
         return
     if option.startswith(tuple(DASHES)) and len(option) > 1:  # one alone is the mark of a list
-        raise wrong("compact", option, "there is no such option", f"the only one is {PREVIEW}: /compact {PREVIEW}")
+        raise usage_error(
+            "compact", option, "there is no such option", f"the only one is {PREVIEW}: /compact {PREVIEW}"
+        )
 
     async def work() -> None:
-        for event in await desk.session.compact(rest):
-            desk.feed(event)
+        for event in await context.session.compact(rest):
+            context.feed(event)
 
-    await desk.busy("compacting", work())
+    await context.busy("compacting", work())
 
 
 def _means_preview(option: str, *, alone: bool) -> bool:
@@ -42,16 +44,18 @@ def _means_preview(option: str, *, alone: bool) -> bool:
     return (word == "preview" and (dashed or alone)) or (word == "p" and dashed)
 
 
-async def _preview(desk: Desk, instructions: str) -> None:
+async def _preview(context: CommandContext, instructions: str) -> None:
     found: list[Mapping[str, Any]] = []
 
     async def work() -> None:
-        async for event in desk.session.act(preview(instructions, found.append)):
-            desk.feed(event)
+        async for event in context.session.act(preview(instructions, found.append)):
+            context.feed(event)
 
-    await desk.busy("looking", work())
+    await context.busy("looking", work())
     for value in found:
-        desk.show("compaction", value)
+        context.show("compaction", value)
 
 
-COMMAND = Command("compact", "context", run, "[--preview] [INSTRUCTIONS]", idle=True, complete=lambda desk: (PREVIEW,))
+COMMAND = Command(
+    "compact", "context", run, "[--preview] [INSTRUCTIONS]", idle=True, complete=lambda context: (PREVIEW,)
+)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, say_if_old, wrong
+from nexus_cli.commands.arguments import require_ledger, usage_error, warn_if_stale
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.session.reports.context import difference_in, of_request
 
 LONGEST = 15
@@ -14,7 +14,7 @@ LONGEST = 15
 OPTIONS = ("--step", "--diff")
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Show the window: what the next request holds.
 
     A bar per layer, what the cache covers, the largest items, each section with its form and why, what was left out,
@@ -22,25 +22,27 @@ async def run(desk: Desk, rest: str) -> None:
     than the one before it.
     """
     if not rest:
-        say_if_old(desk)
-        desk.show("context", await asyncio.to_thread(desk.session.report))
+        warn_if_stale(context)
+        context.show("context", await asyncio.to_thread(context.session.report))
         return
     option, _, number = rest.partition(" ")
     number = number.strip()
     whole = number.isascii() and number.isdigit() and len(number) <= LONGEST and int(number) > 0
     if option not in OPTIONS or (number and not whole) or (option == "--step" and not number):
-        raise wrong("context", rest, "it takes nothing, `--step N`, or `--diff` and the number of a request")
-    ledger, session = ledger_of(desk), desk.session.id
-    say_if_old(desk)
+        raise usage_error("context", rest, "it takes nothing, `--step N`, or `--diff` and the number of a request")
+    ledger, session = require_ledger(context), context.session.id
+    warn_if_stale(context)
     if option == "--step":
-        held = await asyncio.to_thread(of_request, ledger, session, desk.options, desk.settings, int(number))
-        desk.show("context", held)
+        held = await asyncio.to_thread(of_request, ledger, session, context.options, context.settings, int(number))
+        context.show("context", held)
         return
     step = int(number) if number else None
-    desk.show("between", await asyncio.to_thread(difference_in, ledger, session, desk.options, desk.settings, step))
+    context.show(
+        "between", await asyncio.to_thread(difference_in, ledger, session, context.options, context.settings, step)
+    )
 
 
-def _words(desk: Desk) -> Sequence[str]:
+def _words(context: CommandContext) -> Sequence[str]:
     return OPTIONS
 
 

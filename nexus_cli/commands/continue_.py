@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import nothing, wrong
+from nexus_cli.commands.arguments import refuse_arguments, usage_error
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.session.reports import last
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Go on with what is open.
 
     That is: calls without a result, words without an answer, an answer that broke off. A call that had begun when
     nexus ended is never run a second time by itself.
     """
-    nothing("continue", rest)
-    if not desk.session.is_open() and last.value(desk.session)["finished"]:
-        raise wrong("continue", rest, "nothing is open", "Say what comes next")
-    desk.start()
+    refuse_arguments("continue", rest)
+    if not context.session.is_open() and last.value(context.session)["finished"]:
+        raise usage_error("continue", rest, "nothing is open", "Say what comes next")
+    context.start()
 
 
 COMMAND = Command("continue", "work", run, idle=True)

@@ -6,12 +6,12 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, record_of, wrong
+from nexus_cli.commands.arguments import require_ledger, require_record, usage_error
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.session.reports.export import FORMATS, default_name, exported, save
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Write the whole session to a file.
 
     md is Markdown to read, jsonl is JSON Lines for programs. FILE is taken from the working folder; without it, or
@@ -20,15 +20,17 @@ async def run(desk: Desk, rest: str) -> None:
     """
     first, _, more = rest.partition(" ")
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", rest)
-    if not form and _bare(name) and not os.path.isdir(desk.session.folder / name):
-        raise wrong("export", rest, f"formats are {', '.join(FORMATS)}", f"For a file of this name: /export md {name}")
+    if not form and _bare(name) and not os.path.isdir(context.session.folder / name):
+        raise usage_error(
+            "export", rest, f"formats are {', '.join(FORMATS)}", f"For a file of this name: /export md {name}"
+        )
     form = form or ("jsonl" if name.casefold().endswith(".jsonl") else "md")
-    record, info = record_of(desk), ledger_of(desk).session(desk.session.id)
-    target = desk.session.folder / os.path.expanduser(name)
+    record, info = require_record(context), require_ledger(context).session(context.session.id)
+    target = context.session.folder / os.path.expanduser(name)
     if os.path.isdir(target):
         target /= default_name(info, form)
     path = await asyncio.to_thread(lambda: save(exported(record, info, form), target, beside=True))
-    desk.say(f"Written to {path}")
+    context.say(f"Written to {path}")
 
 
 def _bare(name: str) -> bool:
@@ -36,7 +38,7 @@ def _bare(name: str) -> bool:
     return bool(name) and not any(char in "./\\~" or char.isspace() for char in name)
 
 
-def _formats(desk: Desk) -> Sequence[str]:
+def _formats(context: CommandContext) -> Sequence[str]:
     return FORMATS
 
 

@@ -6,8 +6,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import wrong
+from nexus_cli.commands.arguments import usage_error
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.goal import closing, setting
@@ -26,7 +26,7 @@ ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Set a goal, or list the goals.
 
     A goal is broken down into steps by the model, in a lane of its own, and told to it as long as it is open. /goal
@@ -35,10 +35,10 @@ async def run(desk: Desk, rest: str) -> None:
     first, *names = list(filter(None, SEPARATORS.split(rest.casefold()))) or [rest or LISTS[0]]
     if names or first not in LISTS:
         if verb := _verb(rest, first, names):
-            await _act(desk, "goals", closing(names, verb))
+            await _act(context, "goals", closing(names, verb))
         else:
-            await _set(desk, rest)
-    desk.show("goals", desk.session.look(listing))
+            await _set(context, rest)
+    context.show("goals", context.session.look(listing))
 
 
 def _verb(rest: str, first: str, names: Sequence[str]) -> str:
@@ -46,42 +46,46 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
     what only looks like a verb or an id is `NexusError("usage", ...)`."""
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
-        raise wrong("goal", rest, "it does not say what becomes of it", f"/goal done {first} or /goal drop {first}")
+        raise usage_error(
+            "goal", rest, "it does not say what becomes of it", f"/goal done {first} or /goal drop {first}"
+        )
     if first in VERBS:
         if not names:
-            raise wrong("goal", rest, f"it does not say which: /goal {first} ID")
+            raise usage_error("goal", rest, f"it does not say which: /goal {first} ID")
         if len(ids) < len(names):
             hint = f"/goal lists them; put another word before {first} where it is the text of a goal"
-            raise wrong("goal", rest, f"{first} is followed by ids alone, such as /goal {first} g1 g2", hint)
+            raise usage_error("goal", rest, f"{first} is followed by ids alone, such as /goal {first} g1 g2", hint)
         return first
     near = MEANT.get(first) or next(iter(difflib.get_close_matches(first, VERBS, 1, NEAR)), "")
     if near and (ids or not names):
         right = f"/goal {near} {' '.join(ids) or 'ID'}"
-        raise wrong("goal", rest, f"{first} is no verb of it, the nearest is {near}: {right}", "/goal lists the ids")
+        raise usage_error(
+            "goal", rest, f"{first} is no verb of it, the nearest is {near}: {right}", "/goal lists the ids"
+        )
     return ""
 
 
-async def _set(desk: Desk, text: str) -> None:
+async def _set(context: CommandContext, text: str) -> None:
     """Set the goal; one that is stopped meanwhile is kept without steps."""
-    before = len(desk.session.look(listing)["goals"])
+    before = len(context.session.look(listing)["goals"])
     try:
-        await _act(desk, "breaking the goal down", setting(text))
+        await _act(context, "breaking the goal down", setting(text))
     except NexusError as error:
-        if error.kind != "aborted" or len(desk.session.look(listing)["goals"]) == before:
+        if error.kind != "aborted" or len(context.session.look(listing)["goals"]) == before:
             raise
-        desk.say("Breaking the goal down was stopped: it is kept without steps.")
+        context.say("Breaking the goal down was stopped: it is kept without steps.")
 
 
-async def _act(desk: Desk, what: str, act: Act) -> None:
+async def _act(context: CommandContext, what: str, act: Act) -> None:
     async def work() -> None:
-        async for event in desk.session.act(act):
-            desk.feed(event)
+        async for event in context.session.act(act):
+            context.feed(event)
 
-    await desk.busy(what, work())
+    await context.busy(what, work())
 
 
-def _complete(desk: Desk) -> Sequence[str]:
-    goals = desk.session.look(listing)["goals"]
+def _complete(context: CommandContext) -> Sequence[str]:
+    goals = context.session.look(listing)["goals"]
     known = [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
     return [f"{verb} {name}" for verb in VERBS for name in known] or VERBS
 

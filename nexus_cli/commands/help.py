@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands import find
-from nexus_cli.commands.command import GROUPS, Command, Desk
+from nexus_cli.commands.command import GROUPS, Command, CommandContext
 
 KEYS = (
     ("Enter", "sends; steers a turn that runs"),
@@ -23,19 +23,19 @@ KEYS = (
 )
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """List the commands, or tell all about one.
 
     An unknown name is answered with the nearest one.
     """
     if rest:
-        desk.show("help", {"version": 1, "command": _value(find(rest.removeprefix("/"), desk.commands))})
+        context.show("help", {"version": 1, "command": _value(find(rest.removeprefix("/"), context.commands))})
         return
     groups = [
-        {"name": group, "commands": [_value(one) for one in desk.commands.values() if one.group == group]}
+        {"name": group, "commands": [_value(one) for one in context.commands.values() if one.group == group]}
         for group in GROUPS
     ]
-    desk.show("help", {"version": 1, "groups": [group for group in groups if group["commands"]], "keys": KEYS})
+    context.show("help", {"version": 1, "groups": [group for group in groups if group["commands"]], "keys": KEYS})
 
 
 def _value(command: Command) -> dict[str, Any]:
@@ -49,8 +49,8 @@ def _value(command: Command) -> dict[str, Any]:
     }
 
 
-def _names(desk: Desk) -> Sequence[str]:
-    return list(desk.commands)
+def _names(context: CommandContext) -> Sequence[str]:
+    return list(context.commands)
 
 
 COMMAND = Command("help", "nexus", run, "[COMMAND]", complete=_names)

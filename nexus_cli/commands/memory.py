@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, wrong
+from nexus_cli.commands.arguments import require_ledger, usage_error
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
@@ -30,7 +30,7 @@ OFFERED = 50
 """Facts whose ids completion offers."""
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Show, add, accept or forget what is remembered.
 
     Alone it lists the facts of this project, of you and of the agent; proposals of the model come first and count once
@@ -38,37 +38,37 @@ async def run(desk: Desk, rest: str) -> None:
     forget ID... removes facts and their texts from memory (sessions that were told them, or in which they were said,
     keep them until you delete them: they are named), search WORDS shows the kept ones that fit.
     """
-    ledger, root, here = ledger_of(desk), str(project_root(desk.session.folder)), desk.session.id
+    ledger, root, here = require_ledger(context), str(project_root(context.session.folder)), context.session.id
     first, _, text = rest.partition(" ")
     act = first.casefold()
     if act in CHANGES and ledger.path is None:
         raise NexusError("usage", f"/memory {act}", "this session saves nothing", "nexus memory does it outside of one")
     text, at = text.strip(), format_utc(local_now())
     if act in ("", "list") and not text:
-        desk.show("memory", reports.listing(ledger, root, here=here))
+        context.show("memory", reports.listing(ledger, root, here=here))
         return
     if act == CONSOLIDATE:
         hint = f"In a shell: nexus memory {CONSOLIDATE}"
-        raise wrong("memory", rest, "a model puts memory in order in a session of its own", hint)
+        raise usage_error("memory", rest, "a model puts memory in order in a session of its own", hint)
     if act == "list":
-        raise wrong("memory", rest, "list stands alone", "/memory search WORDS shows the facts that fit")
+        raise usage_error("memory", rest, "list stands alone", "/memory search WORDS shows the facts that fit")
     if act not in ACTS:
-        raise wrong("memory", rest, f"it is followed by {', '.join(ACTS)}")
+        raise usage_error("memory", rest, f"it is followed by {', '.join(ACTS)}")
     if not text:
-        raise wrong("memory", rest, f"it does not say {MISSING[act]}", f"/memory {act} {USAGE[act]}")
+        raise usage_error("memory", rest, f"it does not say {MISSING[act]}", f"/memory {act} {USAGE[act]}")
     match act:
         case "add":
             slot, words = _slotted(rest, text)
             fact = memory.add_fact(ledger, slot, words, root, at, here)
-            desk.show("fact", reports.value(ledger, [fact], here, done="kept"))
+            context.show("fact", reports.value(ledger, [fact], here, done="kept"))
         case "accept":
-            desk.show("fact", reports.accepted(ledger, memory.accept(ledger, _names(text), root, at), here))
+            context.show("fact", reports.accepted(ledger, memory.accept(ledger, _names(text), root, at), here))
         case "forget":
             known = dict.fromkeys(ledger.facts.get(name).id for name in _names(text))
             gone = [memory.forget(ledger, name, at) for name in known]
-            desk.show("fact", reports.value(ledger, gone, here, done="forgotten"))
+            context.show("fact", reports.value(ledger, gone, here, done="forgotten"))
         case _:
-            desk.show("memory", reports.search(ledger, text, root, here=here))
+            context.show("memory", reports.search(ledger, text, root, here=here))
 
 
 def _names(text: str) -> list[str]:
@@ -84,10 +84,10 @@ def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
     """
     first, _, words = text.partition(" ")
     if first.startswith("--"):
-        raise wrong("memory", rest, f"{first} is an option of the shell", f"/memory add {USAGE['add']}")
+        raise usage_error("memory", rest, f"{first} is an option of the shell", f"/memory add {USAGE['add']}")
     named, words = first.casefold(), words.strip()
     if named in SLOTS and not words:
-        raise wrong("memory", rest, "it names a slot and says nothing", f"/memory add {named} TEXT")
+        raise usage_error("memory", rest, "it names a slot and says nothing", f"/memory add {named} TEXT")
     if first in SLOTS:
         return MemorySlot(first), words
     if first != named:
@@ -95,7 +95,7 @@ def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
     near = next((slot for slot in SLOTS if _one_edit(named, slot)), "")
     if near and words:
         hint = f"/memory add {near} TEXT; or /memory add project {first} ... where it is a word of the fact"
-        raise wrong("memory", f"add {first} ...", f"{first} is no slot, the nearest is {near}", hint)
+        raise usage_error("memory", f"add {first} ...", f"{first} is no slot, the nearest is {near}", hint)
     return MemorySlot.PROJECT, text
 
 
@@ -108,10 +108,10 @@ def _one_edit(word: str, slot: str) -> bool:
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and len(a) > 1 and a[2:] == b[2:])
 
 
-def _words(desk: Desk) -> Sequence[str]:
+def _words(context: CommandContext) -> Sequence[str]:
     """The acts, then each with what may stand behind it."""
     try:
-        found = ledger_of(desk).facts.list_facts(str(project_root(desk.session.folder)), limit=OFFERED)
+        found = require_ledger(context).facts.list_facts(str(project_root(context.session.folder)), limit=OFFERED)
     except NexusError:
         found = []
     waits = [fact.id for fact in found if fact.state is FactState.PROPOSED]

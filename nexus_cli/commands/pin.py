@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.reports import compaction as reports
 from nexus_cli.session.reports.said import said
@@ -14,7 +14,7 @@ MESSAGES = 10
 """Messages of the person that are listed with their numbers."""
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Keep words or a message through every compaction.
 
     A number is that of a message, anything else are words of yours. Pins stand word for word below the summary,
@@ -22,23 +22,23 @@ async def run(desk: Desk, rest: str) -> None:
     their numbers; /unpin takes a pin back.
     """
     if not rest:
-        desk.show("pins", {**desk.session.look(reports.pinned), "messages": _said(desk)})
+        context.show("pins", {**context.session.look(reports.pinned), "messages": _said(context)})
         return
 
     async def work() -> None:
-        async for event in desk.session.act(pin(rest)):
-            desk.feed(event)
+        async for event in context.session.act(pin(rest)):
+            context.feed(event)
 
-    await desk.busy("pinning", work())
-
-
-def _said(desk: Desk) -> list[dict[str, Any]]:
-    return said(desk.session.context.lane.timeline, MESSAGES)
+    await context.busy("pinning", work())
 
 
-def _numbers(desk: Desk) -> Sequence[str]:
+def _said(context: CommandContext) -> list[dict[str, Any]]:
+    return said(context.session.context.lane.timeline, MESSAGES)
+
+
+def _numbers(context: CommandContext) -> Sequence[str]:
     """The numbers of the person's newest messages, the newest first."""
-    return [str(one["entry"]) for one in reversed(_said(desk))]
+    return [str(one["entry"]) for one in reversed(_said(context))]
 
 
 COMMAND = Command("pin", "context", run, "[TEXT | MESSAGE]", idle=True, complete=_numbers)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, name_in, wrong
+from nexus_cli.commands.arguments import parse_session_name, require_ledger, usage_error
+from nexus_cli.commands.command import Command, CommandContext
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Give this session a name.
 
     /resume and --resume find it under that.
     """
     if not rest:
-        raise wrong("rename", rest, "it gives no name")
-    ledger = ledger_of(desk)
-    ledger.rename_session(desk.session.id, name_in("rename", rest))
-    desk.say(f"This session is called {ledger.session(desk.session.id).name}.")
+        raise usage_error("rename", rest, "it gives no name")
+    ledger = require_ledger(context)
+    ledger.rename_session(context.session.id, parse_session_name("rename", rest))
+    context.say(f"This session is called {ledger.session(context.session.id).name}.")
 
 
 COMMAND = Command("rename", "session", run, "NAME")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Choice, Command, Desk
-from nexus_cli.commands.line import going_on, ledger_of
+from nexus_cli.commands.arguments import require_ledger, resume_options
+from nexus_cli.commands.command import Choice, Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
 
@@ -13,32 +13,32 @@ MOST = 20
 """Sessions that are offered."""
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Go on with another session.
 
     ID is an id, a unique beginning of one, or a name; without it choose among those of this folder. The last
     exchange is shown, and what is still open.
     """
-    ledger = ledger_of(desk)
+    ledger = require_ledger(context)
     chosen = rest
     if not rest:
-        others = _others(desk)
+        others = _others(context)
         if not others:
-            desk.say("There is no other session in this folder; /sessions --all lists those of all folders.")
+            context.say("There is no other session in this folder; /sessions --all lists those of all folders.")
             return
-        chosen = await desk.choose("Which session?", [Choice(info.id, _label(info)) for info in others]) or ""
+        chosen = await context.choose("Which session?", [Choice(info.id, _label(info)) for info in others]) or ""
         if not chosen:
             return
     found = ledger.find_session(chosen)
-    if found.id == desk.session.id:
-        desk.say("This is the session already.")
+    if found.id == context.session.id:
+        context.say("This is the session already.")
         return
-    await desk.reopen(going_on(desk, resume=found.id, model="", effort="", recipe=""))
+    await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
 
 
-def _others(desk: Desk) -> list[SessionInfo]:
-    found = ledger_of(desk).sessions(str(desk.session.folder), MOST + 1)
-    return [info for info in found if info.entries and info.id != desk.session.id][:MOST]
+def _others(context: CommandContext) -> list[SessionInfo]:
+    found = require_ledger(context).sessions(str(context.session.folder), MOST + 1)
+    return [info for info in found if info.entries and info.id != context.session.id][:MOST]
 
 
 def _label(info: SessionInfo) -> str:
@@ -47,9 +47,9 @@ def _label(info: SessionInfo) -> str:
     return f"{info.updated[:16].replace('T', ' ')} UTC  {turns}  {what[:80]}"
 
 
-def _ids(desk: Desk) -> Sequence[str]:
+def _ids(context: CommandContext) -> Sequence[str]:
     try:
-        return [info.name if info.name and " " not in info.name else info.id for info in _others(desk)]
+        return [info.name if info.name and " " not in info.name else info.id for info in _others(context)]
     except NexusError:
         return ()
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import ledger_of, wrong
+from nexus_cli.commands.arguments import require_ledger, usage_error
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.session.reports import sessions as reports
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """List the sessions of this folder, or of all.
 
     The newest first. /resume ID goes on with one of them; `nexus sessions search` looks for words in them.
     """
     if rest not in ("", "--all"):
-        raise wrong("sessions", rest, "it takes nothing but --all")
-    folder = None if rest else str(desk.session.folder)
-    desk.show("sessions", reports.listing(ledger_of(desk), folder))
+        raise usage_error("sessions", rest, "it takes nothing but --all")
+    folder = None if rest else str(context.session.folder)
+    context.show("sessions", reports.listing(require_ledger(context), folder))
 
 
-def _options(desk: Desk) -> Sequence[str]:
+def _options(context: CommandContext) -> Sequence[str]:
     return ("--all",)
 
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nexus_cli.commands.command import Command, Desk
-from nexus_cli.commands.line import nothing
+from nexus_cli.commands.arguments import refuse_arguments
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.cache import ahead
 
 
-async def run(desk: Desk, rest: str) -> None:
+async def run(context: CommandContext, rest: str) -> None:
     """Take the newest compaction back.
 
     The messages that it summed up stand in the window again, with everything since. Again takes back the one before.
     Refused, with figures, where they no longer fit.
     """
-    nothing("uncompact", rest)
+    refuse_arguments("uncompact", rest)
 
     async def work() -> None:
-        async for event in desk.session.act(uncompaction()):
-            desk.feed(event)
-        desk.say(_cost(desk.session.look(lambda parts: ahead(parts.engine))))
+        async for event in context.session.act(uncompaction()):
+            context.feed(event)
+        context.say(_cost(context.session.look(lambda parts: ahead(parts.engine))))
 
-    await desk.busy("undoing a compaction", work())
+    await context.busy("undoing a compaction", work())
 
 
 def _cost(value: Mapping[str, int]) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.groups import arrange
 from nexus_cli.context.tokens import TokenCounter, compact
+from nexus_cli.context.window.groups import group_tool_calls
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
@@ -65,7 +65,7 @@ def select_messages_for_compaction(
 def _cuts(messages: Sequence[Message]) -> list[int]:
     """Where the list can be cut: no group has members on both sides, no result without call comes right behind."""
     ends: dict[int, int] = {}
-    for group in arrange([Slot(index, Form.FULL, message) for index, message in enumerate(messages)]):
+    for group in group_tool_calls([Slot(index, Form.FULL, message) for index, message in enumerate(messages)]):
         ends[group[0].entry] = max(slot.entry for slot in group)
     cuts, reached = [], -1
     for index, message in enumerate(messages):

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from nexus_cli.context.groups import Group, flatten, is_request, newest, size
 from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
-from nexus_cli.context.unseen import Span, between, named, unseen
+from nexus_cli.context.window.entry_ranges import Span, between, named, unseen
+from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
@@ -135,7 +135,7 @@ class CompactionPlan:
     def entries(self) -> tuple[int, int]:
         """First and last entry that go."""
         first = self.gone[0][0]
-        return first.entry if first.form in (Form.FULL, Form.ELIDED) else 1, newest(self.gone)
+        return first.entry if first.form in (Form.FULL, Form.ELIDED) else 1, newest_entry_id(self.gone)
 
     @property
     def summed(self) -> bool:
@@ -178,7 +178,7 @@ def plan(
         (_by_group(groups, said, words.cost), beyond.words), (_by_group(groups, finals, words.cost), beyond.answers),
         (_pinned(groups, pins, count), beyond.pins),
     )  # fmt: skip
-    beside = _Beside(list(map(size, groups)), requests, current, again)
+    beside = _Beside(list(map(group_tokens, groups)), requests, current, again)
     total = sum(beside.sizes)
     half = max(0, min((total - target) // 2, beyond.most - target)) if beyond.newest else 0
     first = _first_kept(beside, room - reserved, room - reserved + half, int(available * NEWEST_SHARE))
@@ -188,7 +188,7 @@ def plan(
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
     spare = room - (stays := sum(slot.tokens for slot in kept))
-    most = sum(map(size, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
+    most = sum(map(group_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR:
         return None
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)

@@ -12,12 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.context.compaction import is_blank_summary
-from nexus_cli.context.groups import PLACEHOLDER, arrange, flatten, from_user, is_placeholder, is_request
-from nexus_cli.context.lane import Frame, Lane, frame_of, slot_of
-from nexus_cli.context.rewrite import Rewriter
 from nexus_cli.context.strategies import Strategy, strategies
-from nexus_cli.context.timeline import MemoryLog, Timeline
 from nexus_cli.context.tokens import TokenCounter, compact, get_token_counter
+from nexus_cli.context.window.groups import (
+    PLACEHOLDER,
+    flatten,
+    from_first_user_message,
+    group_tool_calls,
+    is_placeholder,
+    is_request,
+)
+from nexus_cli.context.window.lane import Frame, Lane, frame_of, slot_of
+from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Form, Kind, Slot
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
@@ -201,7 +208,7 @@ class ContextManager:
     def _refuse_if_larger(self, head: Sequence[Slot], added: Sequence[Message], frame: Frame) -> None:
         """`ValueError` where a window of this head and what is added to it would be larger and over the budget."""
         new = [Slot(self.lane.timeline.last, Form.FULL, message, "", self.measure(message, "")) for message in added]
-        slots = flatten(from_user(arrange([*head, *new], self.measure)))
+        slots = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
         before, after = self.get_token_usage()["messages"], sum(slot.tokens for slot in slots)
         total = frame.system_tokens + frame.tools_tokens + after
         if after > before and total > self.available:
@@ -260,7 +267,7 @@ class ContextManager:
 
     def _window(self) -> list[Slot]:
         """What a list built now would hold, if nothing were cut."""
-        return flatten(from_user(self.lane.groups()))
+        return flatten(from_first_user_message(self.lane.groups()))
 
     def _seen(self) -> list[Slot]:
         """What was built last, and what was added since, late results in the place of their call's placeholder."""
@@ -293,7 +300,7 @@ class ContextManager:
     def _truncate(self) -> None:
         self._hidden = True
         self.rewriter.strategy = _strategy(self.config.truncation_strategy)
-        groups = list(from_user(self.lane.groups()))
+        groups = list(from_first_user_message(self.lane.groups()))
         request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
         for index in {request, -1} if groups else ():
             groups[index] = tuple(map(self._whole, groups[index]))
@@ -311,7 +318,7 @@ class ContextManager:
             return
         read = self.lane.timeline.read(self._origin.base + 1, self.lane.timeline.last)
         slots = [*self._origin.head, *(self._dressed(slot_of(entry)) for entry in read)]
-        whole = flatten(from_user(arrange(slots, self.measure)))
+        whole = flatten(from_first_user_message(group_tool_calls(slots, self.measure)))
         fixed = self.lane.epoch.system_tokens + self.lane.epoch.tools_tokens
         if fixed + sum(slot.tokens for slot in whole) <= self.available:
             self.lane.rewrite(slots, "restore", ())

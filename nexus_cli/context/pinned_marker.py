@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.lane import Lane
 from nexus_cli.context.own_words import OwnWords, quoted
 from nexus_cli.context.pin import Pin, left_out, named_ways
-from nexus_cli.context.rewrite import Rewriter
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.summary_head import PINNED
-from nexus_cli.context.truncation import Cut
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.truncation import Cut
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role
 

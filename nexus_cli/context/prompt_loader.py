@@ -14,7 +14,8 @@ from typing import Protocol
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.context.decode import odd_file, read_text
-from nexus_cli.context.sysinfo import get_system_info, one_line, working_folder
+from nexus_cli.context.sysinfo import get_system_info, working_folder
+from nexus_cli.core.elide import one_line
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
 

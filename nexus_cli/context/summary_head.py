@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction import create_summary_message
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.neutral import named_drops, neutral
 from nexus_cli.context.own_words import Quote, quoted
 from nexus_cli.context.pin import left_out
-from nexus_cli.context.unseen import BUT, SUMMED, Span, named
+from nexus_cli.context.untrusted_text import named_drops, neutralize
+from nexus_cli.context.window.entry_ranges import BUT, SUMMED, Span, named
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message
@@ -50,7 +50,7 @@ def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
 
 def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collection[str]) -> str:
     """Return `summary`, made harmless, with everything that stands below it."""
-    parts = [neutral(summary, known).strip()]
+    parts = [neutralize(summary, known).strip()]
     if more.record:
         parts.append(more.record)
     if chosen.pins:

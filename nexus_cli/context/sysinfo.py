@@ -11,14 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.elide import one_line
 
 RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 MAC_VERSION_FILE = Path("/System/Library/CoreServices/SystemVersion.plist")
 KERNEL_FILE = Path("/proc/version")
-BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-LONGEST = 1000
-"""Characters of one value: a variable can hold megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +49,6 @@ def working_folder() -> Path | None:
         return Path.cwd()
     except OSError:
         return None
-
-
-def one_line(text: str) -> str:
-    """`text` as one line of bounded length that can be stored and sent: controls become spaces."""
-    line = BREAKS.sub(" ", replace_surrogates(text)[: LONGEST + 1])
-    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
 
 
 def operating_system(host: Host) -> str:

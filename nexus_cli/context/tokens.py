@@ -169,12 +169,12 @@ class StoredCounter(_Counting):
         if len(text) < BRIEF:
             return brief_count(text)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        known = self._store.known(self._encoding, digest)
+        known = self._store.stored_count(self._encoding, digest)
         if known is not None:
             return known
         tokens = self._counter.count(text)
         if not self._counter.estimated:
-            self._store.remember(self._encoding, digest, tokens)
+            self._store.store_count(self._encoding, digest, tokens)
         return tokens
 
 

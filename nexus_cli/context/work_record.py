@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.context.neutral import neutral
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.typed_text import split_attachments
@@ -184,5 +184,5 @@ def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missin
 
 def safe_line(text: str) -> str:
     """Return text from outside on one bounded line that cannot pose as words of ours."""
-    line = neutral(one_line(text))
+    line = neutralize(one_line(text))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."

@@ -6,16 +6,21 @@ ranges give the original back. The session records what was left out as a drop.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Piece
 
 Count = Callable[[str], int]
 Marker = Callable[[int, int, int, int], str]
 """`(start, end, total, tokens) -> line`: the hole `[start:end)` of a text of `total` characters, and its tokens."""
 
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+LONGEST_LINE = 1000
+"""Characters of one line: a variable can hold megabytes."""
 _TRIES = 8
 _FILLED = 0.95
 _LONGEST_SEQUENCE = 64
@@ -184,3 +189,9 @@ def _inside(text: str, cut: int) -> bool:
         or 0xDC00 <= code <= 0xDFFF
         or (0x1F1E6 <= code <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF)
     )
+
+
+def one_line(text: str) -> str:
+    """Return `text` as one line of bounded length that can be stored and sent: controls become spaces."""
+    line = _BREAKS.sub(" ", replace_surrogates(text)[: LONGEST_LINE + 1])
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."

@@ -1,7 +1,7 @@
 """Messages, tool calls and tool results: the values of a conversation.
 
-`nexus_cli.core.entry` adds identity and time, `nexus_cli.context.render` makes the wire form. Text is made storable
-here: a lone surrogate becomes U+FFFD.
+`nexus_cli.core.entry` adds identity and time, `nexus_cli.context.window.render` makes the wire form. Text is made
+storable here: a lone surrogate becomes U+FFFD.
 """
 
 from __future__ import annotations

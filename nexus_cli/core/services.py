@@ -34,11 +34,11 @@ class Log(Protocol):
         """The entries from `first` to `last`, both included, of this lane and its ancestors."""
         ...
 
-    def said(self, last: int) -> Iterator[tuple[int, str]]:
+    def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
         """Entry and text of the person's messages up to entry `last`, newest first, each read when it is asked for."""
         ...
 
-    def tally(self, last: int) -> Sequence[tuple[Kind, str, int]]:
+    def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """Kind and actor of the entries up to `last`, and how many; none is read. A pair may come more than once."""
         ...
 
@@ -57,7 +57,7 @@ class Log(Protocol):
         """An epoch of this lane or of one that it came from; `NexusError("usage", ...)` when there is none."""
         ...
 
-    def sending(
+    def record_request(
         self,
         manifest: Manifest,
         fixed: Sequence[Fixed],
@@ -68,23 +68,22 @@ class Log(Protocol):
         with the first request of an epoch, else empty. `dressed` are those of its slots to which something else is
         added than when the epoch was recorded."""
 
-    def received(self, step: int, usage: Usage, finish: str, reported: bool) -> None:
-        """Record how request `step` ended and what it used; `reported` is False when the provider gave no usage."""
-
-    def replied(
+    def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
-        """`append` of what request `step` was answered with, if it is worth an entry, and `received`, in one commit;
-        `sent` is what went over the wire, see `nexus_cli.core.request.SentDelta`."""
+        """Record the reply to request `step`, if it is worth an entry, and how the request ended, in one commit.
+
+        `reported` is False when the provider gave no usage; `sent` is what went over the wire, see
+        `core.request.SentDelta`."""
 
     def next_drop(self) -> str:
         """A new drop id, unique in the session."""
         ...
 
-    def drop(self, drop: Drop) -> None:
+    def record_drop(self, drop: Drop) -> None:
         """Record something left out."""
 
-    def memo(self, memo: Memo) -> None:
+    def record_memo(self, memo: Memo) -> None:
         """Record something about the lane."""
 
     def memos(self, kind: str) -> Sequence[Memo]:
@@ -116,7 +115,7 @@ class Recall(Protocol):
         """Return the same as `recall`, without counting."""
         ...
 
-    def recalled(self, drop_id: str) -> None:
+    def count_recall(self, drop_id: str) -> None:
         """Count one recall of a drop."""
         ...
 
@@ -187,11 +186,11 @@ class Calibrations(Protocol):
 class Counts(Protocol):
     """Remembers token counts by the hash of the text."""
 
-    def known(self, encoding: str, digest: bytes) -> int | None:
+    def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """Return the stored count, or None."""
         ...
 
-    def remember(self, encoding: str, digest: bytes, tokens: int) -> None:
+    def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a count; may be committed later, may be lost."""
 
 

@@ -1,7 +1,9 @@
 """The ledger: everything that ever happened, in one SQLite file. Knows plain values of `core` and nothing else."""
 
-from nexus_cli.ledger.ledger import Ledger
-from nexus_cli.ledger.requests import Inherited, RequestRow, nth
+from nexus_cli.ledger.failover_log import FailoverLog
+from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.requests import Inherited, RequestRow, pick_request
 from nexus_cli.ledger.sessions import SessionInfo
+from nexus_cli.ledger.store import Ledger
 
-__all__ = ["Inherited", "Ledger", "RequestRow", "SessionInfo", "nth"]
+__all__ = ["FailoverLog", "Inherited", "LaneLog", "Ledger", "RequestRow", "SessionInfo", "pick_request"]

@@ -69,7 +69,7 @@ def get_json(db: Database, blob: int) -> Any:
 
 
 @contextmanager
-def named(what: str) -> Iterator[None]:
+def damage_at(what: str) -> Iterator[None]:
     """While it is open, a damaged text is reported as `what`."""
     try:
         yield

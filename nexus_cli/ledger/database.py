@@ -16,9 +16,9 @@ from nexus_cli.core.errors import NexusError
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
+BUSY_SECONDS = 30.0
 """Seconds to wait for another process before giving up."""
-_MOST_WAITING = 256
+_MOST_PENDING = 256
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _WHY = {
@@ -38,16 +38,16 @@ def primary_code(error: sqlite3.Error) -> int:
     return -1 if code is None else code & 0xFF
 
 
-def failure(error: sqlite3.Error, what: str = "the ledger failed") -> NexusError:
+def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> NexusError:
     """`error` as the `NexusError("ledger", ...)` that a person can act on."""
     code = primary_code(error)
     if code in _BUSY:
-        return NexusError("ledger", what, f"another process kept it locked for {PATIENCE:.0f} s", "Try again")
+        return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
     why, hint = _WHY.get(code, (str(error), ""))
     return NexusError("ledger", what, why, hint)
 
 
-def patiently(action: Callable[[], T], seconds: float = PATIENCE) -> T:
+def retry_while_busy(action: Callable[[], T], seconds: float = BUSY_SECONDS) -> T:
     """What `action` returns, tried again while SQLite says that another process is busy; then its error."""
     deadline = time.monotonic() + seconds
     pause = 0.005
@@ -72,23 +72,24 @@ class Database:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self._lock = threading.RLock()
-        self._waiting: list[tuple[str, tuple[Any, ...]]] = []
+        self._pending: list[tuple[str, tuple[Any, ...]]] = []
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """All rows of a query; `NexusError("ledger", ...)` when it fails."""
         with self._lock:
             try:
-                return patiently(lambda: self.connection.execute(sql, values).fetchall())
+                return retry_while_busy(lambda: self.connection.execute(sql, values).fetchall())
             except sqlite3.DatabaseError as error:
-                raise failure(error, "the ledger could not be read") from error
+                raise ledger_error(error, "the ledger could not be read") from error
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row of a query, or None; `NexusError("ledger", ...)` when it fails."""
         with self._lock:
             try:
-                found: tuple[Any, ...] | None = patiently(lambda: self.connection.execute(sql, values).fetchone())
+                run = self.connection.execute
+                found: tuple[Any, ...] | None = retry_while_busy(lambda: run(sql, values).fetchone())
             except sqlite3.DatabaseError as error:
-                raise failure(error, "the ledger could not be read") from error
+                raise ledger_error(error, "the ledger could not be read") from error
             return found
 
     def run(self, sql: str, *values: Any) -> int:
@@ -109,29 +110,29 @@ class Database:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield
-                for sql, values in self._waiting:
+                for sql, values in self._pending:
                     self.connection.execute(sql, values)
                 commit(self.connection)
-                self._waiting.clear()
+                self._pending.clear()
             except sqlite3.DatabaseError as error:
-                self._undo()
-                raise failure(error, "the ledger could not be written") from error
+                self._rollback()
+                raise ledger_error(error, "the ledger could not be written") from error
             except BaseException:
-                self._undo()
+                self._rollback()
                 raise
 
-    def _undo(self) -> None:
+    def _rollback(self) -> None:
         try:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
         except sqlite3.ProgrammingError:
             pass  # closed: then there is nothing to undo
 
-    def later(self, sql: str, *values: Any) -> None:
+    def run_later(self, sql: str, *values: Any) -> None:
         """A statement that may be lost: it rides along with the next transaction."""
         with self._lock:
-            self._waiting.append((sql, values))
-            full = len(self._waiting) >= _MOST_WAITING
+            self._pending.append((sql, values))
+            full = len(self._pending) >= _MOST_PENDING
         if full:
             with self.write():
                 pass
@@ -141,18 +142,18 @@ class Database:
         with self._lock:
             try:
                 # The pragma returns no row and frees a page per step; of the module's calls this one takes every step.
-                patiently(lambda: self.connection.executescript("PRAGMA incremental_vacuum"))
-                patiently(lambda: self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+                retry_while_busy(lambda: self.connection.executescript("PRAGMA incremental_vacuum"))
+                retry_while_busy(lambda: self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
             except sqlite3.DatabaseError as error:
-                raise failure(error, "what was deleted is gone, but the file could not be made smaller") from error
+                raise ledger_error(error, "what was deleted is gone, but the file could not be made smaller") from error
 
     def close(self) -> None:
         """Write what waits, and close. Never raises for what may be lost; safe to call twice."""
         with self._lock:
             try:
-                if self._waiting:
+                if self._pending:
                     with self.write():
                         pass
             except (NexusError, sqlite3.ProgrammingError):
-                self._waiting.clear()
+                self._pending.clear()
             self.connection.close()

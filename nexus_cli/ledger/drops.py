@@ -15,10 +15,12 @@ _COLUMNS = "seq, what, tokens, cause, at, first_entry, last_entry, uncounted, re
 
 
 def next_id(db: Database, session: int) -> str:
-    """A new id, unique in the session over processes and lanes; a forked session goes on after its parent's."""
-    with db.write():
-        db.run("UPDATE sessions SET drops = drops + 1 WHERE key = ?", session)
-        return f"d{last(db, session)}"
+    """Return a new id, unique in the session over processes and lanes; inside a transaction.
+
+    A forked session counts on from its parent's ids.
+    """
+    db.run("UPDATE sessions SET drops = drops + 1 WHERE key = ?", session)
+    return f"d{last(db, session)}"
 
 
 def last(db: Database, session: int) -> int:
@@ -43,7 +45,7 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     )  # fmt: skip
 
 
-def listing(db: Database, session: int) -> list[Drop]:
+def list_drops(db: Database, session: int) -> list[Drop]:
     """Every drop of the session and of those that it came from, oldest first, without texts."""
     return [_drop(row) for row in db.all(f"SELECT {_COLUMNS} FROM drops WHERE session = ? ORDER BY seq", session)]
 
@@ -54,7 +56,7 @@ def find(db: Database, session: int, drop_id: str) -> Drop | None:
     return _drop(row) if row else None
 
 
-def text(db: Database, session: int, drop_id: str) -> str | None:
+def original(db: Database, session: int, drop_id: str) -> str | None:
     """The whole original, or None when the session has no such drop.
 
     For a range of entries it is their transcript; a drop that kept nothing gives "".
@@ -70,10 +72,9 @@ def text(db: Database, session: int, drop_id: str) -> str | None:
     return "" if row[2] is None else format_transcript(entries.read(db, row[1], row[2], row[3]))
 
 
-def recalled(db: Database, session: int, drop_id: str) -> None:
-    """Count that the drop was asked for again."""
-    with db.write():
-        db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
+def count_recall(db: Database, session: int, drop_id: str) -> None:
+    """Count that the drop was read back; inside a transaction."""
+    db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
 
 
 def _row(db: Database, session: int, seq: int | None) -> tuple[Any, ...] | None:

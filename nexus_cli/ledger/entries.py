@@ -43,7 +43,7 @@ def append(db: Database, lane: int, entry: Entry) -> None:
         lane, entry.id, entry.at, entry.actor, str(entry.kind), blobs.put_json(db, to_record(entry.message)),
         replace_surrogates(entry.preamble), entry.tokens,
     )  # fmt: skip
-    sessions.grew(db, session, lane, entry)
+    sessions.count_entry(db, session, lane, entry)
 
 
 def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
@@ -52,42 +52,53 @@ def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
     settled = _overrides(db, chain, first, last)
     found = []
     columns = "e.id, e.at, e.actor, e.kind, e.preamble, e.tokens, b.hash, b.codec, b.data"
-    for row in _ranges(db, chain, first, last, columns):
+    for row in _rows(db, chain, first, last, columns):
         preamble, tokens, _ = settled.get(row[0], (row[4], row[5], None))
         message = from_record(json.loads(blobs.unpack(*row[6:9])))
         found.append(Entry(row[0], row[1], row[2], Kind(row[3]), message, preamble, tokens))
     return found
 
 
-def tally(db: Database, lane: int, last: int) -> list[tuple[Kind, str, int]]:
+def count_by_kind(db: Database, lane: int, last: int) -> list[tuple[Kind, str, int]]:
     """Kinds and actors of the entries up to `last` that `lane` shows, and how many there are of each; none is read."""
     found, chain = Counter[tuple[str, str]](), lanes.ancestry(db, lane)
     for first in range(1, last + 1, _SORTED):
         end = min(last, first + _SORTED - 1)
-        for row in _ranges(db, chain, first, end, "e.kind, e.actor, count(*)", "GROUP BY e.kind, e.actor"):
+        for row in _rows(db, chain, first, end, "e.kind, e.actor, count(*)", "GROUP BY e.kind, e.actor"):
             found[row[0], row[1]] += row[2]
     return [(Kind(kind), actor, count) for (kind, actor), count in found.items()]
 
 
-def lines(db: Database, lane: int, first: int, last: int) -> list[tuple[int, bytes]]:
+def messages_of(db: Database, lane: int, actor: str, last: int) -> Iterator[tuple[int, str]]:
+    """Yield id and text of the entries of `actor` up to `last` that `lane` shows, newest first, one read at a time."""
+    for segment in lanes.ancestry(db, lane):
+        rows = db.all(
+            "SELECT id, blob FROM entries WHERE lane = ? AND id BETWEEN ? AND ? AND actor = ? ORDER BY id DESC",
+            segment.lane, segment.first, min(segment.last, last), actor,
+        )  # fmt: skip
+        for entry, blob in rows:
+            yield int(entry), from_record(json.loads(blobs.get(db, blob))).content
+
+
+def line_hashes(db: Database, lane: int, first: int, last: int) -> list[tuple[int, bytes]]:
     """Id and line hash of the entries `first` to `last` that were sent."""
     chain = lanes.ancestry(db, lane)
     settled = _overrides(db, chain, first, last)
     found = []
-    for entry, line in _ranges(db, chain, first, last, "e.id, e.line"):
+    for entry, line in _rows(db, chain, first, last, "e.id, e.line"):
         line = settled[entry][2] if entry in settled else line
         if line is not None:
             found.append((entry, line))
     return found
 
 
-def count_users(db: Database, lane: int, last: int) -> int:
+def count_turns(db: Database, lane: int, last: int) -> int:
     """How many turns the person began in `lane` up to entry `last`."""
-    rows = _ranges(db, lanes.ancestry(db, lane), 1, last, "count(*)", f"AND e.kind = '{Kind.USER}'")
+    rows = _rows(db, lanes.ancestry(db, lane), 1, last, "count(*)", f"AND e.kind = '{Kind.USER}'")
     return sum(int(row[0]) for row in rows)
 
 
-def fix(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
+def settle(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
     """Settle entries as they are about to be sent; inside a transaction.
 
     The same values again are accepted; other ones, or an entry that is not there, are a `ValueError`.
@@ -104,7 +115,7 @@ def fix(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
             raise ValueError(f"entry {item.entry} is sent but not recorded")
         value = (replace_surrogates(item.preamble), item.tokens, item.line)
         if home not in ours:
-            _fix_inherited(db, chain, ours[-1], item.entry, row, value)
+            _settle_inherited(db, chain, ours[-1], item.entry, row, value)
         elif row[2] is None:
             db.run(
                 "UPDATE entries SET preamble = ?, tokens = ?, line = ? WHERE lane = ? AND id = ?",
@@ -114,7 +125,7 @@ def fix(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
             raise _conflict(item.entry)
 
 
-def _fix_inherited(
+def _settle_inherited(
     db: Database, chain: Sequence[Segment], root: Segment, entry: int, row: tuple[Any, ...], value: _Settled
 ) -> None:
     """Settle, for the session of lane `root` alone, an entry that belongs to the session it was forked from."""
@@ -150,7 +161,7 @@ def _overrides(db: Database, chain: Sequence[Segment], first: int, last: int) ->
     return settled
 
 
-def _ranges(
+def _rows(
     db: Database, chain: Sequence[Segment], first: int, last: int, columns: str, also: str = ""
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of `first` to `last`, oldest first, over the segments of `chain`."""

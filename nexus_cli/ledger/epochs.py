@@ -13,7 +13,7 @@ from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import Fixed
-from nexus_cli.ledger import blobs, drops, lanes, memos
+from nexus_cli.ledger import blobs, drops, lanes
 from nexus_cli.ledger.database import Database
 
 _INHERITED = """WITH RECURSIVE line (key) AS (
@@ -53,7 +53,7 @@ def begin(
     for drop in left_out:
         drops.record(db, lane, drop)
     for memo in noted:
-        memos.record(db, lane, memo)
+        lanes.record_note(db, lane, memo)
 
 
 def _row(db: Database, slot: Slot) -> tuple[int, str, int, str, int]:
@@ -70,7 +70,7 @@ def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
     return int(row[0]) if row else None
 
 
-def known_key(db: Database, lane: int, epoch_id: int) -> int:
+def require_key(db: Database, lane: int, epoch_id: int) -> int:
     """As `key_of`; `NexusError("usage", ...)` when there is none."""
     key = key_of(db, lane, epoch_id)
     if key is None:
@@ -106,9 +106,9 @@ def read(db: Database, key: int) -> Epoch:
         " WHERE s.epoch = ? ORDER BY s.position",
         key,
     )
-    with blobs.named("line 1, the tools"):
+    with blobs.damage_at("line 1, the tools"):
         schemas = tuple(json.loads(blobs.unpack(*tool)) for tool in tools)
-    with blobs.named("line 2, the system text"):
+    with blobs.damage_at("line 2, the system text"):
         system = blobs.get_text(db, row[4])
     return Epoch(
         id=row[0], parent=row[1], cause=row[2], model=row[3], system=system, tools=schemas,
@@ -125,13 +125,13 @@ def _head(db: Database, key: int) -> tuple[Slot, ...]:
     )
     slots = []
     for line, row in enumerate(rows, 3):
-        with blobs.named(f"line {line}, a slot"):
+        with blobs.damage_at(f"line {line}, a slot"):
             message = from_record(json.loads(blobs.unpack(*row[4:7])))
         slots.append(Slot(row[0], Form(row[1]), message, row[2], row[3]))
     return tuple(slots)
 
 
-def fix_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequence[Fixed] = ()) -> None:
+def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequence[Fixed] = ()) -> None:
     """Settle the line hashes of an epoch's slots, and what is added to those of them that are `dressed`; inside a
     transaction. `ValueError` if they were others before."""
     if not lines:

@@ -23,23 +23,23 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
         if not 0 <= upto <= last:
             why = f"it has entries 1 to {last}" if last else "it has no entries yet"
             raise NexusError("usage", f"session {source} cannot be forked at entry {upto}", why)
-        upto = _boundary(db, parent.main_lane, upto, last)
+        upto = _before_open_group(db, parent.main_lane, upto, last)
         fork, fork_id = sessions.create(
             db, folder=parent.folder, project=parent.project, model=parent.model, recipe=parent.recipe,
             name=name, at=at, parent=source,
         )  # fmt: skip
         lane = sessions.open_main(db, fork, parent.recipe, parent.main_lane, upto)
-        turns = entries.count_users(db, lane, upto)
+        turns = entries.count_turns(db, lane, upto)
         db.run(
             "UPDATE sessions SET entries = ?, turns = ?, first_text = ?,"
             " drops = (SELECT drops FROM sessions WHERE key = ?) WHERE key = ?",
             upto, turns, parent.first_text if turns else "", key, fork,
         )  # fmt: skip
-        _inherit(db, key, fork, lane, last, upto)
+        _copy_drops_and_files(db, key, fork, lane, last, upto)
     return fork_id
 
 
-def _boundary(db: Database, lane: int, upto: int, last: int) -> int:
+def _before_open_group(db: Database, lane: int, upto: int, last: int) -> int:
     """`upto`, or the last entry before the group whose calls are answered only after `upto`.
 
     Calls without any result by `last` stay: whoever goes on from here answers them.
@@ -58,7 +58,7 @@ def _boundary(db: Database, lane: int, upto: int, last: int) -> int:
     return upto
 
 
-def _inherit(db: Database, source: int, fork: int, lane: int, last: int, upto: int) -> None:
+def _copy_drops_and_files(db: Database, source: int, fork: int, lane: int, last: int, upto: int) -> None:
     """The drops of the main lane that existed at entry `upto`, and the files seen before it."""
     db.run(
         "INSERT INTO drops SELECT ?, seq, ?, after, what, tokens, cause, at, first_entry, last_entry, blob,"

@@ -1,14 +1,17 @@
-"""Lanes and their ancestry: which entries a lane shows, and from where a fork goes on.
+"""Lanes: their ancestry, which says which entries a lane shows, and their notes (memos).
 
 A lane shows its own entries and, up to the entry it was forked at, those of its parent; ids go on. Nothing is copied.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
 
 END = (1 << 63) - 1
@@ -112,3 +115,28 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
         entry,
     )
     return int(row[0]) if row else None
+
+
+def record_note(db: Database, lane: int, memo: Memo) -> None:
+    """Record something about `lane` that is no entry; inside a transaction."""
+    session_of(db, lane)
+    blob = blobs.put_text(db, json.dumps(dict(memo.value), ensure_ascii=False))
+    db.run(
+        "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)",
+        lane, memo.entry, memo.kind, memo.at, blob,
+    )  # fmt: skip
+
+
+def notes(db: Database, lane: int, kind: str = "", *, own: bool = False) -> list[Memo]:
+    """Return the notes of one kind that `lane` knows, or of all kinds, oldest first.
+
+    A fork knows those of its ancestors up to the fork; `own` leaves these out.
+    """
+    found: list[Memo] = []
+    for segment in reversed(ancestry(db, lane)[: 1 if own else None]):
+        rows = db.all(
+            "SELECT kind, at, entry, blob FROM memos WHERE lane = ? AND ? IN (kind, '') AND entry <= ? ORDER BY key",
+            segment.lane, kind, segment.last,
+        )  # fmt: skip
+        found.extend(Memo(row[0], row[1], row[2], dict(blobs.get_json(db, row[3]))) for row in rows)
+    return found

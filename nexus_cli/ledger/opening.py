@@ -14,9 +14,9 @@ from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.ledger import schema
-from nexus_cli.ledger.database import PATIENCE, failure, patiently, primary_code
-from nexus_cli.ledger.holds import Hold
-from nexus_cli.ledger.reading import ReadDatabase, older
+from nexus_cli.ledger.database import BUSY_SECONDS, ledger_error, primary_code, retry_while_busy
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, outdated_error
+from nexus_cli.ledger.session_lock import FileLock
 
 _EVERY_CONNECTION = (
     "foreign_keys = ON",
@@ -32,15 +32,15 @@ _WAYS_OUT = "Check its permissions, or set NEXUS_HOME to another folder"
 _NOTHING_IN_IT = ("it is empty, and cannot be begun", "Free some space on its disk, and make its folder writable")
 
 
-def memory() -> sqlite3.Connection:
+def connect_memory() -> sqlite3.Connection:
     """A connection to an empty ledger that lives in memory."""
     connection = _connect(":memory:")
-    _shape(connection)
+    _set_page_layout(connection)
     schema.upgrade(connection)
     return connection
 
 
-def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
+def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
     """A connection to the ledger at `path`, created or brought forward as needed.
 
     A file that is no database, or is damaged, is renamed aside and named in `notices`. Raises
@@ -49,26 +49,26 @@ def on_disk(path: Path, notices: list[str]) -> sqlite3.Connection:
     what = f"the ledger {path} cannot be opened"
     door = lock_folder(path) / "opening.lock"
     try:
-        with Hold.wait(door, shared=True):
-            connection = _as_it_is(path)
+        with FileLock.wait(door, shared=True):
+            connection = _connect_current(path)
         if connection is not None:
             return connection
-        with Hold.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
-            return _settled(path, notices)
+        with FileLock.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
+            return _connect_exclusively(path, notices)
     except OSError as error:
         raise NexusError("ledger", what, error.strerror or str(error), write_failure_hint(error, _WAYS_OUT)) from error
     except sqlite3.DatabaseError as error:
-        raise failure(error, what) from error
+        raise ledger_error(error, what) from error
 
 
-def to_read(path: Path) -> ReadDatabase:
+def open_readonly(path: Path) -> ReadOnlyDatabase:
     """The ledger at `path` as it is, where nothing can be written; `NexusError("ledger", ...)` where it cannot be read,
     or would have to be brought forward first."""
-    database = ReadDatabase(path)
+    database = ReadOnlyDatabase(path)
     try:
-        if (found := _known(database.connection, path)) != len(schema.STEPS):
+        if (found := _check_version(database.connection, path)) != len(schema.STEPS):
             empty = NexusError("ledger", f"the ledger {path} cannot be read", *_NOTHING_IN_IT)
-            raise older(path, found, len(schema.STEPS)) if found else empty
+            raise outdated_error(path, found, len(schema.STEPS)) if found else empty
     except BaseException:
         database.close()
         raise
@@ -80,7 +80,7 @@ def lock_folder(path: Path) -> Path:
     return path.parent / "locks"
 
 
-def _prepare(path: Path) -> None:
+def _make_private_file(path: Path) -> None:
     """The folder and an empty file, private; SQLite gives -wal and -shm the mode of the file."""
     private_dir(path.parent)
     # An existing file is never opened here: closing it would drop the POSIX locks of this process's connections.
@@ -97,17 +97,17 @@ def _prepare(path: Path) -> None:
 
 
 def _connect(target: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(target, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     for pragma in _EVERY_CONNECTION:
         connection.execute(f"PRAGMA {pragma}")
     return connection
 
 
-def _ready(path: Path) -> sqlite3.Connection | None:
+def _connect_if_current(path: Path) -> sqlite3.Connection | None:
     """A connection, when the file is a ledger of today's version; None when there is something to do first."""
     connection = _connect(str(path))
     try:
-        if _known(connection, path) == len(schema.STEPS) and _journal(connection) == "wal":
+        if _check_version(connection, path) == len(schema.STEPS) and _journal_mode(connection) == "wal":
             for table, key in (("sessions", "key"), ("blobs", "id"), ("lanes", "id"), ("epochs", "key")):
                 connection.execute(f"SELECT max({key}) FROM {table}").fetchone()
             return connection
@@ -118,16 +118,16 @@ def _ready(path: Path) -> sqlite3.Connection | None:
     return None
 
 
-def _shape(connection: sqlite3.Connection) -> None:
+def _set_page_layout(connection: sqlite3.Connection) -> None:
     for pragma in _EMPTY_FILE:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _journal(connection: sqlite3.Connection) -> str:
+def _journal_mode(connection: sqlite3.Connection) -> str:
     return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
 
-def _known(connection: sqlite3.Connection, path: Path) -> int:
+def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     """The version of a file that this program may use."""
     connection.execute("BEGIN")  # one view of all three, while another program may be making its tables
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -144,41 +144,41 @@ def _known(connection: sqlite3.Connection, path: Path) -> int:
     return found
 
 
-def _as_it_is(path: Path) -> sqlite3.Connection | None:
+def _connect_current(path: Path) -> sqlite3.Connection | None:
     """A connection to a ledger that needs nothing; None when there is something to do first."""
-    _prepare(path)
+    _make_private_file(path)
     try:
-        return patiently(lambda: _ready(path))
+        return retry_while_busy(lambda: _connect_if_current(path))
     except sqlite3.DatabaseError as error:
         if primary_code(error) not in _BROKEN:
             raise
     return None
 
 
-def _settled(path: Path, notices: list[str]) -> sqlite3.Connection:
+def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
     """Create, bring forward, or set aside."""
-    _prepare(path)
+    _make_private_file(path)
     try:
-        return patiently(lambda: _made(path))
+        return retry_while_busy(lambda: _create_or_upgrade(path))
     except sqlite3.DatabaseError as error:
         if primary_code(error) not in _BROKEN:
             raise
     aside = _set_aside(path)
     notices.append(f"the ledger was damaged: it was kept as {aside} and a new one was begun")
-    _prepare(path)
-    return patiently(lambda: _made(path))
+    _make_private_file(path)
+    return retry_while_busy(lambda: _create_or_upgrade(path))
 
 
-def _made(path: Path) -> sqlite3.Connection:
+def _create_or_upgrade(path: Path) -> sqlite3.Connection:
     connection = _connect(str(path))
     try:
-        if _known(connection, path) == 0:
-            _shape(connection)
+        if _check_version(connection, path) == 0:
+            _set_page_layout(connection)
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         schema.upgrade(connection)
     finally:
         connection.close()
-    ready = _ready(path)
+    ready = _connect_if_current(path)
     if ready is None:
         why = "its file system does not support write-ahead logging"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to a folder on another")

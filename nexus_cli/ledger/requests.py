@@ -44,7 +44,7 @@ class Inherited:
     """Those that hold more, or something else behind the same beginning."""
 
 
-def sending(
+def record(
     db: Database,
     lane: int,
     manifest: Manifest,
@@ -52,27 +52,26 @@ def sending(
     head_lines: Sequence[bytes],
     dressed: Sequence[Fixed] = (),
 ) -> None:
-    """Record a request before it is sent: manifest, what it settles, the cursor; in one transaction.
+    """Record a request before it is sent: manifest, what it settles, the cursor; inside a transaction.
 
     `ValueError` when the step is not the next one or something was settled otherwise before.
     """
-    with db.write():
-        expected = last_step(db, lane) + 1
-        if manifest.step != expected:
-            raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
-        epoch = epochs.known_key(db, lane, manifest.epoch)
-        entries.fix(db, lane, fixed)
-        epochs.fix_head(db, epoch, head_lines, dressed)
-        db.run(
-            "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            lane, manifest.step, epoch, manifest.last, blobs.put_json(db, dict(manifest.arguments)),
-            bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at, manifest.cached,
-        )  # fmt: skip
-        db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
+    expected = last_step(db, lane) + 1
+    if manifest.step != expected:
+        raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
+    epoch = epochs.require_key(db, lane, manifest.epoch)
+    entries.settle(db, lane, fixed)
+    epochs.settle_head(db, epoch, head_lines, dressed)
+    db.run(
+        "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        lane, manifest.step, epoch, manifest.last, blobs.put_json(db, dict(manifest.arguments)),
+        bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at, manifest.cached,
+    )  # fmt: skip
+    db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
 
-def received(
+def record_outcome(
     db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
 ) -> None:
     """Record how request `step` ended; inside a transaction.
@@ -94,7 +93,7 @@ def received(
         " reasoning = ?, cost = ?, sent = ? WHERE lane = ? AND step = ?",
         *value, sent, lane, step,
     )  # fmt: skip
-    sessions.spent(db, lanes.session_of(db, lane), usage)
+    sessions.add_cost(db, lanes.session_of(db, lane), usage)
 
 
 def _columns(usage: Usage) -> tuple[Any, ...]:
@@ -130,7 +129,7 @@ WHICH: Mapping[str, Callable[[int], str]] = {
 and the smallest of which the provider reported what it took, and the newest for which it told of a cache."""
 
 
-def rows(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
+def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
     """The requests of `lane` that are asked for, see `WHICH`, oldest first."""
     found = db.all(
         "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
@@ -161,7 +160,7 @@ def inherited(db: Database, lane: int, which: str = "all") -> Inherited:
         sender = db.one("SELECT id FROM sessions WHERE key = ? AND key <> ?", parent.session, chain[0].session)
         named = str(sender[0]) if sender else ""
         ends = (lanes.END,) if which == "all" else (sent, lanes.END)
-        both = {row.manifest.step: row for last in ends for row in rows(db, parent.lane, which, last)}
+        both = {row.manifest.step: row for last in ends for row in list_requests(db, parent.lane, which, last)}
         shared = [replace(both[step], session=named) for step in sorted(both) if both[step].manifest.epoch <= epoch]
         before = [row for row in shared if row.manifest.last <= sent]
         beside = [row for row in shared if row.manifest.last > sent]
@@ -169,7 +168,7 @@ def inherited(db: Database, lane: int, which: str = "all") -> Inherited:
     return found
 
 
-def nth(requests: Sequence[T], step: int, named: str = "", hint: str = "Name one of them") -> T:
+def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Name one of them") -> T:
     """Request `step`, from 1; `NexusError("usage", ...)` that names the step, or what it was `named`, and how many
     there are, where there is none of this number."""
     if 1 <= step <= len(requests):

@@ -5,7 +5,10 @@ Forks are in `forking`, deletion in `purge`.
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
+from datetime import datetime
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
@@ -13,8 +16,9 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.ulid import ulid
 
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Digits of base 32."""
 FIRST_TEXT = 200
 """Characters of the first message that a listing keeps."""
 MAIN = "main"
@@ -59,6 +63,18 @@ class SessionInfo:
     main_lane: int
 
 
+def ulid(at: str) -> str:
+    """Return a new id that sorts by its time `at` (ISO 8601; otherwise the present): 48 bits of milliseconds and 80
+    random bits."""
+    try:
+        milliseconds = int(datetime.fromisoformat(at).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        milliseconds = time.time_ns() // 1_000_000
+    milliseconds = min(max(milliseconds, 0), (1 << 48) - 1)
+    number = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
+
+
 def create(
     db: Database, *, folder: str, project: str, model: str, recipe: str, name: str, at: str, parent: str | None = None
 ) -> tuple[int, str]:
@@ -68,7 +84,7 @@ def create(
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent, used)"
         f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
-        session, _free(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
+        session, _check_name(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
         parent,
     )  # fmt: skip
     return key, session
@@ -85,7 +101,7 @@ def key_of(db: Database, session: str) -> int:
     """The key of a session by its whole id; `NexusError("usage", ...)` when there is none."""
     row = db.one("SELECT key FROM sessions WHERE id = ?", session)
     if row is None:
-        raise _unknown(db, session)
+        raise _unknown_session(db, session)
     return int(row[0])
 
 
@@ -93,23 +109,23 @@ def info(db: Database, session: str) -> SessionInfo:
     """A session by its whole id; `NexusError("usage", ...)` when there is none."""
     row = db.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", session)
     if row is None:
-        raise _unknown(db, session)
+        raise _unknown_session(db, session)
     return SessionInfo(*row)
 
 
-def listing(db: Database, folder: str | None, limit: int, *, begun: bool = False) -> list[SessionInfo]:
+def list_sessions(db: Database, folder: str | None, limit: int, *, only_used: bool = False) -> list[SessionInfo]:
     """The newest first; of one folder or of all, and with `begun` only those in which something happened.
 
     Among those of a folder there are none of side work, in which nobody speaks.
     """
     spoken = f"folder = ? AND NOT (recipe IN ({', '.join(map(repr, SIDE_WORK))}) AND entries=0)"
     where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (replace_surrogates(folder),))
-    where += " AND entries > 0" * begun
+    where += " AND entries > 0" * only_used
     order = f"ORDER BY {LAST_USED} LIMIT ?"
     return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
 
 
-def untouched(db: Database, key: int) -> bool:
+def is_empty(db: Database, key: int) -> bool:
     """Whether nothing happened in any lane of a session: no entry, and nothing noted about it."""
     tables = ("entries", "memos")
     lanes_of = "SELECT id FROM lanes WHERE session = ?"
@@ -121,7 +137,7 @@ def find(db: Database, key: str) -> SessionInfo:
 
     Raises `NexusError("usage", ...)` when there is none, naming the nearest, or several, listing them.
     """
-    key = _title(key)
+    key = _one_line(key)
     if not key:
         raise NexusError("usage", "no session is named", "the id is empty", "See `nexus sessions list`")
     start = key.upper()
@@ -133,7 +149,7 @@ def find(db: Database, key: str) -> SessionInfo:
     if len(exact or rows) == 1:
         return SessionInfo(*(exact or rows)[0])
     if not rows:
-        raise _unknown(db, key)
+        raise _unknown_session(db, key)
     names = ", ".join(f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows[:5])
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
     raise NexusError("usage", f"`{key}` names {len(rows)} sessions", names + more, "Give more of the id")
@@ -143,7 +159,7 @@ def rename(db: Database, session: str, name: str) -> None:
     """Give a session another name; `NexusError("usage", ...)` for an unknown session and a name that is taken."""
     key = key_of(db, session)
     with db.write():
-        db.run("UPDATE sessions SET name = ? WHERE key = ?", _free(db, name, key), key)
+        db.run("UPDATE sessions SET name = ? WHERE key = ?", _check_name(db, name, key), key)
 
 
 def touch(db: Database, session: str, model: str | None, recipe: str | None, at: str | None) -> None:
@@ -158,7 +174,7 @@ def touch(db: Database, session: str, model: str | None, recipe: str | None, at:
         )  # fmt: skip
 
 
-def grew(db: Database, key: int, lane: int, entry: Entry) -> None:
+def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
     """Count an entry of the main lane for listings; inside a transaction."""
     asked = entry.kind is Kind.USER
     db.run(
@@ -168,7 +184,7 @@ def grew(db: Database, key: int, lane: int, entry: Entry) -> None:
     )  # fmt: skip
 
 
-def spent(db: Database, key: int, usage: Usage) -> None:
+def add_cost(db: Database, key: int, usage: Usage) -> None:
     """Add what a request cost; inside a transaction."""
     db.run(
         "UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ? WHERE key = ?",
@@ -176,13 +192,13 @@ def spent(db: Database, key: int, usage: Usage) -> None:
     )  # fmt: skip
 
 
-def _title(name: str) -> str:
+def _one_line(name: str) -> str:
     return " ".join(replace_surrogates(name).split())
 
 
-def _free(db: Database, name: str, own: int = 0) -> str:
+def _check_name(db: Database, name: str, own: int = 0) -> str:
     """`name` as it is stored; `NexusError("usage", ...)` where `find` would take it for a session other than `own`."""
-    title = _title(name)
+    title = _one_line(name)
     start = title.upper()
     other = title and db.one(
         "SELECT id, name FROM sessions WHERE key <> ? AND ((id >= ? AND id < ?) OR name = ?) LIMIT 1",
@@ -194,7 +210,7 @@ def _free(db: Database, name: str, own: int = 0) -> str:
     return title
 
 
-def _unknown(db: Database, key: str) -> NexusError:
+def _unknown_session(db: Database, key: str) -> NexusError:
     import difflib  # noqa: PLC0415  (only to help with a mistake)
 
     rows = db.all(f"SELECT name, id FROM sessions ORDER BY {LAST_USED} LIMIT ?", _NEAREST_AMONG)

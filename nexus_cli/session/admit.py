@@ -40,9 +40,9 @@ async def fitted(
 async def kept(log: Log, drop: Drop) -> None:
     """Record a drop; a large original is compressed in a thread."""
     if len(drop.text or "") > LARGE:
-        await asyncio.to_thread(log.drop, drop)
+        await asyncio.to_thread(log.record_drop, drop)
     else:
-        log.drop(drop)
+        log.record_drop(drop)
 
 
 def _like(engine: Engine, text: str) -> Profile:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nexus_cli.context.meter import DISTRUST, Meter
-from nexus_cli.context.undo import UNDO
+from nexus_cli.context.window.undo import UNDO
 from nexus_cli.core.entry import Epoch, Slot
-from nexus_cli.ledger import RequestRow
+from nexus_cli.ledger import LaneLog, RequestRow
 from nexus_cli.session.compaction.backoff import UNDONE, anchor_before
-from nexus_cli.session.logger import SessionLogger
 
 
-def take_anchor(meter: Meter, log: SessionLogger, epoch: Epoch, slots: Sequence[Slot]) -> None:
+def take_anchor(meter: Meter, log: LaneLog, epoch: Epoch, slots: Sequence[Slot]) -> None:
     """Anchor `meter` on the newest believable report of a request under `epoch`, of which `slots` are the window; else,
     where a compaction was undone, on what had been reported of the window before it."""
     newest = log.last_request()
     if newest is not None and newest.manifest.epoch == epoch.id:
         if _anchored(meter, [newest], epoch, slots):
             return
-        rows = [row for row in log.request_rows() if row.manifest.epoch == epoch.id and row.usage and row.reported]
+        rows = [row for row in log.requests() if row.manifest.epoch == epoch.id and row.usage and row.reported]
         if _anchored(meter, reversed(rows[-DISTRUST:]), epoch, slots):
             return
     if epoch.cause == UNDO:
@@ -39,7 +38,7 @@ def anchor_on(meter: Meter, row: RequestRow, epoch: Epoch, slots: Sequence[Slot]
     return meter.anchored(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)
 
 
-def _former(meter: Meter, log: SessionLogger, epoch: Epoch) -> None:
+def _former(meter: Meter, log: LaneLog, epoch: Epoch) -> None:
     """Anchor `meter` on what had been reported of the window that the undone compaction had replaced."""
     undone = next((int(memo.value["epoch"]) for memo in reversed(list(log.memos(UNDONE)))), None)
     parent = None if undone is None else log.epoch(undone).parent

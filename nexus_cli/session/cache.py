@@ -1,7 +1,7 @@
 """What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
 
 Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.miss`, how long providers keep
-what to `nexus_cli.provider.prompt_cache`, and the arithmetic of prices to `nexus_cli.context.economy`.
+what to `nexus_cli.provider.prompt_cache`, and the arithmetic of prices to `nexus_cli.context.window.rewrite_cost`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.context.economy import Rewrite, miss_cost, price_rewrite
-from nexus_cli.context.fingerprints import Difference, first_difference, rendered
+from nexus_cli.context.window.fingerprints import Difference, first_difference, rendered
+from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.request import ModelInfo
@@ -150,7 +150,7 @@ def _still(engine: Engine, sent: Sent) -> bool:
     return seconds is None or seconds <= life.max_seconds
 
 
-def record_rewrite(engine: Engine, before: int) -> Rewrite:
+def record_rewrite(engine: Engine, before: int) -> RewritePrice:
     """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewritten`.
 
     The meter already knows the window that came of it.
@@ -169,12 +169,12 @@ def rewritten(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     return _rewrite(engine, _priced(engine, before, round(engine.meter.unanchored(engine.lane.counted))))
 
 
-def _rewrite(engine: Engine, priced: Rewrite) -> tuple[str, dict[str, Any]]:
+def _rewrite(engine: Engine, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
     figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
     return REWRITE, {"cause": engine.lane.epoch.cause, "epoch": engine.lane.epoch.id, **figures}
 
 
-def _priced(engine: Engine, before: int, after: int) -> Rewrite:
+def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
     """`before` and `after` are estimates of the whole window, in tokens."""
     lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else warm(engine)

@@ -47,7 +47,7 @@ ERRORS = 2
 class Starts(Protocol):
     """Remembers which calls began to run, over processes."""
 
-    def started(self, call_id: str, name: str) -> None:
+    def record_start(self, call_id: str, name: str) -> None:
         """Record, before the tool runs."""
 
     def was_started(self, call_id: str) -> bool:
@@ -201,7 +201,7 @@ class Dispatcher:
         refused = await self._permission(engine, call, tool, checked)
         if refused is not None:
             return refused
-        self.starts.started(call.id, call.name)
+        self.starts.record_start(call.id, call.name)
         self.here[call.id] = time.monotonic()
         return await self._run(engine, call, tool, checked)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import is_request
-from nexus_cli.context.lane import Lane, Notes
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.planned import Planned
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.window.groups import is_request
+from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock
@@ -74,7 +74,7 @@ class Engine:
     """`(agent, parent entry or None) -> log` of a side lane: a fork at that entry, or a lane of its own."""
     gather: Callable[[], Awaitable[Preamble]]
     """The event preamble of the next request: what changed since this epoch last sent it."""
-    frame: Callable[[], Awaitable[Planned]]
+    frame: Callable[[], Awaitable[EpochDraft]]
     """System text and tools as they would be now, for the next epoch."""
     summarizer: Callable[[], Model]
     """Who sums up when not the session's own model."""
@@ -194,7 +194,12 @@ class Engine:
         return replace(self.budget, used=self.used())
 
     def begin(
-        self, head: Sequence[Slot], cause: str, planned: Planned, drops: Sequence[Drop] = (), notes: Notes | None = None
+        self,
+        head: Sequence[Slot],
+        cause: str,
+        planned: EpochDraft,
+        drops: Sequence[Drop] = (),
+        notes: Notes | None = None,
     ) -> None:
         """Begin an epoch of the lane with what was `planned` for it, recorded together with what that and the head
         leave out, and tell of it; nothing of it has been reported yet."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.collect import NOTICES, ChangedSections, SectionCollector, system_text
-from nexus_cli.context.lane import Frame
-from nexus_cli.context.planned import Planned
-from nexus_cli.context.planner import UNREAD
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.planner import UNREAD
+from nexus_cli.context.window.lane import Frame
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.engine import Engine, Model, Preamble
@@ -37,7 +37,7 @@ class Frames:
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
-    async def frame(self, engine: Engine | None = None) -> Planned:
+    async def frame(self, engine: Engine | None = None) -> EpochDraft:
         """System text and tools as they would be now, in the budget that `engine` has by now."""
         self._fit(engine)
         plan, left = await self.collector.system_plan()
@@ -51,9 +51,9 @@ class Frames:
             self.model.effort,
             self.system_cost(text),
             self.tools_cost(tools),
-            canonical([section.described(cached=True) for section in plan.chosen]).decode(),
+            canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
-        return Planned(frame, left)
+        return EpochDraft(frame, left)
 
     async def gather(self, engine: Engine) -> Preamble:
         """The preamble of the next request: all that changed on a user message, notices alone on a tool result.
@@ -83,7 +83,7 @@ class Frames:
         def settle() -> None:
             self._due = False
             self.collector.mark_sent(changed)
-            engine.event = changed.described()
+            engine.event = changed.to_json()
             if engine.event:
                 lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, engine.event))
             if NOTICES in changed.sent:

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.collect import SectionCollector
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.planned import Planned
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import format_utc, local_now
@@ -21,20 +21,19 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Recall, Seen, TokenCounter
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import open_facts
 from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")
-Both = tuple[Planned, list[dict[str, Any]]]
+Both = tuple[EpochDraft, list[dict[str, Any]]]
 """The frame of a first epoch and the described event sections."""
 
 
@@ -47,7 +46,7 @@ def fresh_epoch(
     failed: Callable[[str], None],
     *,
     runs: bool,
-) -> tuple[Epoch, list[dict[str, Any]], SessionLogger, StoredCounter]:
+) -> tuple[Epoch, list[dict[str, Any]], LaneLog, StoredCounter]:
     """The epoch, the event sections, and the log (in `ledger`, one in memory) that the drops stand in.
 
     `failed` is told which contributor was skipped, and what is odd about a file that was read; `runs` says whether a
@@ -58,7 +57,7 @@ def fresh_epoch(
         folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
         at=format_utc(moment),
     )  # fmt: skip
-    log = SessionLogger(ledger=ledger, session=made.id)
+    log = ledger.log(made.id)
     counter = StoredCounter(TiktokenCounter(info.encoding), log)
     budget = TokenBudget.of(info.window, info.max_output)
     context = ContextManager(ContextConfig(budget.window, budget.window - budget.available), log, token_counter=counter)
@@ -79,7 +78,7 @@ def fresh_epoch(
         planned, event = finished(_both(frames, gathers))
     context.lane.reframe(planned.frame)
     for drop in planned.drops:
-        log.drop(drop)
+        log.record_drop(drop)
     return context.lane.epoch, event, log, counter
 
 
@@ -94,7 +93,7 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _both(frames: Frames, collector: SectionCollector) -> Both:
-    return await frames.frame(), (await collector.changed_sections()).described()
+    return await frames.frame(), (await collector.changed_sections()).to_json()
 
 
 class Nobody:

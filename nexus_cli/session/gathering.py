@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.collect import SectionCollector
-from nexus_cli.context.contributors import Sources, View, discover
-from nexus_cli.context.persona import persona_texts
-from nexus_cli.context.planner import section_budget
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.section_reader import SectionReader
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.contributor import Sources, View, discover
+from nexus_cli.context.sections.identity_files import read_identity_files
+from nexus_cli.context.sections.planner import section_budget
+from nexus_cli.context.sections.reader import SectionReader
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop
@@ -49,7 +49,7 @@ def gatherer(
     may run, or somebody can be asked, `seams` are what its `Sources` has of a session.
     """
     own = {
-        "persona": lambda names: persona_texts(names, options.cwd),
+        "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": tools,
         "capabilities": lambda: _within_reach(

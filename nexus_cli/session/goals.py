@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.services import Goal
 
 KIND = "goal"

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.limits import SETS, Bound, Limits
 from nexus_cli.core.request import ModelInfo

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.context.planned import Left
-from nexus_cli.context.planner import Chosen
-from nexus_cli.context.section import Layer, Section
+from nexus_cli.context.sections.epoch_draft import PendingDrop
+from nexus_cli.context.sections.planner import SectionChoice
+from nexus_cli.context.sections.section import Layer, Section
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.services import Log
@@ -33,7 +33,7 @@ class SectionDrops:
     """Is given each new drop, without its text."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
-    def record(self, chosen: Chosen, later: list[Left] | None = None) -> str:
+    def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
         """See `LeftOut`. The drop is counted as what the form leaves out the first time."""
         section = chosen.section
         key = (section.id, section.digest)
@@ -41,23 +41,23 @@ class SectionDrops:
         if key in names:
             return names[key]
         name, at = self.log.next_drop(), format_utc(self.clock())
-        cause = Cause.INSTRUCTION_CAP if chosen.capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
+        cause = Cause.INSTRUCTION_CAP if chosen.is_capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
         what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
-        if chosen.unread:
+        if chosen.is_unread:
             what, cause = section.full, Cause.LIMIT
         elif section.source:
             what += f" ({section.source})"
         if chosen.form == 0:  # what is missing of it was never read
             cause = Cause.LIMIT
         left = max(1, chosen.full_tokens - chosen.tokens)
-        drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.beyond)
+        drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.unread_bytes)
         note = KIND, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
-            later.append(Left(drop, note))
+            later.append(PendingDrop(drop, note))
             self._names = None  # they are on record once that epoch has begun
             return name
-        self.log.drop(drop)
-        self.log.memo(Memo(KIND, at, self.log.last_id(), note[1]))
+        self.log.record_drop(drop)
+        self.log.record_memo(Memo(KIND, at, self.log.last_id(), note[1]))
         names[key] = name
         self.told(replace(drop, text=None))
         return name

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.context.neutral import neutral
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
@@ -44,8 +44,6 @@ class SessionFacts:
 
     ledger: Ledger
     session: str
-    lane: int
-    """The main lane, which holds the person's messages."""
     project: str
     clock: Clock = local_now
     saves: bool = True
@@ -55,7 +53,7 @@ class SessionFacts:
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
         """Return the memory of a session that works in `folder`."""
         kept = ledger.path is not None and ledger.writes
-        return cls(ledger, made.id, made.main_lane, str(project_root(folder)), clock, kept)
+        return cls(ledger, made.id, str(project_root(folder)), clock, kept)
 
     def seams(self) -> Mapping[str, Any]:
         """Return the fields of a contributor's `Sources` that this object fills."""
@@ -80,7 +78,7 @@ class SessionFacts:
         """See `Facts`."""
         text = fact_text(text)
         self._require_saving("kept")
-        origin = find_origin(self.ledger, self.lane, quote)
+        origin = find_origin(self.ledger.log(self.session), quote)
         return self.ledger.facts.add(
             slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=format_utc(self.clock()),
             actor=origin.actor, project=self.project, session=self.session, entry=origin.entry,
@@ -110,7 +108,7 @@ class SessionFacts:
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
-        return [replace(fact, text=neutral(fact.text)) for fact in self._find(text, slots, limit)]
+        return [replace(fact, text=neutralize(fact.text)) for fact in self._find(text, slots, limit)]
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
         if not text.strip():
@@ -198,4 +196,4 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
 def open_facts(folder: Path) -> Iterator[SessionFacts]:
     """Open the facts that a session in `folder` would see; none if the ledger cannot be opened."""
     with looked_at() as ledger:
-        yield SessionFacts(ledger, "", 0, str(project_root(folder)))
+        yield SessionFacts(ledger, "", str(project_root(folder)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from nexus_cli.context.fingerprints import SYSTEM, Difference
+from nexus_cli.context.window.fingerprints import SYSTEM, Difference
 from nexus_cli.provider.prompt_cache import CacheLife
 
 SLACK_SHARE = 0.01

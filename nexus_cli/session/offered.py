@@ -9,8 +9,8 @@ import difflib
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Epoch
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 

@@ -13,7 +13,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.ledger.lending import lent
+from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_from_env
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info, window_setting_key
@@ -31,7 +31,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     """
     if not options.save:
         ledger = Ledger.open(None)
-        ledger.facts.borrow(lent(places().ledger, str(project_root(options.cwd))))
+        ledger.facts.borrow(read_facts(places().ledger, str(project_root(options.cwd))))
         return ledger
     try:
         ledger = Ledger.open(places().ledger)

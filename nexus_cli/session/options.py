@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.limits import Limits
 
 REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")

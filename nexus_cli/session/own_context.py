@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nexus_cli.context.assembled import scaled
-from nexus_cli.context.collect import SectionCollector
-from nexus_cli.context.section import LADDERS, Layer, Section, sha256
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.frames import PLAN
@@ -31,7 +31,7 @@ class Kept(Protocol):
         """See `Recall`."""
         ...
 
-    def recalled(self, drop_id: str) -> None:
+    def count_recall(self, drop_id: str) -> None:
         """See `Recall`."""
         ...
 
@@ -66,7 +66,7 @@ class OwnContext:
         whole = self.kept.original(drop)
         if not whole:
             return None
-        self.kept.recalled(drop)
+        self.kept.count_recall(drop)
         if form == "full":
             return whole, drop
         layer = Layer(row["layer"])
@@ -74,7 +74,7 @@ class OwnContext:
         now = next((section for section in found if section.id == name), None)
         if now is None or now.digest != sha256(whole):
             return whole, drop
-        return in_form(now.naming(drop), form), drop
+        return in_form(now.with_drop_id(drop), form), drop
 
     def _sections(self) -> list[dict[str, Any]]:
         """The sections of the system text, and the event sections that the epoch told last."""

@@ -11,8 +11,8 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.planned import Planned
-from nexus_cli.context.timeline import MemoryLog
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
@@ -20,12 +20,11 @@ from nexus_cli.core.event import Event
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model, Preamble
 from nexus_cli.session.options import Options
-from nexus_cli.session.record import Record
 from nexus_cli.session.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -61,7 +60,7 @@ class Parts:
     """Dollars of all requests of the session so far, None when a price is unknown."""
     report: Callable[[], Mapping[str, Any]] = dict
     """What the next request would hold: interface.md section 8."""
-    record: Record | None = None
+    record: LaneLog | None = None
     ledger: Ledger | None = None
     options: Options | None = None
     """What the session was opened with."""
@@ -74,7 +73,7 @@ class Ran:
     def __init__(self) -> None:
         self._ids: set[str] = set()
 
-    def started(self, call_id: str, name: str) -> None:
+    def record_start(self, call_id: str, name: str) -> None:
         """See `Starts`."""
         self._ids.add(call_id)
 
@@ -99,8 +98,8 @@ def bare_parts(
     limits = Limits(max_steps=200, allow="read")
     folder = Path.cwd()
 
-    async def frame() -> Planned:
-        return Planned(context.frame())
+    async def frame() -> EpochDraft:
+        return EpochDraft(context.frame())
 
     async def gather() -> Preamble:
         return Preamble("\n".join(engine.notices), engine.notices.clear)

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache import MOST_EPOCHS, known_life
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.miss import age
 from nexus_cli.session.opening import known_model
 from nexus_cli.session.sent import Sent, beginning
@@ -40,9 +39,8 @@ class Past:
 def past(ledger: Ledger, session: str, which: str = "all") -> Past:
     """The requests of a session, or `which` of them the ledger can tell apart; `NexusError("usage", ...)` when there is
     none such."""
-    main = ledger.session(session).main_lane
-    lanes = [main, *(lane for lane in ledger.lanes(session) if lane != main)]
-    own, others = {lane: ledger.manifests(lane, which) for lane in lanes}, ledger.inherited(main, which)
+    logs = ledger.logs(session)
+    own, others = {log.lane: log.requests(which) for log in logs}, logs[0].inherited_requests(which)
     rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
     used: dict[int, list[str]] = {}
     for row in rows:
@@ -85,11 +83,11 @@ def least(
     return 0, 0
 
 
-def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
+def resume(engine: Engine, ledger: Ledger, log: LaneLog, settings: Settings) -> None:
     """Go on from what was sent before: the newest request of the lane, and the newest under each of its last epochs
     that a cache may still hold."""
     try:
-        before = past(log.ledger, log.session.id, "notable")
+        before = past(ledger, log.session_id, "notable")
     except NexusError:
         return  # what is damaged of requests that were answered is in none to come
     engine.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
@@ -109,7 +107,7 @@ def resume(engine: Engine, log: SessionLogger, settings: Settings) -> None:
             if all(small):  # it tells what the same beginning takes also where no cache holds it any more
                 engine.least[begins] = small
             if epoch == last or not _gone(engine, epoch):
-                sent = _sent(engine, log, newest[epoch], settings)
+                sent = _sent(engine, ledger, log, newest[epoch], settings)
                 engine.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
             continue  # likewise
@@ -123,16 +121,16 @@ def _gone(engine: Engine, epoch: int) -> bool:
     return life is not None and seconds is not None and seconds > life.max_seconds
 
 
-def _epoch(engine: Engine, log: SessionLogger, number: int) -> Epoch:
+def _epoch(engine: Engine, log: LaneLog, number: int) -> Epoch:
     """An epoch of the lane by its number, the present one as it is at hand."""
     return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
 
 
-def _sent(engine: Engine, log: SessionLogger, row: RequestRow, settings: Settings) -> Sent:
+def _sent(engine: Engine, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> Sent:
     """A request as it was sent; `NexusError` where its epoch cannot be read."""
     epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
     if epoch is not engine.lane.epoch:
         tail = [slot_of(entry) for entry in log.read(epoch.base + 1, last)]
     other = epoch.model != engine.model.info.name
-    life = known_life(known_model(log.ledger, epoch.model, settings)) if other else None
+    life = known_life(known_model(ledger, epoch.model, settings)) if other else None
     return Sent(epoch, tail, last, taken(row), life=life)

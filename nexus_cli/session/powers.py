@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import ToolCall

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.trust import FOLDER, State, read_configuration, trust_state
-from nexus_cli.context.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
+from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.options import Options

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.planner import JOINT, section_budget
+from nexus_cli.context.sections.planner import JOINT, section_budget
+from nexus_cli.context.window.groups import flatten
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import Notice
 from nexus_cli.session.cache import rewritten

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, RequestRow, nth
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 
 Answer = dict[str, Any]
 AT_ONCE = 500
@@ -24,48 +24,48 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
     main lane. `NexusError("usage", ...)` for a request that is not there.
     """
     info = ledger.session(session)
-    lanes = [info.main_lane] if step is not None else ledger.lanes(session)
+    logs = [ledger.log(session)] if step is not None else ledger.logs(session)
     checked = 0
-    for lane in lanes:
-        rows = ledger.manifests(lane)
+    for log in logs:
+        rows = log.requests()
         if step is not None:
-            rows = [nth(rows, step)]
-        difference, count = _lane(ledger, lane, rows)
+            rows = [pick_request(rows, step)]
+        difference, count = _lane(log, rows)
         checked += count
         if difference:
-            where = "" if lane == info.main_lane else f"side lane {lane}, "
+            where = "" if log.lane == info.main_lane else f"side lane {log.lane}, "
             return {"version": 1, "ok": False, "requests": checked, "first_difference": where + difference}
-    damage = _unsent(ledger, session, lanes) if step is None else ""
+    damage = _unsent(logs) if step is None else ""
     return {"version": 1, "ok": not damage, "requests": checked, "first_difference": damage or None}
 
 
-def _unsent(ledger: Ledger, session: str, lanes: list[int]) -> str:
+def _unsent(logs: list[LaneLog]) -> str:
     """What no request holds has to be whole too: entries and epochs that were never sent, the texts of drops."""
     try:
-        for number in range(ledger.next_epoch(lanes[0])):
-            _look_at(ledger, lanes[0], number)
-        for lane in lanes:
-            for first in range(1, ledger.last_id(lane) + 1, AT_ONCE):
-                ledger.read(lane, first, first + AT_ONCE - 1)
-            ledger.memos(lane)
-        for drop in ledger.drops(session):
+        for number in range(logs[0].next_epoch()):
+            _look_at(logs[0], number)
+        for log in logs:
+            for first in range(1, log.last_id() + 1, AT_ONCE):
+                log.read(first, first + AT_ONCE - 1)
+            log.memos()
+        for drop in logs[0].drops():
             if drop.entries is None:
-                ledger.drop_text(session, drop.id)
+                logs[0].original(drop.id)
     except NexusError as error:
         return f"outside of every request: {error}"
     return ""
 
 
-def _look_at(ledger: Ledger, lane: int, epoch: int) -> None:
+def _look_at(log: LaneLog, epoch: int) -> None:
     """Read an epoch; a forked session has gaps where its source went on by itself."""
     try:
-        ledger.epoch(lane, epoch)
+        log.epoch(epoch)
     except NexusError as error:
         if error.kind != "usage":
             raise
 
 
-def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:
+def _lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
     """The first difference among the requests of one lane, and how many were compared by then."""
     epoch: Epoch | None = None
     wire: Wire | None = None
@@ -74,14 +74,14 @@ def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:
         manifest = row.manifest
         try:
             if epoch is None or wire is None or epoch.id != manifest.epoch:
-                epoch = ledger.epoch(lane, manifest.epoch)
+                epoch = log.epoch(manifest.epoch)
                 wire, reached = Wire(epoch), epoch.base
-                head, _ = ledger.line_hashes(lane, epoch.id, epoch.base)
-                rebuilt = wire.extend(flatten(arrange(epoch.head)))
+                head, _ = log.line_hashes(epoch.id, epoch.base)
+                rebuilt = wire.extend(flatten(group_tool_calls(epoch.head)))
                 for place, (was, now) in enumerate(zip(head, rebuilt, strict=True)):
                     if was != now:
                         return f"request {manifest.step}, line {place + 3}: a slot of epoch {epoch.id}", number
-            difference = _tail(ledger, lane, epoch, wire, reached, manifest.last)
+            difference = _tail(log, epoch, wire, reached, manifest.last)
         except (NexusError, ValueError) as error:
             return f"request {manifest.step}, {error}", number
         if difference:
@@ -92,14 +92,14 @@ def _lane(ledger: Ledger, lane: int, rows: list[RequestRow]) -> tuple[str, int]:
     return "", len(rows)
 
 
-def _tail(ledger: Ledger, lane: int, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
+def _tail(log: LaneLog, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
     before = len(wire.messages) + 2
     try:
-        slots = flatten(arrange(map(slot_of, ledger.read(lane, reached + 1, last))))
+        slots = flatten(group_tool_calls(map(slot_of, log.read(reached + 1, last))))
     except NexusError as error:
-        return _unreadable(ledger, lane, range(reached + 1, last + 1), before) or str(error)
+        return _unreadable(log, range(reached + 1, last + 1), before) or str(error)
     rebuilt = wire.extend(slots)
-    _, stored = ledger.line_hashes(lane, epoch.id, last)
+    _, stored = log.line_hashes(epoch.id, last)
     was = dict(stored)
     for place, (slot, now) in enumerate(zip(slots, rebuilt, strict=True)):
         if was.get(slot.entry) != now:
@@ -107,11 +107,11 @@ def _tail(ledger: Ledger, lane: int, epoch: Epoch, wire: Wire, reached: int, las
     return ""
 
 
-def _unreadable(ledger: Ledger, lane: int, numbers: range, line: int) -> str:
+def _unreadable(log: LaneLog, numbers: range, line: int) -> str:
     """The first of the entries that cannot be read, and its line, where `line` is that of the first entry."""
     for number in numbers:
         try:
-            ledger.read(lane, number, number)
+            log.read(number, number)
         except NexusError as error:
             return f"line {line + number - numbers.start}: entry {number}: {error}"
     return ""

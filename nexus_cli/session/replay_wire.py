@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.request import Request
-from nexus_cli.ledger import Ledger, RequestRow, nth
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.provider.model_table import model_info
@@ -34,8 +34,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
 
     `NexusError("usage", ...)` for a request that is not there.
     """
-    main = ledger.session(session).main_lane
-    lanes = [main] if step is not None else [main, *(lane for lane in ledger.lanes(session) if lane != main)]
+    logs = [ledger.log(session)] if step is not None else ledger.logs(session)
     catcher = BodyCatcher()
     async with catcher as address:
         through = LitellmBackend(
@@ -43,10 +42,10 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
         )
         again = _Again(catcher, through)
         try:
-            found = [await _compared(again, _requests(ledger, lane, step)) for lane in lanes]
+            found = [await _compared(again, _requests(log, step)) for log in logs]
         finally:
             await through.aclose()
-    named = [{"lane": lane, "agent": ledger.agent(lane), **one} for lane, one in zip(lanes, found, strict=True)]
+    named = [{"lane": log.lane, "agent": log.agent, **one} for log, one in zip(logs, found, strict=True)]
     beside = [one for one in named[1:] if one["equal"] or one["differ"] or one["skipped"]]
     return {"library": http_library(), **found[0], "beside": beside}
 
@@ -101,20 +100,20 @@ def _not_comparable(row: RequestRow, made_by: str) -> str:
     return "" if made_by == http_library() else f"it was made by {made_by}, here is {http_library()}"
 
 
-def _requests(ledger: Ledger, lane: int, step: int | None) -> Iterator[tuple[RequestRow, Request]]:
+def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Request]]:
     """Every request of the lane as the provider was handed it, rebuilt from the ledger."""
-    rows = ledger.manifests(lane)
+    rows = log.requests()
     if step is not None:
-        nth(rows, step)
+        pick_request(rows, step)
     number, reached = -1, 0
     wire: Wire | None = None
     for row in rows:
         manifest = row.manifest
         if wire is None or manifest.epoch != number:
-            epoch = ledger.epoch(lane, manifest.epoch)
+            epoch = log.epoch(manifest.epoch)
             wire, number, reached = Wire(epoch), epoch.id, epoch.base
-            wire.extend(flatten(arrange(epoch.head)))
-        wire.extend(flatten(arrange(map(slot_of, ledger.read(lane, reached + 1, manifest.last)))))
+            wire.extend(flatten(group_tool_calls(epoch.head)))
+        wire.extend(flatten(group_tool_calls(map(slot_of, log.read(reached + 1, manifest.last)))))
         reached = manifest.last
         given = manifest.arguments
         if step in (None, manifest.step):

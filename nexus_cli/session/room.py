@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
-from nexus_cli.context.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.compaction_plan import OWN_WORDS_SHARE, PINS_SHARE
-from nexus_cli.context.groups import size
 from nexus_cli.context.meter import ENOUGH, ROUNDING
 from nexus_cli.context.pinned_marker import Kept, near, with_pins
-from nexus_cli.context.rewrite import MARKER_ROOM
+from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.tokens import IMAGE_TOKENS
-from nexus_cli.context.truncation import run_requests
+from nexus_cli.context.window.groups import group_tokens
+from nexus_cli.context.window.lane_truncation import MARKER_ROOM
+from nexus_cli.context.window.truncation import run_requests
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache import rewritten
@@ -131,10 +131,10 @@ def _refuse_if_too_large(engine: Engine) -> None:
         return
     images, groups = _images(engine), engine.lane.groups()
     requests = run_requests(groups, engine.lane.run)
-    said = sum(size(groups[index]) for index in requests) - sum(images.values())
+    said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
     parts = {**engine.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
-        parts["the newest step"] = size(groups[-1])
+        parts["the newest step"] = group_tokens(groups[-1])
     estimate = engine.meter.estimate(engine.lane.counted)
     answer = engine.least_output + info.window - left_over(info, 0)
     sums = {"for the request": estimate, _margin(engine): expected - estimate, "for the answer": answer}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from nexus_cli.context.fingerprints import Fingerprint, in_common, rendered
-from nexus_cli.context.groups import arrange, flatten, size
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.fingerprints import Fingerprint, in_common, rendered
+from nexus_cli.context.window.groups import flatten, group_tokens, group_tool_calls
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.prompt_cache import CacheLife
@@ -54,22 +54,22 @@ class Sent:
         common = self._common(epoch, slots)
         if common is None:
             return 0, 0
-        wire, messages = Wire(epoch), size(tuple(self.slots))
+        wire, messages = Wire(epoch), group_tokens(tuple(self.slots))
         wire.extend(common)
         reported, counted = self.least if all(self.least) else (self.tokens, self.fixed + messages)
         fixed = min(self.tokens, round(reported * self.fixed / counted))
-        share = min(1.0, size(tuple(common)) / messages) if messages else 1.0
+        share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
     def common(self, epoch: Epoch, slots: Sequence[Slot]) -> int:
         """Tokens of the same by our count."""
         common = self._common(epoch, slots)
-        return 0 if common is None else self.fixed + size(tuple(common))
+        return 0 if common is None else self.fixed + group_tokens(tuple(common))
 
     def _common(self, epoch: Epoch, slots: Sequence[Slot]) -> list[Slot] | None:
         """The messages that both begin with; None where already what stands before the messages differs."""
         same = in_common(self.fingerprint(), rendered(epoch, slots))
-        return None if same < 0 else flatten(arrange(slots))[:same]
+        return None if same < 0 else flatten(group_tool_calls(slots))[:same]
 
 
 def beginning(epoch: Epoch) -> str:

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.groups import Dispatch, Done
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.window.groups import Dispatch, Done
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
@@ -25,9 +25,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
+from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import compaction
 from nexus_cli.session.admit import admit, fitted, kept
@@ -39,13 +40,11 @@ from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome
 from nexus_cli.session.parts import Parts, bare_parts
-from nexus_cli.session.record import Record
 from nexus_cli.session.reports.result import result
 from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import steered, turn
-from nexus_cli.session.unhurried import unhurried
 from nexus_cli.tools.registry import ToolRegistry
 
 ENDS = 16
@@ -164,7 +163,7 @@ class Session:
         return notices
 
     @property
-    def record(self) -> Record | None:
+    def record(self) -> LaneLog | None:
         """What was recorded so far, also where the ledger has failed; None for a bare session."""
         return self._parts.record
 
@@ -354,7 +353,7 @@ class Session:
         emit = engine.emit
         error: NexusError | None = None
         try:
-            await unhurried(self._begin(engine, trigger))
+            await run_shielded(self._begin(engine, trigger))
             await turn(engine, parts.dispatcher)
         except NexusError as problem:
             error = problem
@@ -389,7 +388,7 @@ class Session:
             self._parts.dispatcher.settle_open(engine, step.calls)
         timeline = engine.lane.timeline
         if trigger.source != "person":  # before the entry that it is about: no end of the process comes between them
-            timeline.log.memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
+            timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
         await admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
 
     async def _go_on(self, engine: Engine) -> None:

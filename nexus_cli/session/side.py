@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role

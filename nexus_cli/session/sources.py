@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import project_root, repository_root
-from nexus_cli.context.groups import is_request
-from nexus_cli.context.outline import Outline, outline, walk
-from nexus_cli.context.timeline import Timeline
-from nexus_cli.context.unseen import merged
+from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
+from nexus_cli.context.window.entry_ranges import merged
+from nexus_cli.context.window.groups import is_request
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Footprint, SeenFile
@@ -84,7 +84,7 @@ class SessionSources:
     def _gone(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
         """How many entries up to `last` the window does not show, by kind and actor."""
         found = Counter[tuple[Kind, str]]()
-        for kind, actor, count in timeline.log.tally(last):
+        for kind, actor, count in timeline.log.count_entries(last):
             found[kind, actor] += count
         for first, end in merged(entry for entry in self._visible() if entry <= last):
             found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
@@ -143,9 +143,9 @@ def project_outline(cwd: Path) -> Outline:
     root = project_root(cwd)
     names = _tracked(root) if repository_root(cwd) else []
     if names:
-        return outline(names)
-    found, whole = walk(root)
-    return outline(found, whole=whole)
+        return outline_files(names)
+    found, whole = walk_files(root)
+    return outline_files(found, whole=whole)
 
 
 def _tracked(root: Path) -> Sequence[str]:

@@ -10,23 +10,23 @@ from datetime import datetime
 from typing import Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane import Frame
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.timeline import MemoryLog
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.window.lane import Frame
+from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, Slot
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Recall, Seen, TokenCounter
+from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.engine import Model
 from nexus_cli.session.frames import Frames
 from nexus_cli.session.fresh import Nobody, finished
 from nexus_cli.session.gathering import gatherer
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import open_facts
 from nexus_cli.session.offered import names_of, offered
 from nexus_cli.session.options import Options
@@ -36,7 +36,7 @@ from nexus_cli.tools.registry import ToolRegistry
 class _Unwritten(MemoryLog):
     """Goes on after the log of a session, in memory: nothing that is noted here reaches the session."""
 
-    def __init__(self, log: SessionLogger) -> None:
+    def __init__(self, log: LaneLog) -> None:
         super().__init__(log.last_id(), log.last_drop(), log.next_epoch())
         self._log = log
 
@@ -46,7 +46,7 @@ class _Unwritten(MemoryLog):
 
 
 def switched(
-    log: SessionLogger,
+    log: LaneLog,
     options: Options,
     info: ModelInfo,
     recipe: Recipe,

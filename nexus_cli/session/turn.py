@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from nexus_cli.context.groups import Ask, Dispatch, Done, flatten
+from nexus_cli.context.window.groups import Ask, Dispatch, Done, flatten
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
+from nexus_cli.core.shield import run_shielded
 from nexus_cli.session.admit import admit
 from nexus_cli.session.cache import rewritten
 from nexus_cli.session.compaction.prune import prune
@@ -23,7 +24,6 @@ from nexus_cli.session.powers import SPARE, Run
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
 from nexus_cli.session.reports.budget import plan_value
 from nexus_cli.session.room import after_overflow, make_room
-from nexus_cli.session.unhurried import unhurried
 
 TRIES = 2
 """How often what a rewrite took away is told: the room for it may take another one."""
@@ -104,7 +104,7 @@ async def steered(engine: Engine) -> bool:
     if not waiting:
         return False
     while waiting:
-        await unhurried(_steer(engine, waiting.popleft()))
+        await run_shielded(_steer(engine, waiting.popleft()))
     return True
 
 

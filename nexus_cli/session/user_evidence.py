@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from nexus_cli.core.typed_text import typed_text
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.relevance import UNSPACED
 from nexus_cli.session.memo_kinds import TRIGGER
 
@@ -36,19 +36,19 @@ class Origin:
         return self.actor == PERSON
 
 
-def find_origin(ledger: Ledger, lane: int, quote: str) -> Origin:
+def find_origin(log: LaneLog, quote: str) -> Origin:
     """Return the newest entry in which the person typed `quote`, else one that holds it, else the last of the lane."""
     other = None
-    sources = {memo.entry: str(memo.value.get("source")) for memo in ledger.memos(lane, TRIGGER)}
-    for entry, message in ledger.said(lane):
+    sources = {memo.entry: str(memo.value.get("source")) for memo in log.memos(TRIGGER)}
+    for entry, message in log.user_messages():
         if has_quote(typed_text(message), quote):
             source = sources.get(entry, PERSON)
             if source == PERSON:
                 return Origin(PERSON, entry)
             other = other or Origin(source, entry)
-    last = ledger.last_id(lane)
+    last = log.last_id()
     if other is None:
-        for one in reversed(ledger.read(lane, max(1, last - RECENT + 1), last)):
+        for one in reversed(log.read(max(1, last - RECENT + 1), last)):
             if one.actor.startswith("tool:") and has_quote(one.message.content, quote):
                 return Origin(one.actor, one.id)
     return other or Origin("agent", last)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from nexus_cli.context.lane import Lane
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Form
 from nexus_cli.core.typed_text import split_attachments
 
 
 def said(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
     """Entry and text of the person's messages up to entry `last`, newest first, without those in `shown`."""
-    for entry, text in lane.timeline.log.said(last):
+    for entry, text in lane.timeline.log.user_messages(last):
         own = "" if entry in shown else split_attachments(text)[0]
         if own:
             yield entry, own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.context.rewrite import RECALL
+from nexus_cli.context.window.lane_truncation import RECALL
 from nexus_cli.session.engine import Engine
 
 

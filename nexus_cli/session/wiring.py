@@ -14,13 +14,13 @@ from typing import Any
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.collect import SectionCollector
-from nexus_cli.context.lane import Lane
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core import event
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
@@ -31,7 +31,7 @@ from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Recall, Seen
 from nexus_cli.core.services import TokenCounter as Counting
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
@@ -46,7 +46,6 @@ from nexus_cli.session.frames import Frames
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
 from nexus_cli.session.in_force import LIMITS, InForce, changed_limits
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.offered import names_of, offered, strangers
 from nexus_cli.session.opening import (
@@ -69,7 +68,6 @@ from nexus_cli.session.reports.shown import Running
 from nexus_cli.session.session import Session
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
-from nexus_cli.session.steady import SteadyLog
 from nexus_cli.session.usable import resolved
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -116,7 +114,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     if made.id == earlier.id:
         made.take_over(earlier)
     else:
-        ledger.let_go(earlier.id)
+        ledger.release(earlier.id)
     return made
 
 
@@ -153,22 +151,22 @@ def _open(
         seconds=settings.provider.retry_seconds,
     )
     wiring = _Wiring(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
-    held = ledger.holds(made.id)
+    held = ledger.is_held(made.id)
     hold(ledger, made)
     try:
         session = Session(asked, parts=wiring.parts(approver))
     except BaseException:
         if not held:
-            ledger.let_go(made.id)
+            ledger.release(made.id)
         raise
     if found and ledger.writes and (found.model != info.name or options.recipe not in ("", found.recipe)):
         ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None)
     return session
 
 
-def _sent_lines(log: SteadyLog, lane: Lane) -> tuple[list[bytes], dict[int, bytes]]:
+def _sent_lines(log: FailoverLog, lane: Lane) -> tuple[list[bytes], dict[int, bytes]]:
     """The hashes of the lines that were sent under the lane's epoch."""
-    head, entries = log.logger.line_hashes(lane.epoch.id, lane.cursor)
+    head, entries = log.line_hashes(lane.epoch.id, lane.cursor)
     return head, dict(entries)
 
 
@@ -195,8 +193,9 @@ class _Wiring:
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
         if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
             raise unknown_price(info.name)
-        log = SteadyLog(
-            SessionLogger(ledger=self.ledger, session=self.made.id),
+        log = FailoverLog(
+            self.ledger.db,
+            self.made.id,
             require_save=options.require_save,
             warn=lambda line: engine.emit(event.Notice(line)) if engine.control.running else self.notices.append(line),
         )
@@ -221,10 +220,10 @@ class _Wiring:
         )  # fmt: skip
         engine = Engine(
             context, model, budget, Meter(log.calibration(info.served_name)), self.settings.compact, self.clock, ignore,
-            Spending(limits, (self.recipe,)), Control(), log.side, lambda: in_force.noted(frames.gather(engine)),
+            Spending(limits, (self.recipe,)), Control(), log.open_lane, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
-            lambda: self._summarizer(model), log, step=log.logger.step(),
-            files=lambda: self.ledger.seen_files(self.made.id), limits=lambda: dispatcher.in_force(engine, bounds)[0],
+            lambda: self._summarizer(model), log, step=log.step(),
+            files=log.seen_files, limits=lambda: dispatcher.in_force(engine, bounds)[0],
         )  # fmt: skip
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project_root(options.cwd), approver, services,
@@ -232,13 +231,13 @@ class _Wiring:
         )  # fmt: skip
         if context.lane.begun and context.lane.epoch.model == info.name:
             with suppress(NexusError):  # a damaged record: the estimate does without
-                take_anchor(engine.meter, log.logger, context.lane.epoch, context.lane.slots)
+                take_anchor(engine.meter, log, context.lane.epoch, context.lane.slots)
         if self.settings.compact.extract and facts.saves:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
             engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
-            lambda current: self._begin(current, frames, log, bounds), log.drops, self._close,
-            lambda: self.ledger.path is not None and log.saving, lambda: self._cost(engine),
+            lambda current: self._begin(current, frames, log, bounds), log.drops, lambda: self._close(log),
+            lambda: self.ledger.path is not None and log.is_saving, lambda: self._cost(engine),
             lambda: self._report(
                 log, Running(dispatcher.powers(engine).now, engine.pending, engine.meter, tuple(engine.along()))
             ), log, self.ledger, options, self.settings,
@@ -250,26 +249,26 @@ class _Wiring:
         except NexusError:
             return engine.spending.usage.cost_usd
 
-    def _report(self, log: SteadyLog, running: Running) -> dict[str, Any]:
+    def _report(self, log: FailoverLog, running: Running) -> dict[str, Any]:
         options = replace(self.options, model=self.info.name, recipe="")
         value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe, running)
-        if not log.saving:
+        if not log.is_saving:
             value["notices"].append("the ledger has failed: this is what it held until then")
         return value
 
-    def _context(self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:
+    def _context(self, log: FailoverLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:
         cut = self.settings.truncation
         config = ContextConfig(budget.window, budget.window - budget.available, cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
-        epoch, timeline = log.logger.current_epoch(), Timeline(log, self.clock)
+        epoch, timeline = log.current_epoch(), Timeline(log, self.clock)
         context.lane = Lane(timeline, context.measure)
         if epoch is not None:
-            settled = bool(log.logger.line_hashes(epoch.id, 0)[0])
-            context.lane = Lane.load(timeline, context.measure, epoch, log.logger.cursor(), head_open=not settled)
+            settled = bool(log.line_hashes(epoch.id, 0)[0])
+            context.lane = Lane.load(timeline, context.measure, epoch, log.cursor(), head_open=not settled)
         return context
 
     def _gatherer(
-        self, log: SteadyLog, budget: TokenBudget, counter: TokenCounter, tools: tuple[str, ...],
+        self, log: FailoverLog, budget: TokenBudget, counter: TokenCounter, tools: tuple[str, ...],
         facts: SessionFacts, engine: Callable[[], Engine],
     ) -> SectionCollector:  # fmt: skip
         return gatherer(
@@ -290,13 +289,13 @@ class _Wiring:
             settings=self.settings,
             tools=lambda: tools,
             runs=self.runs,
-            **SessionSources(engine, lambda: self.ledger.seen_files(self.made.id)).seams(),
+            **SessionSources(engine, log.seen_files).seams(),
         )
 
-    async def _begin(self, engine: Engine, frames: Frames, log: SteadyLog, bounds: tuple[Bound, ...]) -> None:
+    async def _begin(self, engine: Engine, frames: Frames, log: FailoverLog, bounds: tuple[Bound, ...]) -> None:
         """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
         lane = engine.lane
-        if log.logger.current_epoch() is None:
+        if log.current_epoch() is None:
             planned = await frames.frame()
             lane.reframe(planned.frame)
             lane.begin(planned.drops, [one.note for one in planned.left])
@@ -305,9 +304,9 @@ class _Wiring:
         if not engine.model.effort:
             engine.model = frames.model = replace(engine.model, effort=lane.epoch.effort)
         frames.resume(engine)
-        last = log.logger.last_request()
+        last = log.last_request()
         engine.last_usage = last.usage if last else None
-        resume(engine, log.logger, self.settings)
+        resume(engine, self.ledger, log, self.settings)
         if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort):
             engine.pending = "model"
         elif not lane.renders_as(*_sent_lines(log, lane)):
@@ -335,12 +334,13 @@ class _Wiring:
             return replace(session, id=session.parent or session.id)
         return session
 
-    async def _close(self) -> None:
+    async def _close(self, log: FailoverLog) -> None:
         shut = getattr(getattr(self.provider, "inner", self.provider), "aclose", None)
         if shut is not None:
             await shut()
         try:
-            self.ledger.let_go(self.made.id)
+            self.ledger.release(self.made.id)
         except NexusError:
             pass  # it is not there any more, or cannot be written: nothing of it is lost that could be kept
+        log.close()
         self.ledger.close()

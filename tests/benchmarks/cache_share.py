@@ -18,9 +18,10 @@ from pathlib import Path
 
 from benchmarks.coding import Model, wishes, write_project
 from benchmarks.row import Benchmark, Row
+from ledger.conftest import on
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.options import Options
@@ -142,21 +143,21 @@ def _lived(session: object, model: Model, failed: list[str], turns: int) -> Live
 
     assert isinstance(session, Session) and session.ledger is not None
     ledger, lane = session.ledger, session.ledger.session(session.id).main_lane
-    rows = ledger.manifests(lane)
+    rows = on(ledger, lane).requests()
     flow = Flow()
     for sent in model.sent:
         flow.send(sent.input, sent.read)
         flow.output += sent.output
     main = [sent for sent in model.sent if sent.main]
-    entries = [slot_of(entry) for entry in ledger.read(lane, 1, ledger.last_id(lane))]
+    entries = [slot_of(entry) for entry in on(ledger, lane).read(1, on(ledger, lane).last_id())]
     steps: list[list[int]] = []
     reached = 0
-    first = ledger.epoch(lane, rows[0].manifest.epoch)
+    first = on(ledger, lane).epoch(rows[0].manifest.epoch)
     scale = main[-1].input / max(1, session.context.lane.counted)
     for row in rows:
         steps.append([round(slot.tokens * scale) for slot in entries[reached : row.manifest.last]])
         reached = row.manifest.last
-    epochs = [ledger.epoch(lane, number) for number in dict.fromkeys(row.manifest.epoch for row in rows)]
+    epochs = [on(ledger, lane).epoch(number) for number in dict.fromkeys(row.manifest.epoch for row in rows)]
     heads = [sum(slot.tokens for slot in e.head) for e in epochs if e.cause in ("compaction", "overflow")]
     return Lived(
         flow, round((first.system_tokens + first.tools_tokens) * scale), steps, [round(head * scale) for head in heads],

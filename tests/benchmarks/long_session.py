@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Entry, Epoch, Form, Kind, Manifest, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Fixed
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
-from nexus_cli.ledger import Ledger
-from nexus_cli.session.logger import LogConfig, SessionLogger
+from nexus_cli.ledger import LaneLog, Ledger
 
 AT = "2026-01-13T14:30:00.000Z"
 VISIBLE = 40
@@ -41,33 +40,34 @@ def entry(number: int) -> Entry:
 
 def write(ledger: Ledger, folder: Path, model: str, hidden: int, visible: int = VISIBLE) -> str:
     """The id of a new session of `folder`: `hidden` entries before a summary, `visible` after it (both in forties)."""
-    log = SessionLogger(LogConfig(folder=folder, model=model, recipe="ask"), ledger=ledger)
+    made = ledger.create_session(folder=str(folder), project=str(folder), model=model, recipe="ask", at=AT)
+    log = ledger.log(made.id)
     start = Epoch(0, None, "start", model, "You are a coding agent.", (), WireRules().dumps(), (), 0, system_tokens=9)
     log.begin_epoch(start, ())
     if not hidden:
         _talk(log, start, 1, visible)
-        return log.session.id
+        return made.id
     _talk(log, start, 1, hidden)
     summary = Slot(hidden, Form.SUMMARY, Message(Role.USER, "[CONTEXT SUMMARY]\n---\nMuch was done."), tokens=15)
     after = replace(start, id=1, parent=0, cause="compaction", head=(summary,), base=hidden)
     log.begin_epoch(after, ())
     _talk(log, after, hidden + 1, hidden + visible)
-    return log.session.id
+    return made.id
 
 
-def _talk(log: SessionLogger, epoch: Epoch, first: int, last: int) -> None:
+def _talk(log: LaneLog, epoch: Epoch, first: int, last: int) -> None:
     """Append the entries from `first` to `last`, with a request before each of the assistant's."""
     step, wire, unsent = log.step(), Wire(epoch), list[Entry]()
-    heads = wire.extend(flatten(arrange(epoch.head)))
+    heads = wire.extend(flatten(group_tool_calls(epoch.head)))
     for number in range(first, last + 1):
         made = entry(number)
         if made.kind is Kind.ASSISTANT:
             step += 1
-            slots = flatten(arrange(map(slot_of, unsent)))
+            slots = flatten(group_tool_calls(map(slot_of, unsent)))
             lines = zip(slots, wire.extend(slots), strict=True)
             fixed = [Fixed(slot.entry, "", slot.tokens, line) for slot, line in lines]
-            log.sending(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
-            log.received(step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
+            log.record_request(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
+            log.record_reply(None, step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
             unsent, heads = [], []
         log.append(made)
         unsent.append(made)

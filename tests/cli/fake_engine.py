@@ -184,10 +184,10 @@ def main() -> None:
     arguments = sys.argv[2:]
     from nexus_cli.cli import app, process
 
-    process.take_signals()
+    process.exit_on_signals()
     process.reopen_descriptors()
     sys.argv[1:] = [scenario]
-    process.leave(app.run(arguments))
+    process.exit_process(app.run(arguments))
 
 
 main()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.cli.choose_model import choose
+from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
@@ -47,19 +47,19 @@ def test_the_first_of_flag_environment_settings_and_a_single_key_wins(
     environ = {"NEXUS_MODEL": variable, **dict.fromkeys(present, "secret")}
     named = flag or variable.strip() or setting
     if named or len(present) == 1:
-        chosen = choose(flag, environ, settings, servers=none)
+        chosen = choose_model(flag, environ, settings, servers=none)
         assert chosen.model == (settings.alias.get(named, named) if named else KEYS[next(iter(present))])
         assert bool(chosen.announce) == (not named) and "secret" not in chosen.announce
     else:
         with pytest.raises(NexusError) as caught:
-            choose(flag, environ, settings, servers=none)
+            choose_model(flag, environ, settings, servers=none)
         assert caught.value.exit_status == 2 and "secret" not in caught.value.line
         assert all(name in caught.value.line for name in present)
 
 
 def test_other_variables_that_look_like_keys_do_not_count() -> None:
     with pytest.raises(NexusError, match="no model"):
-        choose(
+        choose_model(
             "",
             {"GROQ_API_KEY": "x", "OPENAI_API_KEY": " ", "AWS_SECRET_ACCESS_KEY": "y"},
             Settings(default_models=KEYS),
@@ -69,7 +69,7 @@ def test_other_variables_that_look_like_keys_do_not_count() -> None:
 
 def test_a_local_server_is_offered_and_never_taken() -> None:
     with pytest.raises(NexusError) as caught:
-        choose("", {}, Settings(default_models=KEYS), servers=lambda: [Server()])
+        choose_model("", {}, Settings(default_models=KEYS), servers=lambda: [Server()])
     assert "Ollama at http://127.0.0.1:11434" in caught.value.line and "--model ollama_chat/NAME" in caught.value.line
 
 
@@ -77,15 +77,18 @@ def test_nobody_looks_for_servers_when_something_is_configured() -> None:
     def never() -> list[Server]:
         raise AssertionError
 
-    assert choose("m", {}, Settings(), servers=never).model == "m"
-    assert choose("", {"XAI_API_KEY": "k"}, Settings(default_models=KEYS), servers=never).model == KEYS["XAI_API_KEY"]
+    assert choose_model("m", {}, Settings(), servers=never).model == "m"
+    assert (
+        choose_model("", {"XAI_API_KEY": "k"}, Settings(default_models=KEYS), servers=never).model
+        == KEYS["XAI_API_KEY"]
+    )
 
 
 def test_a_resumed_session_keeps_its_model_unless_one_is_named_for_this_run() -> None:
     settings = Settings(model="set", default_models=KEYS)
-    assert choose("", {"XAI_API_KEY": "k"}, settings, resumes=True, servers=none).model == ""
-    assert choose("", {"NEXUS_MODEL": "env"}, settings, resumes=True, servers=none).model == "env"
-    assert choose("flag", {}, settings, resumes=True, servers=none).model == "flag"
+    assert choose_model("", {"XAI_API_KEY": "k"}, settings, resumes=True, servers=none).model == ""
+    assert choose_model("", {"NEXUS_MODEL": "env"}, settings, resumes=True, servers=none).model == "env"
+    assert choose_model("flag", {}, settings, resumes=True, servers=none).model == "flag"
 
 
 def test_a_single_key_is_announced_on_stderr(engine: Run) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.cli import first_run as module
-from nexus_cli.cli.first_run import first_run, is_first
+from nexus_cli.cli.first_run import first_run, is_first_run
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
@@ -103,13 +103,13 @@ def written() -> dict[str, object]:
 
 def test_it_is_first_until_there_are_settings() -> None:
     found = places()
-    assert is_first(found)
+    assert is_first_run(found)
     found.data.mkdir(parents=True)
     found.ledger.touch()
-    assert is_first(found), "who has asked something before has not said yet how it shall work"
+    assert is_first_run(found), "who has asked something before has not said yet how it shall work"
     found.config.mkdir(parents=True)
     found.settings.touch()
-    assert not is_first(found)
+    assert not is_first_run(found)
 
 
 def test_one_key_leaves_one_question_and_enter_answers_it() -> None:
@@ -177,21 +177,21 @@ def test_without_any_model_it_says_what_to_do_and_writes_nothing() -> None:
         person.start(NONE)
     assert (caught.value.what, caught.value.exit_status) == ("no model", 2)
     assert "ways above" in caught.value.hint and "export" in person.text, "what helps is told once"
-    assert person.asked == 0 and is_first(places())
+    assert person.asked == 0 and is_first_run(places())
 
 
 @pytest.mark.parametrize("answers", [[], ["2"]])
 def test_the_end_of_input_leaves_without_writing(answers: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         Person(answers).start(TWO)
-    assert caught.value.code == 0 and is_first(places())
+    assert caught.value.code == 0 and is_first_run(places())
 
 
 def test_three_answers_that_mean_nothing_end_it() -> None:
     person = Person(["9", "no such model", "nowhere"])
     with pytest.raises(NexusError, match="3 answers were not understood"):
         person.start(TWO)
-    assert person.text.count("Model [") == 3 and is_first(places())
+    assert person.text.count("Model [") == 3 and is_first_run(places())
 
 
 def test_hostile_answers_are_harmless() -> None:

@@ -28,7 +28,7 @@ def session(tmp_path: Path) -> str:
     places().data.mkdir(parents=True)
     logger = SessionLogger(LogConfig(path=places().ledger, folder=tmp_path, model="openai/gpt-5.6", recipe="ask"))
     logger.append(Entry(1, AT, "person", Kind.USER, Message(Role.USER, "please \x1b[2J fix")))
-    logger.drop(Drop(logger.next_drop(), "tool result of c1 (bash)", 9000, Cause.OUTPUT_CAP, AT, text=ORIGINAL))
+    logger.record_drop(Drop(logger.next_drop(), "tool result of c1 (bash)", 9000, Cause.OUTPUT_CAP, AT, text=ORIGINAL))
     found = logger.session.id
     logger.close()
     return found
@@ -46,7 +46,7 @@ def test_in_a_pipe_no_line_of_a_session_or_of_its_drops_is_cut(nexus: Run, tmp_p
     call = ToolCall("c2a", "bash", {"command": command})
     logger.append(Entry(1, AT, "person", Kind.USER, Message(Role.USER, words)))
     logger.append(Entry(2, AT, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", (call,))))
-    logger.drop(Drop(logger.next_drop(), f"result of {command}", 9000, Cause.OUTPUT_CAP, AT, text="x"))
+    logger.record_drop(Drop(logger.next_drop(), f"result of {command}", 9000, Cause.OUTPUT_CAP, AT, text="x"))
     found = logger.session.id
     logger.close()
     shown = nexus("sessions", "show", found).stdout.decode()

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.cli import edit_config
-from nexus_cli.cli.edit_config import edit_settings, scalar, template, write_setting
-from nexus_cli.cli.options import MOST
+from nexus_cli.cli.edit_config import edit_settings, parse_scalar, settings_template, write_setting
+from nexus_cli.cli.options import MAX_INT
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.setting_rules import MODEL_RULES, RULES
 from nexus_cli.config.settings import (
@@ -33,7 +33,7 @@ from nexus_cli.config.settings import (
     split_key,
 )
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger.holds import Hold
+from nexus_cli.ledger.session_lock import FileLock
 from nexus_cli.provider.model_table import model_info
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -82,8 +82,8 @@ def test_personal_settings_win_over_defaults_and_the_environment_over_both(here:
 
 
 def test_the_largest_whole_number_of_an_option_is_that_of_a_setting(here: Places) -> None:
-    settings = load(here, f"[limits]\nmax_steps = {MOST}\n[models.m]\nwindow = {MOST}\n")
-    assert settings.limits.max_steps == settings.models["m"]["window"] == MOST
+    settings = load(here, f"[limits]\nmax_steps = {MAX_INT}\n[models.m]\nwindow = {MAX_INT}\n")
+    assert settings.limits.max_steps == settings.models["m"]["window"] == MAX_INT
 
 
 def test_a_name_with_dots_and_slashes_can_be_a_model(here: Places) -> None:
@@ -196,7 +196,7 @@ def test_what_another_program_wrote_meanwhile_stays(here: Places, monkeypatch: p
 def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edit_config, "WAIT", 0.02)
     load(here, 'model = "a"\n')
-    with Hold.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
+    with FileLock.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
         write_setting(here, defaults_dir(), "model", "b")
     assert "another process" in str(told.value) and "Try again" in told.value.hint
     write_setting(here, defaults_dir(), "model", "b")
@@ -220,7 +220,7 @@ def test_every_kind_of_key_can_be_set_and_unset(here: Places, key: str, value: s
     write_setting(here, defaults_dir(), key, value)
     parts = split_key(key)
     name = ".".join(quote_part(part) for part in parts)
-    assert read_values(here.settings) == {name: scalar(key, value)}
+    assert read_values(here.settings) == {name: parse_scalar(key, value)}
     assert stat.S_IMODE(here.config.stat().st_mode) == 0o700
     write_setting(here, defaults_dir(), key, None)
     assert read_values(here.settings) == {}
@@ -326,7 +326,7 @@ def leaving(tmp_path: Path, *texts: str) -> dict[str, str]:
 
 
 def test_the_template_sets_nothing_and_names_every_key() -> None:
-    text = template(defaults_dir())
+    text = settings_template(defaults_dir())
     assert parse_values(text, Path("config.toml")) == {}
     named = {line.partition(" = ")[0].strip("# ") for line in text.splitlines() if " = " in line}
     assert {key.rpartition(".")[2] for key in RULES} <= named and "do not edit" not in text
@@ -335,7 +335,7 @@ def test_the_template_sets_nothing_and_names_every_key() -> None:
 def test_edit_offers_a_commented_file_and_writes_what_can_be_read(here: Places, tmp_path: Path) -> None:
     environ = leaving(tmp_path, "[limits]\nmax_steps = 7  # mine\n\n\n")
     assert edit_settings(here, defaults_dir(), environ, lambda error: False)
-    assert (tmp_path / "given0").read_text() == template(defaults_dir())
+    assert (tmp_path / "given0").read_text() == settings_template(defaults_dir())
     assert here.settings.read_text() == "[limits]\nmax_steps = 7  # mine\n"
     assert stat.S_IMODE(here.settings.stat().st_mode) == 0o600
     (tmp_path / "leave1").write_text(here.settings.read_text())
@@ -358,7 +358,9 @@ def test_edit_takes_nothing_away_that_was_set_meanwhile(
 
 
 def test_edit_of_nothing_makes_no_file(here: Places, tmp_path: Path) -> None:
-    assert not edit_settings(here, defaults_dir(), leaving(tmp_path, template(defaults_dir())), lambda error: False)
+    assert not edit_settings(
+        here, defaults_dir(), leaving(tmp_path, settings_template(defaults_dir())), lambda error: False
+    )
     assert not here.settings.exists()
 
 

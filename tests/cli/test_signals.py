@@ -15,9 +15,7 @@ import pytest
 
 ENGINE = str(Path(__file__).with_name("fake_engine.py"))
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-BEGUN = (
-    "import os; from nexus_cli.__main__ import main, process; process.take_signals(); os.write(1, b'.'); main()"
-)
+BEGUN = "import os; from nexus_cli.__main__ import main, process; process.exit_on_signals(); os.write(1, b'.'); main()"
 
 
 def begin(*command: str, **more: Any) -> subprocess.Popen[bytes]:

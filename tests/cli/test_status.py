@@ -13,7 +13,7 @@ from session.played import MODEL, Played, say
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import trust
-from nexus_cli.context.brief import brief
+from nexus_cli.context.sections.capability_text import capability_forms
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
@@ -74,7 +74,7 @@ def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> N
 def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
     printed = nexus("status", "--brief", env={"OPENAI_API_KEY": SECRET}).stdout.decode()
     value = snapshot(tmp_path, KEYS, {"OPENAI_API_KEY": SECRET}, "openai/gpt-5.6", TOOLS)
-    assert printed == brief(value)[0] + "\n"
+    assert printed == capability_forms(value)[0] + "\n"
     assert len(printed.splitlines()) <= 3
 
 
@@ -93,7 +93,7 @@ def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_no
     assert reported(tmp_path)["servers"] == [{"name": "mine", "state": "not started"}]
     trust(tmp_path)
     assert [one["name"] for one in reported(tmp_path)["servers"]] == ["mine", "theirs"]
-    assert "MCP servers, not started: mine, theirs." in brief(snapshot(tmp_path, KEYS, {}, "m", []))[0]
+    assert "MCP servers, not started: mine, theirs." in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
     (places().config / "mcp.json").write_text("{")
     found = reported(tmp_path)
     assert found["servers"] == []

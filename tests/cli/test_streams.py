@@ -168,7 +168,7 @@ def test_a_library_cannot_put_the_working_folder_back(tmp_path: Path) -> None:
     (tmp_path / "canary.py").write_text("print('caught')\n")
     code = (
         "from nexus_cli.cli import process; import importlib, os, sys\n"
-        "process.forget_working_folder()\n"
+        "process.block_imports_from_cwd()\n"
         "for entry in (os.getcwd(), '', '.'):\n"
         "    sys.path.append(entry); importlib.invalidate_caches()\n"
         "    try: import canary\n"

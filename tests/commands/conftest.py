@@ -1,4 +1,4 @@
-"""A desk over a real session: the engine, the tools and the ledger of this test's own home, a model that is a function.
+"""A command context over a real session: engine, tools and ledger in this test's home, a model that is a function.
 
 What a command shows is drawn with its text form at once, so that a value that its form cannot take is found.
 """
@@ -24,8 +24,8 @@ from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.reports import FORMS
 
 
-class FakeDesk:
-    """Implements `Desk`, and remembers what was asked of it."""
+class FakeContext:
+    """Implements `CommandContext`, and remembers what was asked of it."""
 
     def __init__(self, folder: Path, provider: Played, **options: Any) -> None:
         self.provider = provider
@@ -45,74 +45,74 @@ class FakeDesk:
 
     @property
     def options(self) -> Options:
-        """See `Desk`."""
+        """See `CommandContext`."""
         return replace(self._options, resume=self.session.id, newest=False)
 
     @property
     def commands(self) -> Mapping[str, Command]:
-        """See `Desk`."""
+        """See `CommandContext`."""
         return discover()
 
     def say(self, text: str) -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         assert text.strip() and len(text) < 1000
         self.said.append(text)
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         for width in (20, 80):
             FORMS[form](value, width)
         self.shown.append((form, value))
 
     def feed(self, event: Event) -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         self.fed.append(event)
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         assert title and choices
         self.offered = list(choices)
         return self.pick(choices)
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         settings = settings or self.settings
         self.session = open_session(options, settings, approver=None, provider=self.provider, earlier=self.session)
         self._options, self.settings = options, settings
 
     def start(self, text: str = "") -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         self.started.append(text)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         assert what
         await work
 
     def fill(self, text: str) -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         self.filled = text
 
     def attach(self, block: str, what: str) -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         self.attached.append((block, what))
 
     async def edit(self, text: str) -> str:
-        """See `Desk`."""
+        """See `CommandContext`."""
         return text + self.typed
 
     async def copy(self, text: str) -> str:
-        """See `Desk`."""
+        """See `CommandContext`."""
         self.copied = text
         return "copied"
 
     def leave(self) -> None:
-        """See `Desk`."""
+        """See `CommandContext`."""
         self.left = True
 
     # What a test does
 
-    def run(self, line: str) -> FakeDesk:
+    def run(self, line: str) -> FakeContext:
         """Type a slash command, without its slash."""
         name, _, rest = line.partition(" ")
 
@@ -140,9 +140,9 @@ def answering(request: Any) -> str:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDesk]:
-    """A desk over a new session in an empty folder, with a key that nobody asks for."""
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeContext]:
+    """A context over a new session in an empty folder, with a key that nobody asks for."""
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    made = FakeDesk(tmp_path, Played(answering))
+    made = FakeContext(tmp_path, Played(answering))
     yield made
     asyncio.run(made.session.aclose())

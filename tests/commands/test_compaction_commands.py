@@ -1,11 +1,11 @@
-"""`/compact --preview`, `/uncompact`, `/pin` and `/unpin` at the desk."""
+"""`/compact --preview`, `/uncompact`, `/pin` and `/unpin` at the context."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from commands.conftest import FakeDesk
+from commands.conftest import FakeContext
 
 from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
@@ -13,112 +13,112 @@ from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.ui.reports import FORMS
 
 
-def filled(desk: FakeDesk) -> FakeDesk:
+def filled(context: FakeContext) -> FakeContext:
     """A session worth a compaction."""
     for number in range(8):
-        desk.turn(f"{number} " + "some words to sum up " * 60)
-    desk.provider.script = lambda request: "Goal: a summary. Next: more."
-    return desk
+        context.turn(f"{number} " + "some words to sum up " * 60)
+    context.provider.script = lambda request: "Goal: a summary. Next: more."
+    return context
 
 
-def said(desk: FakeDesk) -> str:
+def said(context: FakeContext) -> str:
     """What the last notice was."""
-    return next(event.text for event in reversed(desk.fed) if isinstance(event, Notice))
+    return next(event.text for event in reversed(context.fed) if isinstance(event, Notice))
 
 
-def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(desk: FakeDesk) -> None:
-    filled(desk)
-    sent, used = len(desk.provider.seen), desk.session.status().used
-    desk.run("compact --preview keep the names")
-    form, value = desk.shown[-1]
+def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(context: FakeContext) -> None:
+    filled(context)
+    sent, used = len(context.provider.seen), context.session.status().used
+    context.run("compact --preview keep the names")
+    form, value = context.shown[-1]
     assert form == "compaction" and value["possible"] and value["instructions"] == "keep the names"
-    assert value["session"] == desk.session.id and len(desk.provider.seen) == sent
+    assert value["session"] == context.session.id and len(context.provider.seen) == sent
     json.dumps(value)
-    desk.run("compact")
-    done = desk.fed[-1]
+    context.run("compact")
+    done = context.fed[-1]
     assert isinstance(done, CompactionDone) and done.ok
-    desk.run("uncompact")
-    assert "is undone" in said(desk) and "sent anew" in desk.said[-1]
-    assert abs(desk.session.status().used - used) < used // 20
+    context.run("uncompact")
+    assert "is undone" in said(context) and "sent anew" in context.said[-1]
+    assert abs(context.session.status().used - used) < used // 20
     with pytest.raises(NexusError, match="nothing to undo"):
-        desk.run("uncompact")
+        context.run("uncompact")
 
 
-def test_pins_are_made_listed_and_taken_back(desk: FakeDesk) -> None:
-    filled(desk)
-    desk.run("pin")
-    assert desk.shown[-1][1]["pins"] == [] and "/pin TEXT" in FORMS["pins"](desk.shown[-1][1], 80)
-    desk.run("pin always use tabs").run("pin 1").run("pin")
-    rows = desk.shown[-1][1]["pins"]
+def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
+    filled(context)
+    context.run("pin")
+    assert context.shown[-1][1]["pins"] == [] and "/pin TEXT" in FORMS["pins"](context.shown[-1][1], 80)
+    context.run("pin always use tabs").run("pin 1").run("pin")
+    rows = context.shown[-1][1]["pins"]
     assert [(row["id"], row["entry"]) for row in rows] == [("p1", 0), ("p2", 1)]
-    assert "p2 is message 1" in said(desk)
-    complete = desk.commands["unpin"].complete
-    assert complete is not None and list(complete(desk)) == ["p1", "p2"]
-    desk.run("unpin p1").run("pin")
-    assert [row["id"] for row in desk.shown[-1][1]["pins"]] == ["p2"]
+    assert "p2 is message 1" in said(context)
+    complete = context.commands["unpin"].complete
+    assert complete is not None and list(complete(context)) == ["p1", "p2"]
+    context.run("unpin p1").run("pin")
+    assert [row["id"] for row in context.shown[-1][1]["pins"]] == ["p2"]
     for line in ("pin 4711", "unpin p1", "unpin", "unpin p9"):
         with pytest.raises(NexusError) as caught:
-            desk.run(line)
+            context.run(line)
         assert caught.value.kind == "usage" and "\n" not in caught.value.line
 
 
-def test_pins_of_another_session_are_not_there(desk: FakeDesk) -> None:
-    desk.turn("words")
-    desk.run("pin 1").run("clear").turn("other")
+def test_pins_of_another_session_are_not_there(context: FakeContext) -> None:
+    context.turn("words")
+    context.run("pin 1").run("clear").turn("other")
     with pytest.raises(NexusError, match="has no message 9"):
-        desk.run("pin 9")
-    desk.run("pin")
-    assert desk.shown[-1][1]["pins"] == []
+        context.run("pin 9")
+    context.run("pin")
+    assert context.shown[-1][1]["pins"] == []
 
 
 @pytest.mark.parametrize("line", ["--prevew", "--preview=1 names", "-- keep names", "-keep names", "\u2013x"])
-def test_an_option_that_there_is_not_compacts_nothing(line: str, desk: FakeDesk) -> None:
-    filled(desk)
-    sent = len(desk.provider.seen)
+def test_an_option_that_there_is_not_compacts_nothing(line: str, context: FakeContext) -> None:
+    filled(context)
+    sent = len(context.provider.seen)
     with pytest.raises(NexusError) as caught:
-        desk.run(f"compact {line}")
+        context.run(f"compact {line}")
     assert caught.value.kind == "usage" and "/compact --preview" in caught.value.hint
-    assert len(desk.provider.seen) == sent
-    desk.run("compact - keep the names")
-    assert isinstance(desk.fed[-1], CompactionDone)
+    assert len(context.provider.seen) == sent
+    context.run("compact - keep the names")
+    assert isinstance(context.fed[-1], CompactionDone)
 
 
 @pytest.mark.parametrize(
     "line", ["preview", "-preview", "-p", "\u2014preview", "\u2013p", "--PREVIEW", "-p keep the names"]
 )
-def test_a_preview_is_meant_with_any_dashes_or_none_and_sends_nothing(line: str, desk: FakeDesk) -> None:
-    filled(desk)
-    sent = len(desk.provider.seen)
-    form, value = desk.run(f"compact {line}").shown[-1]
+def test_a_preview_is_meant_with_any_dashes_or_none_and_sends_nothing(line: str, context: FakeContext) -> None:
+    filled(context)
+    sent = len(context.provider.seen)
+    form, value = context.run(f"compact {line}").shown[-1]
     assert form == "compaction" and value["instructions"] == ("keep the names" if " " in line else "")
-    assert len(desk.provider.seen) == sent
+    assert len(context.provider.seen) == sent
 
 
-def test_words_that_begin_with_preview_are_instructions(desk: FakeDesk) -> None:
-    filled(desk)
-    desk.run("compact preview builds matter most")
-    assert isinstance(desk.fed[-1], CompactionDone)
+def test_words_that_begin_with_preview_are_instructions(context: FakeContext) -> None:
+    filled(context)
+    context.run("compact preview builds matter most")
+    assert isinstance(context.fed[-1], CompactionDone)
 
 
-def test_pin_alone_lists_the_newest_messages_with_their_numbers(desk: FakeDesk) -> None:
-    assert desk.run("pin").shown[-1][1]["messages"] == []
+def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeContext) -> None:
+    assert context.run("pin").shown[-1][1]["messages"] == []
     for number in range(12):
-        desk.turn(f"message {number}\nof several lines")
-    value = desk.run("pin").shown[-1][1]
+        context.turn(f"message {number}\nof several lines")
+    value = context.run("pin").shown[-1][1]
     assert [one["text"] for one in value["messages"]] == [f"message {n} of several lines" for n in range(2, 12)]
     entry = value["messages"][-1]["entry"]
     text = FORMS["pins"](value, 80)
     assert "your newest messages (/pin NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
-    complete = find("pin", desk.commands).complete
-    assert complete is not None and complete(desk)[0] == str(entry)
-    desk.run(f"pin {entry}")
-    assert desk.run("pin").shown[-1][1]["pins"][0]["entry"] == entry
+    complete = find("pin", context.commands).complete
+    assert complete is not None and complete(context)[0] == str(entry)
+    context.run(f"pin {entry}")
+    assert context.run("pin").shown[-1][1]["pins"][0]["entry"] == entry
 
 
-def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(desk: FakeDesk) -> None:
-    assert "/pin NUMBER" in FORMS["pins"](desk.run("pin").shown[-1][1], 80)
-    desk.turn("the only message")
-    assert "/pin 1 your newest message" in FORMS["pins"](desk.run("pin").shown[-1][1], 80)
-    desk.run("pin 1")
+def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: FakeContext) -> None:
+    assert "/pin NUMBER" in FORMS["pins"](context.run("pin").shown[-1][1], 80)
+    context.turn("the only message")
+    assert "/pin 1 your newest message" in FORMS["pins"](context.run("pin").shown[-1][1], 80)
+    context.run("pin 1")
     with pytest.raises(NexusError, match="does not say which: an id"):
-        desk.run("unpin")
+        context.run("unpin")

@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from commands.conftest import FakeDesk
+from commands.conftest import FakeContext
 
 from nexus_cli import commands
 from nexus_cli.commands import discover, find, nearest, parse
@@ -29,7 +29,7 @@ def command(request: pytest.FixtureRequest) -> Command:
 
 
 def test_every_file_is_one_command_of_its_name() -> None:
-    files = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__", "command", "line"}
+    files = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__", "command", "arguments"}
     assert {file.removesuffix("_") for file in files} == set(NAMES)
 
 
@@ -49,12 +49,12 @@ def test_a_command_explains_itself(command: Command) -> None:
     assert command.group in GROUPS and command.name.isidentifier() and command.usage == command.usage.strip()
 
 
-def test_help_lists_every_command_and_tells_all_of_each(desk: FakeDesk) -> None:
-    desk.run("help")
-    listed = desk.shown[-1][1]
+def test_help_lists_every_command_and_tells_all_of_each(context: FakeContext) -> None:
+    context.run("help")
+    listed = context.shown[-1][1]
     for command in discover().values():
-        desk.run(f"help {command.name}").run(f"help /{command.name}")
-        one, same = desk.shown[-2:]
+        context.run(f"help {command.name}").run(f"help /{command.name}")
+        one, same = context.shown[-2:]
         assert one == same and command.help.split()[0] in FORMS["help"](one[1], 80)
         for width in (20, 80, 200):
             assert f"/{command.name}" in FORMS["help"](listed, width)
@@ -62,44 +62,44 @@ def test_help_lists_every_command_and_tells_all_of_each(desk: FakeDesk) -> None:
         assert call in FORMS["help"](listed, 80) and call in FORMS["help"](one[1], 80)
 
 
-def test_help_says_what_becomes_of_a_command_during_a_turn(desk: FakeDesk) -> None:
-    told = {name: FORMS["help"](desk.run(f"help {name}").shown[-1][1], 80) for name in ("compact", "cost")}
+def test_help_says_what_becomes_of_a_command_during_a_turn(context: FakeContext) -> None:
+    told = {name: FORMS["help"](context.run(f"help {name}").shown[-1][1], 80) for name in ("compact", "cost")}
     assert told["compact"].endswith("During a turn it waits, and runs when that has ended.")
     assert "During a turn" not in told["cost"]
 
 
-def run(desk: FakeDesk, line: str) -> None:
+def run(context: FakeContext, line: str) -> None:
     """Run a command; whatever is wrong is one line with a hint."""
     try:
-        desk.run(line)
+        context.run(line)
     except NexusError as error:
         assert error.kind in ("usage", "config") and error.line.count("\n") == 0 and error.hint
         assert len(error.line) < 6000
 
 
-def test_a_command_takes_no_argument_and_any_nonsense(desk: FakeDesk, command: Command) -> None:
-    desk.turn("words")
+def test_a_command_takes_no_argument_and_any_nonsense(context: FakeContext, command: Command) -> None:
+    context.turn("words")
     for rest in ["", *NONSENSE]:
-        run(desk, f"{command.name} {rest}".strip())
-    assert desk.turn("more").outcome.ok
+        run(context, f"{command.name} {rest}".strip())
+    assert context.turn("more").outcome.ok
 
 
-def test_a_command_works_before_anything_was_said(desk: FakeDesk, command: Command) -> None:
-    run(desk, command.name)
-    assert desk.turn("words").outcome.ok
+def test_a_command_works_before_anything_was_said(context: FakeContext, command: Command) -> None:
+    run(context, command.name)
+    assert context.turn("words").outcome.ok
 
 
 @pytest.mark.parametrize("name", TAKES_NOTHING)
-def test_what_takes_no_arguments_says_so(desk: FakeDesk, name: str) -> None:
+def test_what_takes_no_arguments_says_so(context: FakeContext, name: str) -> None:
     with pytest.raises(NexusError, match="takes no arguments"):
-        desk.run(f"{name} something")
+        context.run(f"{name} something")
 
 
-def test_completions_are_words_for_what_takes_arguments(desk: FakeDesk) -> None:
-    desk.turn("words")
+def test_completions_are_words_for_what_takes_arguments(context: FakeContext) -> None:
+    context.turn("words")
     for command in discover().values():
         assert bool(command.complete) <= bool(command.usage)
-        for word in command.complete(desk) if command.complete else ():
+        for word in command.complete(context) if command.complete else ():
             assert word and word == " ".join(word.split()), "what is chosen can be sent as it is"
 
 
@@ -117,14 +117,14 @@ def test_unknown_names_suggest_the_nearest() -> None:
 NEED_THE_LEDGER = ["cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions"]
 
 
-def test_without_a_ledger_commands_that_need_it_say_so(desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    asyncio.run(desk.session.aclose())
+def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(context.session.aclose())
     for name in ("ledger", "record"):
-        monkeypatch.setattr(type(desk.session), name, property(lambda self: None))
+        monkeypatch.setattr(type(context.session), name, property(lambda self: None))
     for name in NEED_THE_LEDGER:
         with pytest.raises(NexusError, match="no ledger"):
-            desk.run(f"{name} x" if name in ("recall", "rename") else name)
-    assert not discover()["drops"].complete(desk), "and completion has nothing to offer"  # type: ignore[misc]
+            context.run(f"{name} x" if name in ("recall", "rename") else name)
+    assert not discover()["drops"].complete(context), "and completion has nothing to offer"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

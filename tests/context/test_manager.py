@@ -400,6 +400,6 @@ def test_a_session_over_a_bare_manager_records_every_request_under_its_epoch(tmp
     context.set_system_prompt("T")
     asyncio.run(run("two"))
     assert texts(context.messages) == ["one", "heard one under S", "two", "heard two under T"]
-    assert [(row.manifest.step, row.manifest.epoch) for row in logger.request_rows()] == [(1, 0), (2, 1)]
+    assert [(row.manifest.step, row.manifest.epoch) for row in logger.requests()] == [(1, 0), (2, 1)]
     assert [logger.epoch(number).system for number in (0, 1)] == ["S", "T"]
     logger.close()

@@ -48,11 +48,11 @@ class Store:
         self.kept: dict[tuple[str, bytes], int] = {}
         self.asked: list[bytes] = []
 
-    def known(self, encoding: str, digest: bytes) -> int | None:
+    def stored_count(self, encoding: str, digest: bytes) -> int | None:
         self.asked.append(digest)
         return self.kept.get((encoding, digest))
 
-    def remember(self, encoding: str, digest: bytes, tokens: int) -> None:
+    def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         self.kept[encoding, digest] = tokens
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ledger.conftest import on
 from server.blocks import first_difference, is_prefix
 from server.received import Received
 
@@ -56,7 +57,7 @@ def wire_sha256(body: Mapping[str, Any]) -> str:
 
 def rows(ledger: Ledger, session: str) -> list[RequestRow]:
     """Every request of every lane, in the order in which they were sent."""
-    found = [row for lane in ledger.lanes(session) for row in ledger.manifests(lane)]
+    found = [row for log in ledger.logs(session) for row in log.requests()]
     return sorted(found, key=lambda row: row.manifest.at)
 
 
@@ -158,7 +159,7 @@ def assert_pair_law(received: Iterable[Received]) -> None:
 
 def assert_request_law(ledger: Ledger, main: int, sent: Iterable[Sent]) -> None:
     """Law 4: the run's words and its steering, by their first word, in every request of the run."""
-    entries = ledger.read(main, 1, ledger.last_id(main))
+    entries = on(ledger, main).read(1, on(ledger, main).last_id())
     for one in sent:
         if not one.tries:
             continue
@@ -185,12 +186,12 @@ def current_words(entries: Sequence[Entry], last: int) -> list[str]:
 def assert_nothing_lost(ledger: Ledger, session: str, received: Iterable[Received]) -> None:
     """Law 5: all entries there, every hole covered by a drop, every drop readable, every marker true."""
     info = ledger.session(session)
-    last = ledger.last_id(info.main_lane)
-    entries = ledger.read(info.main_lane, 1, last)
+    last = ledger.log(info.id).last_id()
+    entries = ledger.log(info.id).read(1, last)
     assert [entry.id for entry in entries] == list(range(1, last + 1))
-    drops = {drop.id: drop for drop in ledger.drops(session)}
+    drops = {drop.id: drop for drop in ledger.log(session).drops()}
     for name, drop in drops.items():
-        text = ledger.drop_text(session, name)
+        text = ledger.log(session).original(name)
         assert text, f"{name} cannot be read"
         assert drop.tokens >= 0
         if drop.entries:
@@ -198,7 +199,7 @@ def assert_nothing_lost(ledger: Ledger, session: str, received: Iterable[Receive
     for request in received:
         named = {name for block in request.content for name in NAMED.findall(block.text)} - {"d1", "d999"}
         assert named <= set(drops), f"request {request.number} names drops that are not there: {named - set(drops)}"
-    epoch = ledger.current_epoch(info.main_lane)
+    epoch = ledger.log(info.id).current_epoch()
     assert epoch is not None
     shown = {slot.entry for slot in epoch.head if slot.form in (Form.FULL, Form.ELIDED)}
     shown |= set(range(epoch.base + 1, last + 1))
@@ -237,6 +238,6 @@ def assert_laws(ledger: Ledger, session: str, received: Sequence[Received]) -> l
     assert_pair_law(received)
     assert_request_law(ledger, main, sent)
     assert_nothing_lost(ledger, session, received)
-    assert_results_in_order(ledger.read(main, 1, ledger.last_id(main)))
+    assert_results_in_order(on(ledger, main).read(1, on(ledger, main).last_id()))
     assert_replays(ledger, session)
     return sent

@@ -16,8 +16,8 @@ from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content, is_prefix
 
 from nexus_cli.config.settings import CompactSettings, ProviderSettings
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.render import prefix_sha256
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.session import Session
@@ -155,7 +155,7 @@ def test_an_accepted_summary_keeps_the_request_the_newest_turns_and_the_own_word
             said = [message["content"] for message in first.tries[0].body["messages"] if message["role"] == "user"]
             assert said[0].startswith("[CONTEXT SUMMARY") and "SUMMARY: the person wants lists" in said[0]
             assert all(f"TURN{number}" in "\n".join(said) for number in range(5)), "own words are lost"
-            drop = ledger.drops(session)[0]
+            drop = ledger.log(session).drops()[0]
             assert drop.id in said[0] and drop.entries is not None and drop.entries[0] == 1
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from laws.check import assert_laws
 from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
+from ledger.conftest import on
 from server.blocks import content
 
 from nexus_cli.core.elide import drop_marker, elide_text
@@ -98,13 +99,13 @@ def test_a_long_output_is_read_back_in_pieces_that_join_to_the_original(command:
     around, session = lived(place, model, ["READ it"])
     with the_ledger(place) as ledger:
         assert_laws(ledger, session, around.server.requests)
-        drop = next(drop for drop in ledger.drops(session) if drop.cause is Cause.OUTPUT_CAP)
-        whole = ledger.drop_text(session, drop.id)
+        drop = next(drop for drop in ledger.log(session).drops() if drop.cause is Cause.OUTPUT_CAP)
+        whole = ledger.log(session).original(drop.id)
         assert whole is not None and "".join(model.pieces[drop.id]) == whole
         assert drop.recalls == len(model.pieces[drop.id]), "a recalled piece is a drop of its own, or is not counted"
         assert_holes_are_true(model.told, {drop.id: whole})
         # Pieces of a drop make no new drop for the output cap.
-        assert sum(one.cause is Cause.OUTPUT_CAP for one in ledger.drops(session)) == 1
+        assert sum(one.cause is Cause.OUTPUT_CAP for one in ledger.log(session).drops()) == 1
 
 
 def test_words_beyond_the_input_cap_are_read_back_as_they_were_said(place: Path) -> None:
@@ -113,8 +114,8 @@ def test_words_beyond_the_input_cap_are_read_back_as_they_were_said(place: Path)
     around, session = lived(place, model, [words])
     with the_ledger(place) as ledger:
         assert_laws(ledger, session, around.server.requests)
-        drop = ledger.drops(session)[0]
-        assert (drop.cause, ledger.drop_text(session, drop.id)) == (Cause.INPUT_CAP, words)
+        drop = ledger.log(session).drops()[0]
+        assert (drop.cause, ledger.log(session).original(drop.id)) == (Cause.INPUT_CAP, words)
         assert "".join(model.pieces[drop.id]) == words
         assert_holes_are_true(model.told, {drop.id: words})
 
@@ -132,11 +133,11 @@ def test_what_a_truncation_or_compaction_left_out_is_the_entries_themselves(plac
     with the_ledger(place) as ledger:
         assert_laws(ledger, session, around.server.requests)
         main = ledger.session(session).main_lane
-        drops = ledger.drops(session)
+        drops = ledger.log(session).drops()
         assert {Cause.TRUNCATION, Cause.COMPACTION} <= {drop.cause for drop in drops}
         for drop in drops:
             if drop.entries is not None:
-                assert ledger.drop_text(session, drop.id) == format_transcript(ledger.read(main, *drop.entries))
+                assert ledger.log(session).original(drop.id) == format_transcript(on(ledger, main).read(*drop.entries))
 
 
 def assert_holes_are_true(told: list[str], originals: dict[str, str]) -> None:

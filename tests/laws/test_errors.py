@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from laws.check import assert_laws
 from laws.world import World, outcome, say, the_ledger, world
+from ledger.conftest import on
 
 from nexus_cli.config.settings import ProviderSettings
 from nexus_cli.core.entry import Entry, Kind
@@ -59,7 +60,7 @@ def one_turn(place: Path, steps: list[Any], **more: Any) -> tuple[World, Outcome
         with the_ledger() as ledger:
             assert_laws(ledger, session, around.server.requests)
             main = ledger.session(session).main_lane
-            return around, ended, list(ledger.read(main, 1, ledger.last_id(main)))
+            return around, ended, list(on(ledger, main).read(1, on(ledger, main).last_id()))
 
 
 def assert_told(ended: Outcome, kinds: set[str]) -> None:

@@ -19,6 +19,7 @@ from laws.check import assert_laws, matched
 from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from laws.zygote import Zygote, job
+from ledger.conftest import on
 from server.blocks import content
 
 from nexus_cli.core.entry import Entry, Kind
@@ -83,30 +84,30 @@ def assert_confirmed(ledger: Ledger, confirmed: list[str]) -> None:
         where = int(lane)
         match kind:
             case ["append", name]:
-                entries = ledger.read(where, int(key), int(key))
+                entries = on(ledger, where).read(int(key), int(key))
                 assert entries and entries[0].kind == name, said
             case ["sending"]:
-                assert any(row.manifest.step == int(key) for row in ledger.manifests(where)), said
+                assert any(row.manifest.step == int(key) for row in on(ledger, where).requests()), said
             case ["replied"]:
-                assert any(row.manifest.step == int(key) and row.finish for row in ledger.manifests(where)), said
+                assert any(row.manifest.step == int(key) and row.finish for row in on(ledger, where).requests()), said
             case ["begin_epoch"]:
-                assert ledger.epoch(where, int(key)).id == int(key)
+                assert on(ledger, where).epoch(int(key)).id == int(key)
             case ["started"]:
-                assert ledger.was_started(where, key), said
+                assert on(ledger, where).was_started(key), said
             case ["drop"]:
-                assert any(ledger.drop_text(info.id, key) for info in ledger.sessions(None, 9)), said
+                assert any(ledger.log(info.id).original(key) for info in ledger.sessions(None, 9)), said
             case other:
                 raise AssertionError(f"an unknown kind: {other}")
 
 
 def assert_sound(ledger: Ledger, confirmed: list[str]) -> None:
     """The file is whole."""
-    assert ledger._db.all("PRAGMA integrity_check") == [("ok",)]
-    assert ledger._db.all("PRAGMA foreign_key_check") == []
+    assert ledger.db.all("PRAGMA integrity_check") == [("ok",)]
+    assert ledger.db.all("PRAGMA foreign_key_check") == []
     assert_confirmed(ledger, confirmed[1:])
     for info in ledger.sessions(None, 9):
-        for row in (row for lane in ledger.lanes(info.id) for row in ledger.manifests(lane)):
-            after = ledger.read(row.lane, row.manifest.last + 1, row.manifest.last + 1)
+        for row in (row for log in ledger.logs(info.id) for row in log.requests()):
+            after = on(ledger, row.lane).read(row.manifest.last + 1, row.manifest.last + 1)
             answered = [entry.id for entry in after if entry.kind is Kind.ASSISTANT]
             assert bool(answered) == (row.usage is not None), "a reply without what it used, or the reverse"
 
@@ -114,7 +115,7 @@ def assert_sound(ledger: Ledger, confirmed: list[str]) -> None:
 def results(ledger: Ledger, session: str) -> dict[str, Entry]:
     """Call id to its result in the main lane."""
     main = ledger.session(session).main_lane
-    entries = ledger.read(main, 1, ledger.last_id(main))
+    entries = on(ledger, main).read(1, on(ledger, main).last_id())
     return {entry.message.tool_call_id or "": entry for entry in entries if entry.kind is Kind.TOOL}
 
 
@@ -147,7 +148,7 @@ def test_a_kill_around_any_commit_loses_nothing_and_resuming_goes_on(
             assert_laws(ledger, session, around.server.requests)
             main = ledger.session(session).main_lane
             for call, entry in results(ledger, session).items():
-                assert entry.message.content != UNKNOWN_OUTCOME or ledger.was_started(main, call)
+                assert entry.message.content != UNKNOWN_OUTCOME or on(ledger, main).was_started(call)
         assert len(set(ran(around))) == len(ran(around)), "a command ran twice"
 
 

@@ -1,15 +1,19 @@
-"""A ledger of version 0.1 as it was before memos, facts and bodies were kept: brought forward, and still replayable.
+"""Ledgers of former versions open, replay, and go on with the bytes that were sent.
 
-`tests/ledger/before_memos.db.gz` was written by that version: 27 requests, a truncation, a compaction, seven turns.
+`tests/ledger/schema_N.db.gz` was written by the last version with that schema: a session of seven turns with a
+compaction, of schema 2 also with a truncation. A new step of the schema needs a file of its own here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pytest
+from laws.check import wire_sha256
 from laws.model import Habits, Model
 from laws.world import outcome, say, the_ledger, world
 
@@ -23,32 +27,65 @@ from nexus_cli.session.replay_wire import check_wire
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.reports.drops import of_session
 
-OLD = Path(__file__).parent.parent / "ledger" / "before_memos.db.gz"
+STORED = Path(__file__).parent.parent / "ledger"
+VERSIONS = range(1, len(schema.STEPS) + 1)
 MODEL = Model(5, "chat", Habits(calls=0.5, broken=0.0, retry=0.0, odd=0.0, repeat=0.0, lines=60))
 
 
-def unpacked() -> None:
+def unpack(version: int) -> None:
     path = places().ledger
     path.parent.mkdir(parents=True, mode=0o700)
-    path.write_bytes(gzip.decompress(OLD.read_bytes()))
+    path.write_bytes(gzip.decompress((STORED / f"schema_{version}.db.gz").read_bytes()))
     path.chmod(0o600)
 
 
-def test_a_ledger_from_before_is_brought_forward_and_replays(place: Path) -> None:
-    with world(place, MODEL, window=7000, steps=12) as around:
-        unpacked()
+def begins_with(body: dict[str, Any], sha256: str) -> bool:
+    """True if the first lines of a request are those with this hash."""
+    messages = body["messages"]
+    return any(wire_sha256({**body, "messages": messages[:end]}) == sha256 for end in range(len(messages)))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_session_of_every_schema_opens_replays_and_goes_on_with_the_same_prefix(place: Path, version: int) -> None:
+    with world(place, MODEL, window=9000, steps=12) as around:
+        unpack(version)
+        with sqlite3.connect(places().ledger) as connection:
+            assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+        connection.close()
         with the_ledger() as ledger:
-            assert ledger._db.one("PRAGMA user_version") == (len(schema.STEPS),)
+            (session,) = ledger.sessions()
+            before = ledger.log(session.id).requests()
+            assert check(ledger, session.id)["ok"] and len(before) >= 10
+
+        async def live() -> None:
+            opened = around.open(session.id)
+            assert outcome(await say(opened, "go on where we were")).ok
+            await opened.aclose()
+
+        asyncio.run(live())
+        with the_ledger() as ledger:
+            after = ledger.log(session.id).requests()
+            assert check(ledger, session.id)["ok"] and after[: len(before)] == before
+        assert after[len(before)].manifest.epoch == before[-1].manifest.epoch
+        assert begins_with(around.server.requests[0].body, before[-1].manifest.sha256)
+
+
+def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
+    with world(place, MODEL, window=7000, steps=12) as around:
+        unpack(2)
+        with the_ledger() as ledger:
+            assert ledger.db.one("PRAGMA user_version") == (len(schema.STEPS),)
             (session,) = ledger.sessions()
             before: dict[str, Any] = check(ledger, session.id)
             assert before["ok"] and before["requests"] == 27
-            assert {row.sent for row in ledger.manifests(session.main_lane)} == {""}
+            assert {row.sent for row in ledger.log(session.id).requests()} == {""}
             assert asyncio.run(check_wire(ledger, session.id, Settings()))["equal"] == 0
-            assert ledger.memos(session.main_lane, "pin") == []
-            ledger.record_memo(session.main_lane, Memo("pin", session.updated, session.entries, {"id": "p1"}))
-            assert [memo.value for memo in ledger.memos(session.main_lane, "pin")] == [{"id": "p1"}]
-            cut = Drop(ledger.next_drop(session.id), "a result", 9, Cause.OUTPUT_CAP, session.updated, text="x" * 99)
-            ledger.record_drop(session.main_lane, cut)
+            assert ledger.log(session.id).memos("pin") == []
+            ledger.log(session.id).record_memo(Memo("pin", session.updated, session.entries, {"id": "p1"}))
+            assert [memo.value for memo in ledger.log(session.id).memos("pin")] == [{"id": "p1"}]
+            log = ledger.log(session.id)
+            cut = Drop(log.next_drop(), "a result", 9, Cause.OUTPUT_CAP, session.updated, text="x" * 99)
+            log.record_drop(cut)
             drops = of_session(ledger, session.id)
             assert drops["left_out"] == len(drops["drops"]) > 1 and drops["drops"][-1]["id"] == cut.id
         for step in (3, None):

@@ -66,7 +66,7 @@ def test_replay_needs_neither_the_defaults_nor_the_working_folder(place: Path) -
     answers = json.loads(done.stdout)
     assert [answer["ok"] for answer in answers] == [True] and answers[0]["requests"] >= 5
     with the_ledger(place) as opened:
-        assert len(opened.manifests(opened.session(session).main_lane)) <= answers[0]["requests"]
+        assert len(opened.log(session).requests()) <= answers[0]["requests"]
 
 
 def test_one_flipped_byte_in_any_text_of_a_session_is_noticed(place: Path) -> None:
@@ -188,4 +188,4 @@ def test_a_forked_session_replays_and_goes_on_with_the_bytes_of_its_source(place
             for session in (source, fork):
                 answer = check(ledger, session)
                 assert answer["ok"], answer["first_difference"]
-            assert ledger.manifests(ledger.session(fork).main_lane)
+            assert ledger.log(fork).requests()

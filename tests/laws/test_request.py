@@ -16,11 +16,11 @@ from laws.world import World, loaded, outcome, say, the_ledger, world
 from server.blocks import content
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.groups import Group, arrange, flatten, size
-from nexus_cli.context.rewrite import REQUEST_FLOOR
-from nexus_cli.context.shears import Shears
 from nexus_cli.context.strategies import strategies
-from nexus_cli.context.truncation import cut
+from nexus_cli.context.window.elide_message import Shears
+from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
+from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
+from nexus_cli.context.window.truncation import cut
 from nexus_cli.core.elide import plain_marker
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.event import Resulted
@@ -127,12 +127,12 @@ def windows(draw: st.DrawFn) -> tuple[list[Group], int]:
             add(Role.ASSISTANT, draw(st.sampled_from(["", "words"])), tool_calls=calls)
             for call in draw(st.permutations(calls)):
                 add(Role.TOOL, draw(texts), tool_call_id=call.id)
-    return arrange(slots), run
+    return group_tool_calls(slots), run
 
 
 def assert_whole_groups(before: list[Group], after: list[Slot]) -> None:
     """What stays of a window is whole groups, in order, each call with its result."""
-    assert flatten(arrange(after)) == after
+    assert flatten(group_tool_calls(after)) == after
     ids = [slot.entry for slot in after if slot.form in (Form.FULL, Form.ELIDED)]
     kept = [group for group in before if group[0].entry in ids]
     assert ids == [slot.entry for group in kept for slot in group]
@@ -162,7 +162,7 @@ def test_a_cut_keeps_whole_groups_the_request_and_its_steering(
     told = {n for hole in result.holes for n in range(hole.first, hole.last + 1)}
     assert missing <= told, "a hole that nobody is told of"
     if len(requests) <= 3:
-        assert sum(size(group) for group in result.groups) <= hard
+        assert sum(group_tokens(group) for group in result.groups) <= hard
 
 
 @given(windows(), st.integers(400, 4000), st.floats(0.1, 0.6))

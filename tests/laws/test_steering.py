@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from laws.check import assert_laws
 from laws.world import World, outcome, say, the_ledger, world
+from ledger.conftest import on
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.event import Called, Event, Resulted, Retried, StepStart, Text, TurnEnd
@@ -47,7 +48,7 @@ def lived(place: Path, steps: list[Any], live: Live, **more: Any) -> tuple[World
         with the_ledger() as ledger:
             assert_laws(ledger, session, around.server.requests)
             main = ledger.session(session).main_lane
-            return around, list(ledger.read(main, 1, ledger.last_id(main)))
+            return around, list(on(ledger, main).read(1, on(ledger, main).last_id()))
 
 
 def roles(around: World, number: int) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from laws.check import assert_laws
 from laws.world import World, outcome, say, the_ledger, world
+from ledger.conftest import on
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
@@ -41,7 +42,7 @@ def lived(place: Path, steps: list[Any], live: Callable[[World, Session], Any], 
         with the_ledger() as ledger:
             assert_laws(ledger, session, around.server.requests)
             main = ledger.session(session).main_lane
-            return list(ledger.read(main, 1, ledger.last_id(main)))
+            return list(on(ledger, main).read(1, on(ledger, main).last_id()))
 
 
 async def began(session: Session, words: str, kind: type[Event]) -> asyncio.Task[list[Event]]:

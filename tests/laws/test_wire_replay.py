@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from laws.model import FORK, Habits, Model
 from laws.world import MODELS, World, outcome, say, the_ledger, world
+from ledger.conftest import on
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -46,7 +47,7 @@ def test_the_bodies_made_again_are_what_the_server_received(place: Path, form: s
     with world(place, Model(3, form, QUIET), form=form, steps=30) as around:
         session = lived(around)
         with the_ledger() as ledger:
-            rows = ledger.manifests(ledger.session(session).main_lane)
+            rows = ledger.log(session).requests()
         received = {hashlib.sha256(request.raw).hexdigest() for request in around.server.requests}
         assert len(rows) >= 3
         assert {row.sent.rpartition(" ")[2] for row in rows} == received
@@ -64,10 +65,10 @@ def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
         session = lived(around)
         with the_ledger() as ledger:
             lane = ledger.session(session).main_lane
-            library = ledger.manifests(lane)[0].sent.rpartition(" ")[0]
+            library = on(ledger, lane).requests()[0].sent.rpartition(" ")[0]
             for step, sent in ((1, f"{library} {'0' * 64}"), (2, f"litellm 0.0.1 {'0' * 64}"), (3, "")):
-                with ledger._db.write():
-                    ledger._db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = ?", sent, lane, step)
+                with ledger.db.write():
+                    ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = ?", sent, lane, step)
         found = checked(session)
         assert found["differ"] == [1]
         assert found["skipped"] == {
@@ -101,7 +102,7 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
 
         first, both = asyncio.run(live())
         with the_ledger() as ledger:
-            rows = ledger.manifests(ledger.session(first).main_lane)
+            rows = ledger.log(first).requests()
             assert len({row.manifest.epoch for row in rows}) >= 3
         for session in both:
             found = checked(session)
@@ -129,9 +130,9 @@ def test_the_bodies_of_side_lanes_are_compared_too_and_told_apart(place: Path, f
         assert side["agent"] == "compact" and side["differ"] == [] and side["skipped"] == {} and side["equal"]
         assert found["equal"] + side["equal"] == len(around.server.requests)
         assert checked(session, 1)["beside"] == []
-        with the_ledger() as ledger, ledger._db.write():
+        with the_ledger() as ledger, ledger.db.write():
             made_by = f"{found['library']} {'0' * 64}"
-            ledger._db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = 1", made_by, side["lane"])
+            ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = 1", made_by, side["lane"])
         again = checked(session)
         assert again["differ"] == [] and again["equal"] == found["equal"]
         assert again["beside"] == [{**side, "equal": side["equal"] - 1, "differ": [1]}]

@@ -26,7 +26,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context import tokens
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
-from nexus_cli.ledger import Ledger, database
+from nexus_cli.ledger import LaneLog, database
 from nexus_cli.provider import retry
 from nexus_cli.provider.litellm_backend import litellm
 from nexus_cli.session.options import Options
@@ -158,8 +158,8 @@ def watched(work: Job, confirm: Callable[[str], None]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def named(method: Any, name: Callable[..., tuple[str, Any]]) -> Any:
-        def call(self: Ledger, *arguments: Any) -> Any:
-            kind, detail = name(*arguments)
+        def call(self: LaneLog, *arguments: Any) -> Any:
+            kind, detail = name(self.lane, *arguments)
             doing.append(kind)
             try:
                 result = method(self, *arguments)
@@ -174,16 +174,16 @@ def watched(work: Job, confirm: Callable[[str], None]) -> None:
         return f"append {entry.kind}", f"{lane} {entry.id}"
 
     database.commit = commit
-    kinds: dict[str, tuple[str, Callable[..., tuple[str, Any]]]] = {
-        "append": ("append", of_entry),
-        "sending": ("sending", lambda lane, manifest, *_: ("sending", f"{lane} {manifest.step}")),
-        "replied": ("replied", lambda lane, entry, step, *_: ("replied", f"{lane} {step}")),
-        "begin_epoch": ("begin_epoch", lambda lane, epoch, *_: ("begin_epoch", f"{lane} {epoch.id}")),
-        "start_call": ("start_call", lambda lane, call, *_: ("started", f"{lane} {call}")),
-        "record_drop": ("record_drop", lambda lane, drop: ("drop", f"{lane} {drop.id}")),
+    kinds: dict[str, Callable[..., tuple[str, Any]]] = {
+        "append": of_entry,
+        "record_request": lambda lane, manifest, *_: ("sending", f"{lane} {manifest.step}"),
+        "record_reply": lambda lane, entry, step, *_: ("replied", f"{lane} {step}"),
+        "begin_epoch": lambda lane, epoch, *_: ("begin_epoch", f"{lane} {epoch.id}"),
+        "record_start": lambda lane, call, *_: ("started", f"{lane} {call}"),
+        "record_drop": lambda lane, drop: ("drop", f"{lane} {drop.id}"),
     }
-    for method, (_, name) in kinds.items():
-        setattr(Ledger, method, named(getattr(Ledger, method), name))
+    for method, name in kinds.items():
+        setattr(LaneLog, method, named(getattr(LaneLog, method), name))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pytest
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Kind, Manifest, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Fixed
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import LaneLog, Ledger
 
 AT = "2026-01-13T14:30:00.000Z"
 
@@ -62,6 +62,17 @@ def drop(identity: str, text: str | None = None, entries: tuple[int, int] | None
 def new(ledger: Ledger, folder: str = "/p", **more: str) -> object:
     values = {"folder": folder, "project": folder, "model": "openai/m", "recipe": "chat", "at": AT} | more
     return ledger.create_session(**values)
+
+
+def on(ledger: Ledger, lane: int) -> LaneLog:
+    """The log of a lane by its key alone."""
+    row = ledger.db.one("SELECT s.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE l.id = ?", lane)
+    return LaneLog(ledger.db, row[0] if row else "", lane)
+
+
+def fail_writes(ledger: Ledger) -> None:
+    """Let every write to a ledger fail from now on; it can still be read."""
+    ledger.db.connection.execute("PRAGMA query_only = ON")
 
 
 Work = Callable[[Callable[[str], None]], None]

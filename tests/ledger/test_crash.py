@@ -9,72 +9,77 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import Ledger, database
+from nexus_cli.ledger import LaneLog, Ledger, database
 from nexus_cli.session.logger import LogConfig, SessionLogger
 
 Check = Callable[[Ledger, str], bool]
 USED = Usage(100, 20, 0, 0, 0, 0.5)
 
 
-def steps(log: SessionLogger, make: SimpleNamespace) -> list[tuple[str, Callable[[], Any], Check]]:
+def steps(ledger: Ledger, log: LaneLog, make: SimpleNamespace) -> list[tuple[str, Callable[[], Any], Check]]:
     """Every way to commit: its name, what does it, and how a reader of session `id` sees that it was done."""
-    ledger, me, lane = log.ledger, log._id, log.lane
+    me, lane = log.session_id, log.lane
     counted = b"c" * 32
 
     def main(of: Ledger, key: str = me) -> int:
         return of.session(key).main_lane
 
     def count() -> None:
-        log.remember("enc", counted, 9)
+        log.store_count("enc", counted, 9)
         log.calibrate("m", Calibration(1.5))
 
     return [
-        ("append", lambda: log.append(make.user(1)), lambda of, _: of.last_id(lane) >= 1),
-        ("next_drop", log.next_drop, lambda of, _: of.next_drop(me) != "d1"),
+        ("append", lambda: log.append(make.user(1)), lambda of, _: on(of, lane).last_id() >= 1),
+        ("next_drop", log.next_drop, lambda of, _: of.log(me).next_drop() != "d1"),
         (
             "begin_epoch",
             lambda: log.begin_epoch(make.epoch(0, head=(make.slot(1),)), [make.drop("d1", entries=(1, 1))]),
-            lambda of, _: of.epoch(lane, 0).head == (make.slot(1),) and of.drop(me, "d1") is not None,
+            lambda of, _: on(of, lane).epoch(0).head == (make.slot(1),) and of.log(me).drops() != [],
         ),
         (
             "sending",
-            lambda: log.sending(make.manifest(1, 1), [make.fixed(1)], [b"l" * 32]),
+            lambda: log.record_request(make.manifest(1, 1), [make.fixed(1)], [b"l" * 32]),
             lambda of, _: (
-                of.cursor(lane) >= 1
-                and of.step(lane) >= 1
-                and of.line_hashes(lane, 0, 1) == ([b"l" * 32], [(1, make.fixed(1).line)])
+                on(of, lane).cursor() >= 1
+                and on(of, lane).step() >= 1
+                and on(of, lane).line_hashes(0, 1) == ([b"l" * 32], [(1, make.fixed(1).line)])
             ),
         ),
         (
             "received",
-            lambda: log.received(1, USED, "stop", True),
-            lambda of, _: of.manifests(lane)[0].usage == USED and of.session(me).cost_usd in (0.5, 1.0),
+            lambda: log.record_reply(None, 1, USED, "stop", True),
+            lambda of, _: on(of, lane).requests()[0].usage == USED and of.session(me).cost_usd in (0.5, 1.0),
         ),
-        ("next", lambda: log.sending(make.manifest(2, 1), [], []), lambda of, _: of.step(lane) == 2),
+        ("next", lambda: log.record_request(make.manifest(2, 1), [], []), lambda of, _: on(of, lane).step() == 2),
         (
             "replied",
-            lambda: log.replied(make.calling(2), 2, USED, "tool_calls", True),
+            lambda: log.record_reply(make.calling(2), 2, USED, "tool_calls", True),
             lambda of, _: (
-                of.read(lane, 2, 2) == [make.calling(2)]
-                and of.manifests(lane)[1].usage == USED
+                on(of, lane).read(2, 2) == [make.calling(2)]
+                and on(of, lane).requests()[1].usage == USED
                 and of.session(me).cost_usd == 1.0
             ),
         ),
-        ("started", lambda: log.started("c1", "bash"), lambda of, _: of.was_started(lane, "c1")),
-        ("note", lambda: log.note("/p/a", "aa", "read"), lambda of, _: of.seen(me, "/p/a") == "aa"),
-        ("id", log.next_drop, lambda of, _: of.next_drop(me) not in ("d1", "d2")),
-        ("drop", lambda: log.drop(make.drop("d2", "text")), lambda of, _: of.drop_text(me, "d2") == "text"),
-        ("recall", lambda: log.recall("d2"), lambda of, _: of.drop(me, "d2").recalls == 1),
-        ("count", count, lambda of, _: of.calibration("m").factor == 1.5 and of.known_count("enc", counted) == 9),
-        ("lane", lambda: log.fork("side", "chat", 2), lambda of, _: of.last_id(lane + 1) == 2),
+        ("started", lambda: log.record_start("c1", "bash"), lambda of, _: on(of, lane).was_started("c1")),
+        ("note", lambda: log.note("/p/a", "aa", "read"), lambda of, _: of.log(me).digest("/p/a") == "aa"),
+        ("id", log.next_drop, lambda of, _: of.log(me).next_drop() not in ("d1", "d2")),
+        ("drop", lambda: log.record_drop(make.drop("d2", "text")), lambda of, _: of.log(me).original("d2") == "text"),
+        ("recall", lambda: log.recall("d2"), lambda of, _: of.log(me).drops()[1].recalls == 1),
+        (
+            "count",
+            count,
+            lambda of, _: of.calibration("m").factor == 1.5 and of.log(me).stored_count("enc", counted) == 9,
+        ),
+        ("lane", lambda: log.open_lane("side", 2), lambda of, _: on(of, lane + 1).last_id() == 2),
         (
             "fork",
             lambda: ledger.fork_session(me, at=make.at, name="fork"),
-            lambda of, _: of.last_id(of.find_session("fork").main_lane) == 2,
+            lambda of, _: of.log(of.find_session("fork").id).last_id() == 2,
         ),
         ("rename", lambda: ledger.rename_session(me, "mine"), lambda of, _: of.session(me).name == "mine"),
         ("touch", lambda: ledger.touch_session(me, model="n"), lambda of, _: of.session(me).model == "n"),
@@ -101,8 +106,8 @@ def run(path: Path, make: SimpleNamespace, say: Callable[[str], None], at: int, 
 
     database.commit = commit  # the child's own copy of the module
     log = SessionLogger(LogConfig(path, folder=path.parent))
-    say(f"session {log._id}")
-    for name, act, _ in steps(log, make):
+    say(f"session {log.session_id}")
+    for name, act, _ in steps(log.ledger, log, make):
         act()
         say(name)
 
@@ -126,16 +131,16 @@ def test_a_kill_around_any_commit_loses_nothing_that_was_confirmed(
 def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:
     ledger = Ledger.open(path)
     assert ledger.notices == []
-    assert ledger._db.all("PRAGMA integrity_check") == [("ok",)]
-    assert ledger._db.all("PRAGMA foreign_key_check") == []
+    assert ledger.db.all("PRAGMA integrity_check") == [("ok",)]
+    assert ledger.db.all("PRAGMA foreign_key_check") == []
     if said:
         session = said[0].split()[1]
         assert ledger.hold(session)
-        log = SessionLogger(ledger=ledger, session=session)
-        checks = {name: check for name, _, check in steps(log, make)}
+        log = ledger.log(session)
+        checks = {name: check for name, _, check in steps(ledger, log, make)}
         assert [name for name in said[1:] if not checks[name](ledger, session)] == []
-        assert log.read(1, 9) == ledger.read(log.lane, 1, 9)
-        replied = [row.usage is not None for row in ledger.manifests(log.lane)[1:]]
+        assert log.read(1, 9) == on(ledger, log.lane).read(1, 9)
+        replied = [row.usage is not None for row in on(ledger, log.lane).requests()[1:]]
         assert replied in ([], [log.last_id() >= 2]), "a reply without what it used, or the reverse"
         log.append(make.user(log.last_id() + 1, "goes on"))
     ledger.close()
@@ -143,26 +148,26 @@ def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:
 
 def test_a_full_disk_writes_nothing_half_and_says_so(ledger: Ledger, make: SimpleNamespace) -> None:
     info = make.new(ledger)
-    ledger.append(info.main_lane, make.user(1))
-    ledger.begin_epoch(info.main_lane, make.epoch(0), [])
-    counted = [row[0] for row in ledger._db.all("SELECT count(*) FROM blobs")]
-    ((pages,),) = ledger._db.all("PRAGMA page_count")
-    ledger._db.one(f"PRAGMA max_page_count = {pages + 1}")
-    drop = make.drop(ledger.next_drop(info.id), "".join(map(str, range(40_000))))
+    ledger.log(info.id).append(make.user(1))
+    ledger.log(info.id).begin_epoch(make.epoch(0), [])
+    counted = [row[0] for row in ledger.db.all("SELECT count(*) FROM blobs")]
+    ((pages,),) = ledger.db.all("PRAGMA page_count")
+    ledger.db.one(f"PRAGMA max_page_count = {pages + 1}")
+    drop = make.drop(ledger.log(info.id).next_drop(), "".join(map(str, range(40_000))))
     acts: list[Callable[[], None]] = [
-        lambda: ledger.record_drop(info.main_lane, drop),
-        lambda: ledger.begin_epoch(info.main_lane, make.epoch(1, 0), [drop]),
-        lambda: ledger.append(info.main_lane, make.user(2, drop.text)),
+        lambda: ledger.log(info.id).record_drop(drop),
+        lambda: ledger.log(info.id).begin_epoch(make.epoch(1, 0), [drop]),
+        lambda: ledger.log(info.id).append(make.user(2, drop.text)),
     ]
     for act in acts:
         with pytest.raises(NexusError, match="disk is full") as caught:
             act()
         assert caught.value.kind == "ledger" and caught.value.exit_status == 1
-    assert [row[0] for row in ledger._db.all("SELECT count(*) FROM blobs")] == counted
-    assert ledger.current_epoch(info.main_lane) == make.epoch(0) and ledger.last_id(info.main_lane) == 1
-    ledger._db.one("PRAGMA max_page_count = 1000000")
-    ledger.record_drop(info.main_lane, drop)
-    assert ledger.drop_text(info.id, drop.id) == drop.text
+    assert [row[0] for row in ledger.db.all("SELECT count(*) FROM blobs")] == counted
+    assert ledger.log(info.id).current_epoch() == make.epoch(0) and ledger.log(info.id).last_id() == 1
+    ledger.db.one("PRAGMA max_page_count = 1000000")
+    ledger.log(info.id).record_drop(drop)
+    assert ledger.log(info.id).original(drop.id) == drop.text
 
 
 def test_a_commit_that_fails_is_undone_and_the_next_one_works(
@@ -178,7 +183,7 @@ def test_a_commit_that_fails_is_undone_and_the_next_one_works(
     with monkeypatch.context() as patch:
         patch.setattr(database, "commit", commit)
         with pytest.raises(NexusError, match="disk reported an error"):
-            ledger.append(lane, make.user(1))
-    assert ledger.read(lane, 1, 9) == []
-    ledger.append(lane, make.user(1))
-    assert ledger.last_id(lane) == 1
+            on(ledger, lane).append(make.user(1))
+    assert on(ledger, lane).read(1, 9) == []
+    on(ledger, lane).append(make.user(1))
+    assert on(ledger, lane).last_id() == 1

@@ -140,9 +140,9 @@ def test_a_forgotten_text_leaves_the_file(ledger: Ledger, path: Path, others: in
 
 def test_what_an_older_index_holds_of_a_forgotten_text_goes_too(ledger: Ledger, path: Path) -> None:
     fact = keep(ledger, "the code is Xylophonqqk")
-    with ledger._db.write():
-        ledger._db.run("CREATE VIRTUAL TABLE facts_text USING fts5(words, tokenize = 'unicode61')")
-        ledger._db.run("INSERT INTO facts_text (rowid, words) VALUES (1, 'the code is xylophonqqk')")
+    with ledger.db.write():
+        ledger.db.run("CREATE VIRTUAL TABLE facts_text USING fts5(words, tokenize = 'unicode61')")
+        ledger.db.run("INSERT INTO facts_text (rowid, words) VALUES (1, 'the code is xylophonqqk')")
     assert ledger.facts.search("code") == [fact] and b"xylophon" in bytes_of(path)
     assert ledger.facts.forget(fact.id, LATER) == fact
     assert b"ylophon" not in bytes_of(path).lower()
@@ -195,7 +195,7 @@ def test_an_unknown_id_is_none(ledger: Ledger, bad: str) -> None:
 
 def test_a_fact_outlives_its_session_without_its_words(ledger: Ledger, make: SimpleNamespace, path: Path) -> None:
     made = make.new(ledger)
-    ledger.append(made.main_lane, make.user(1, "Zanzibarqqk tabs please"))
+    ledger.log(made.id).append(make.user(1, "Zanzibarqqk tabs please"))
     fact = keep(ledger, "tabs please", session=made.id, entry=1, quote="Zanzibarqqk tabs")
     assert fact.source == f"session {made.id}, entry 1"
     ledger.delete_session(made.id)
@@ -241,7 +241,7 @@ def test_past_sessions_are_known_by_their_titles(ledger: Ledger, make: SimpleNam
     named = [make.new(ledger, at=f"2026-01-0{day}T00:00:00.000Z") for day in range(1, 5)]
     other = make.new(ledger, "/q")
     for info in (*named, other):
-        ledger.append(info.main_lane, make.user(1, f"words of {info.id}\n\n<stdin>\nx"))
+        ledger.log(info.id).append(make.user(1, f"words of {info.id}\n\n<stdin>\nx"))
     ledger.rename_session(named[0].id, "the first")
     fork = ledger.fork_session(named[1].id, at=LATER)
     assert {one.title for one in ledger.episodes("/p")} == {"the first", *(f"words of {i.id}" for i in named[1:])}

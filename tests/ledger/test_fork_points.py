@@ -33,7 +33,7 @@ def worked(ledger: Ledger, make: SimpleNamespace) -> SessionInfo:
         calling(make, 8, "c8a", "c8b"),
         make.result(9, call="c8b"),
     ):
-        ledger.append(info.main_lane, entry)
+        ledger.log(info.id).append(entry)
     return info
 
 
@@ -45,30 +45,27 @@ def test_a_fork_never_parts_a_call_from_its_result(
 ) -> None:
     parent = worked(ledger, make)
     fork = ledger.fork_session(parent.id, at=make.at, entry=asked)
-    assert fork.entries == ledger.last_id(fork.main_lane) == given
+    assert fork.entries == ledger.log(fork.id).last_id() == given
 
 
 def test_calls_that_the_parent_starts_after_the_fork_are_not_the_forks(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = worked(ledger, make)
-    ledger.start_call(parent.main_lane, "c8a", "bash", make.at)
+    ledger.log(parent.id).record_start("c8a", "bash")
     fork = ledger.fork_session(parent.id, at=make.at, entry=7)
     whole = ledger.fork_session(parent.id, at=make.at)
     grandchild = ledger.fork_session(fork.id, at=make.at)
-    assert [ledger.was_started(one.main_lane, "c8a") for one in (fork, grandchild, whole)] == [False, False, True]
+    assert [ledger.log(one.id).was_started("c8a") for one in (fork, grandchild, whole)] == [False, False, True]
     for own in (fork, grandchild):
-        ledger.append(own.main_lane, calling(make, 8, "c8a"))
-        ledger.start_call(own.main_lane, "c8a", "bash", make.at)
-        assert ledger.was_started(own.main_lane, "c8a")
+        ledger.log(own.id).append(calling(make, 8, "c8a"))
+        ledger.log(own.id).record_start("c8a", "bash")
+        assert ledger.log(own.id).was_started("c8a")
 
 
 def test_calls_of_a_main_lane_are_not_those_of_a_side_lane(ledger: Ledger, make: SimpleNamespace) -> None:
     info = worked(ledger, make)
-    ledger.start_call(info.main_lane, "c8a", "bash", make.at)
-    early, late = (
-        ledger.open_lane(info.id, agent="side", recipe="chat", parent_lane=info.main_lane, parent_entry=entry)
-        for entry in (7, 9)
-    )
-    assert not ledger.was_started(early, "c8a") and ledger.was_started(late, "c8a")
+    ledger.log(info.id).record_start("c8a", "bash")
+    early, late = (ledger.log(info.id).open_lane("side", entry) for entry in (7, 9))
+    assert not early.was_started("c8a") and late.was_started("c8a")
 
 
 def test_an_older_ledger_learns_at_which_entry_its_calls_were_started(
@@ -87,5 +84,5 @@ def test_an_older_ledger_learns_at_which_entry_its_calls_were_started(
         connection.execute("ALTER TABLE sessions DROP COLUMN used")
     connection.close()
     ledger = Ledger.open(path)
-    assert [ledger.was_started(fork.main_lane, "c8a") for fork in forks] == [False, True]
+    assert [ledger.log(fork.id).was_started("c8a") for fork in forks] == [False, True]
     ledger.close()

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger.conftest import on
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import to_record
@@ -21,23 +22,23 @@ from nexus_cli.ledger import Ledger, SessionInfo, blobs
 def grown(ledger: Ledger, make: SimpleNamespace, entries: int) -> SessionInfo:
     """A session with so many entries, sent up to the last but one under epoch 0."""
     info: SessionInfo = make.new(ledger)
-    ledger.begin_epoch(info.main_lane, make.epoch(0), [])
+    ledger.log(info.id).begin_epoch(make.epoch(0), [])
     for number in range(1, entries + 1):
-        ledger.append(info.main_lane, make.user(number))
+        ledger.log(info.id).append(make.user(number))
         if number < entries:
-            ledger.sending(info.main_lane, make.manifest(number, number), [make.fixed(number)], [])
+            ledger.log(info.id).record_request(make.manifest(number, number), [make.fixed(number)], [])
     return info
 
 
 def texts(ledger: Ledger, lane: int, first: int = 1, last: int = 999) -> list[str]:
-    return [entry.message.content for entry in ledger.read(lane, first, last)]
+    return [entry.message.content for entry in on(ledger, lane).read(first, last)]
 
 
 def test_a_forked_session_goes_on_with_ids_of_its_own(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 5)
     fork = ledger.fork_session(parent.id, name="other way", at=make.at, entry=3)
-    ledger.append(fork.main_lane, make.user(4, "fork 4"))
-    ledger.append(parent.main_lane, make.user(6))
+    ledger.log(fork.id).append(make.user(4, "fork 4"))
+    ledger.log(parent.id).append(make.user(6))
     assert texts(ledger, fork.main_lane) == ["words 1", "words 2", "words 3", "fork 4"]
     assert texts(ledger, parent.main_lane)[3:] == ["words 4", "words 5", "words 6"]
     assert texts(ledger, fork.main_lane, 3, 4) == ["words 3", "fork 4"]
@@ -49,27 +50,27 @@ def test_a_forked_session_goes_on_with_ids_of_its_own(ledger: Ledger, make: Simp
 def test_a_fork_begins_under_the_epoch_that_was_in_force(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 5)
     later = make.epoch(1, 0, (make.slot(5),), 5)
-    ledger.begin_epoch(parent.main_lane, later, [])
+    ledger.log(parent.id).begin_epoch(later, [])
     early = ledger.fork_session(parent.id, at=make.at, entry=4)
     late = ledger.fork_session(parent.id, at=make.at)
-    assert ledger.current_epoch(early.main_lane) == make.epoch(0)
-    assert ledger.current_epoch(late.main_lane) == later
-    assert ledger.line_hashes(early.main_lane, 0, 4) == ledger.line_hashes(parent.main_lane, 0, 4)
-    assert ledger.cursor(early.main_lane) == ledger.cursor(late.main_lane) == 4
-    assert ledger.epoch(late.main_lane, 0) == make.epoch(0)
+    assert ledger.log(early.id).current_epoch() == make.epoch(0)
+    assert ledger.log(late.id).current_epoch() == later
+    assert ledger.log(early.id).line_hashes(0, 4) == ledger.log(parent.id).line_hashes(0, 4)
+    assert ledger.log(early.id).cursor() == ledger.log(late.id).cursor() == 4
+    assert ledger.log(late.id).epoch(0) == make.epoch(0)
     with pytest.raises(NexusError, match="no epoch 1"):
-        ledger.epoch(early.main_lane, 1)
-    assert (ledger.next_epoch(early.main_lane), ledger.next_epoch(late.main_lane)) == (1, 2)
-    ledger.begin_epoch(early.main_lane, make.epoch(1, 0, (make.slot(4),), 4), [])
-    assert ledger.epoch(early.main_lane, 1).base == 4 and ledger.epoch(parent.main_lane, 1).base == 5
+        ledger.log(early.id).epoch(1)
+    assert (ledger.log(early.id).next_epoch(), ledger.log(late.id).next_epoch()) == (1, 2)
+    ledger.log(early.id).begin_epoch(make.epoch(1, 0, (make.slot(4),), 4), [])
+    assert ledger.log(early.id).epoch(1).base == 4 and ledger.log(parent.id).epoch(1).base == 5
 
 
 def test_an_epoch_that_was_begun_later_is_not_taken_by_an_earlier_fork(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 6)
-    ledger.begin_epoch(parent.main_lane, make.epoch(1, 0, (make.slot(2),), 2), [])
+    ledger.log(parent.id).begin_epoch(make.epoch(1, 0, (make.slot(2),), 2), [])
     early = ledger.fork_session(parent.id, at=make.at, entry=4)
     late = ledger.fork_session(parent.id, at=make.at, entry=6)
-    assert [ledger.current_epoch(fork.main_lane) for fork in (early, late)] == [
+    assert [ledger.log(fork.id).current_epoch() for fork in (early, late)] == [
         make.epoch(0),
         make.epoch(1, 0, (make.slot(2),), 2),
     ]
@@ -77,17 +78,17 @@ def test_an_epoch_that_was_begun_later_is_not_taken_by_an_earlier_fork(ledger: L
 
 def test_a_file_read_after_the_fork_is_read_anew_by_the_fork(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 2)
-    ledger.note_file(parent.main_lane, "/p/before", "aa", "read", make.at)
-    ledger.append(parent.main_lane, make.user(3))
-    ledger.note_file(parent.main_lane, "/p/after", "bb", "read", make.at)
-    ledger.append(parent.main_lane, make.user(4))
+    ledger.log(parent.id).note("/p/before", "aa", "read")
+    ledger.log(parent.id).append(make.user(3))
+    ledger.log(parent.id).note("/p/after", "bb", "read")
+    ledger.log(parent.id).append(make.user(4))
     fork = ledger.fork_session(parent.id, at=make.at, entry=3)
-    assert ledger.files(fork.id) == [("/p/before", "read")]
+    assert ledger.log(fork.id).files() == [("/p/before", "read")]
 
 
 def test_a_fork_adds_no_text(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 5)
-    ledger.record_drop(parent.main_lane, make.drop(ledger.next_drop(parent.id), "left out"))
+    ledger.log(parent.id).record_drop(make.drop(ledger.log(parent.id).next_drop(), "left out"))
     with sqlite3.connect(path) as connection:
         before = connection.execute("SELECT (SELECT count(*) FROM blobs), (SELECT count(*) FROM entries)").fetchone()
         ledger.fork_session(parent.id, at=make.at)
@@ -99,69 +100,69 @@ def test_a_fork_adds_no_text(ledger: Ledger, path: Path, make: SimpleNamespace) 
 def test_parent_and_fork_may_settle_a_waiting_entry_each_for_itself(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 5)
     fork = ledger.fork_session(parent.id, at=make.at)
-    ledger.sending(fork.main_lane, make.manifest(1, 5), [make.fixed(5, "fork's clock")], [])
-    ledger.sending(parent.main_lane, make.manifest(5, 5), [make.fixed(5, "parent's clock")], [])
+    ledger.log(fork.id).record_request(make.manifest(1, 5), [make.fixed(5, "fork's clock")], [])
+    ledger.log(parent.id).record_request(make.manifest(5, 5), [make.fixed(5, "parent's clock")], [])
     grandchild = ledger.fork_session(fork.id, at=make.at)
-    side = ledger.open_lane(fork.id, agent="compact", recipe="chat", parent_lane=fork.main_lane, parent_entry=5)
+    side = ledger.log(fork.id).open_lane("compact", 5).lane
     for lane, preamble in (
         (parent.main_lane, "parent's clock"),
         (fork.main_lane, "fork's clock"),
         (grandchild.main_lane, "fork's clock"),
         (side, "fork's clock"),
     ):
-        assert ledger.read(lane, 5, 5)[0].preamble == preamble
-        assert ledger.line_hashes(lane, 0, 5)[1][-1] == (5, make.fixed(5, preamble).line)
+        assert on(ledger, lane).read(5, 5)[0].preamble == preamble
+        assert on(ledger, lane).line_hashes(0, 5)[1][-1] == (5, make.fixed(5, preamble).line)
     for lane, step in ((fork.main_lane, 2), (grandchild.main_lane, 1), (parent.main_lane, 6)):
         with pytest.raises(ValueError, match="sent before"):
-            ledger.sending(lane, make.manifest(step, 5), [make.fixed(5, "a third clock")], [])
+            on(ledger, lane).record_request(make.manifest(step, 5), [make.fixed(5, "a third clock")], [])
 
 
 def test_what_the_parent_had_sent_is_settled_for_the_fork_too(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 3)
     fork = ledger.fork_session(parent.id, at=make.at)
-    ledger.sending(fork.main_lane, make.manifest(1, 2), [make.fixed(2)], [])
+    ledger.log(fork.id).record_request(make.manifest(1, 2), [make.fixed(2)], [])
     with pytest.raises(ValueError, match="sent before"):
-        ledger.sending(fork.main_lane, make.manifest(2, 2), [make.fixed(2, "another")], [])
+        ledger.log(fork.id).record_request(make.manifest(2, 2), [make.fixed(2, "another")], [])
 
 
 def test_a_side_lane_of_a_session_settles_for_its_parent(ledger: Ledger, make: SimpleNamespace) -> None:
     info = grown(ledger, make, 3)
-    side = ledger.open_lane(info.id, agent="compact", recipe="chat", parent_lane=info.main_lane, parent_entry=3)
-    ledger.append(side, make.user(4, "summarise"))
-    ledger.sending(side, make.manifest(1, 4), [make.fixed(3, "now"), make.fixed(4)], [])
-    assert ledger.read(info.main_lane, 3, 3)[0].preamble == "now"
-    assert ledger.cursor(info.main_lane) == 2 and ledger.cursor(side) == 4
+    side = ledger.log(info.id).open_lane("compact", 3).lane
+    on(ledger, side).append(make.user(4, "summarise"))
+    on(ledger, side).record_request(make.manifest(1, 4), [make.fixed(3, "now"), make.fixed(4)], [])
+    assert ledger.log(info.id).read(3, 3)[0].preamble == "now"
+    assert ledger.log(info.id).cursor() == 2 and on(ledger, side).cursor() == 4
     assert ledger.session(info.id).entries == 3
-    ledger.append(info.main_lane, make.user(4, "go on"))
+    ledger.log(info.id).append(make.user(4, "go on"))
     assert texts(ledger, side, 4, 4) == ["summarise"] and texts(ledger, info.main_lane, 4, 4) == ["go on"]
 
 
 def test_a_fork_knows_the_drops_and_files_of_its_past_only(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 2)
-    ledger.record_drop(parent.main_lane, make.drop(ledger.next_drop(parent.id), entries=(1, 2)))
-    ledger.note_file(parent.main_lane, "/p/a", "aa", "read", make.at)
-    ledger.append(parent.main_lane, make.user(3))
-    ledger.append(parent.main_lane, make.user(4))
-    ledger.record_drop(parent.main_lane, make.drop(ledger.next_drop(parent.id), "second"))
-    ledger.note_file(parent.main_lane, "/p/b", "bb", "read", make.at)
+    ledger.log(parent.id).record_drop(make.drop(ledger.log(parent.id).next_drop(), entries=(1, 2)))
+    ledger.log(parent.id).note("/p/a", "aa", "read")
+    ledger.log(parent.id).append(make.user(3))
+    ledger.log(parent.id).append(make.user(4))
+    ledger.log(parent.id).record_drop(make.drop(ledger.log(parent.id).next_drop(), "second"))
+    ledger.log(parent.id).note("/p/b", "bb", "read")
     fork = ledger.fork_session(parent.id, at=make.at, entry=3)
-    assert [drop.id for drop in ledger.drops(fork.id)] == ["d1"]
-    assert ledger.drop_text(fork.id, "d1") == ledger.drop_text(parent.id, "d1")
-    assert ledger.seen(fork.id, "/p/a") == "aa" and ledger.seen(fork.id, "/p/b") is None
-    assert ledger.next_drop(fork.id) == "d3" and ledger.next_drop(parent.id) == "d3"
-    ledger.recalled(fork.id, "d1")
-    assert [drop.recalls for drop in ledger.drops(parent.id)] == [0, 0]
+    assert [drop.id for drop in ledger.log(fork.id).drops()] == ["d1"]
+    assert ledger.log(fork.id).original("d1") == ledger.log(parent.id).original("d1")
+    assert ledger.log(fork.id).digest("/p/a") == "aa" and ledger.log(fork.id).digest("/p/b") is None
+    assert ledger.log(fork.id).next_drop() == "d3" and ledger.log(parent.id).next_drop() == "d3"
+    ledger.log(fork.id).count_recall("d1")
+    assert [drop.recalls for drop in ledger.log(parent.id).drops()] == [0, 0]
     whole = ledger.fork_session(parent.id, at=make.at)
-    assert ledger.seen(whole.id, "/p/b") == "bb" and len(ledger.drops(whole.id)) == 2
+    assert ledger.log(whole.id).digest("/p/b") == "bb" and len(ledger.log(whole.id).drops()) == 2
 
 
 def test_a_call_that_the_parent_started_is_known_as_started(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 1)
-    ledger.append(parent.main_lane, make.calling(2))
-    ledger.start_call(parent.main_lane, "c1", "bash", make.at)
+    ledger.log(parent.id).append(make.calling(2))
+    ledger.log(parent.id).record_start("c1", "bash")
     fork = ledger.fork_session(parent.id, at=make.at)
     ledger.delete_session(parent.id)
-    assert ledger.was_started(fork.main_lane, "c1")
+    assert ledger.log(fork.id).was_started("c1")
 
 
 @pytest.mark.parametrize("entry", [-1, 4, 10**9])
@@ -174,12 +175,13 @@ def test_a_session_is_forked_at_an_entry_that_it_has(ledger: Ledger, make: Simpl
 
 def test_deletion_takes_the_text_out_of_the_files(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     kept, gone = make.new(ledger), make.new(ledger)
-    ledger.append(kept.main_lane, make.user(1, "KEPT-4711"))
+    ledger.log(kept.id).append(make.user(1, "KEPT-4711"))
     for number in range(1, 200):
-        ledger.append(gone.main_lane, make.user(number, f"SECRET-{number}-" + "".join(map(str, range(number, 900)))))
-    ledger.record_drop(gone.main_lane, make.drop(ledger.next_drop(gone.id), "SECRET-drop"))
-    ledger.note_file(gone.main_lane, "/p/SECRET-file", "aa", "read", make.at)
+        ledger.log(gone.id).append(make.user(number, f"SECRET-{number}-" + "".join(map(str, range(number, 900)))))
+    ledger.log(gone.id).record_drop(make.drop(ledger.log(gone.id).next_drop(), "SECRET-drop"))
+    ledger.log(gone.id).note("/p/SECRET-file", "aa", "read")
     ledger.hold(gone.id)
+    log = ledger.log(gone.id)
     assert any(b"SECRET-1" in part.read_bytes() for part in path.parent.glob("ledger.db*"))
     before = sum(part.stat().st_size for part in path.parent.glob("ledger.db*"))
     freed = ledger.delete_session(gone.id)
@@ -191,7 +193,7 @@ def test_deletion_takes_the_text_out_of_the_files(ledger: Ledger, path: Path, ma
     with pytest.raises(NexusError, match="there is no session"):
         ledger.session(gone.id)
     with pytest.raises(NexusError, match="deleted meanwhile"):
-        ledger.append(gone.main_lane, make.user(200))
+        log.append(make.user(200))
 
 
 @dataclass
@@ -232,7 +234,7 @@ def test_after_deletions_what_remains_is_exactly_what_is_reachable(
         ledger.delete_session(identity)
     assert _stored(ledger) == set()
     tables = ("sessions", "lanes", "entries", "epochs", "slots", "schemas", "requests", "drops", "blobs", "fixes")
-    assert [t for t in tables if ledger._db.one(f"SELECT 1 FROM {t}")] == []
+    assert [t for t in tables if ledger.db.one(f"SELECT 1 FROM {t}")] == []
     ledger.close()
 
 
@@ -246,20 +248,20 @@ def _act(
     identity = sorted(models)[choice % len(models)]
     model, text = models[identity], f"text {number}"
     if action == "append":
-        ledger.append(model.lane, make.user(len(model.seen) + 1, text))
+        on(ledger, model.lane).append(make.user(len(model.seen) + 1, text))
         model.seen.append(text)
     elif action == "epoch":
-        new, parent = ledger.next_epoch(model.lane), max(model.epochs, default=None)
-        ledger.begin_epoch(model.lane, make.epoch(new, parent, system=text, base=len(model.seen)), [])
+        new, parent = on(ledger, model.lane).next_epoch(), max(model.epochs, default=None)
+        on(ledger, model.lane).begin_epoch(make.epoch(new, parent, system=text, base=len(model.seen)), [])
         model.epochs[new], model.began[new] = text, len(model.seen)
     elif action == "side":
         upto = choice % (len(model.seen) + 1)
-        lane = ledger.open_lane(identity, agent="side", recipe="chat", parent_lane=model.lane, parent_entry=upto)
-        ledger.append(lane, make.user(upto + 1, text))
+        lane = on(ledger, model.lane).open_lane("side", upto).lane
+        on(ledger, lane).append(make.user(upto + 1, text))
         model.side.append((lane, [*model.seen[:upto], text]))
     elif action == "drop":
-        drop = ledger.next_drop(identity)
-        ledger.record_drop(model.lane, make.drop(drop, text))
+        drop = ledger.log(identity).next_drop()
+        on(ledger, model.lane).record_drop(make.drop(drop, text))
         model.drops[drop], model.born[drop] = text, len(model.seen)
     elif action == "fork":
         upto = choice % (len(model.seen) + 1)
@@ -283,9 +285,9 @@ def _assert_exact(ledger: Ledger, make: SimpleNamespace, models: dict[str, Model
     for identity, model in models.items():
         assert texts(ledger, model.lane) == model.seen
         assert [(lane, texts(ledger, lane)) for lane, _ in model.side] == model.side
-        assert {drop.id: ledger.drop_text(identity, drop.id) for drop in ledger.drops(identity)} == model.drops
+        assert {drop.id: ledger.log(identity).original(drop.id) for drop in ledger.log(identity).drops()} == model.drops
         for key, text in model.epochs.items():
-            assert ledger.epoch(model.lane, key).system == text
+            assert on(ledger, model.lane).epoch(key).system == text
             blank = make.epoch(key)
             expected |= {text.encode(), blank.rules.encode(), blank.sections.encode()}
             expected |= {canonical(tool) for tool in blank.tools}
@@ -299,7 +301,7 @@ def _seen(model: Model) -> list[str]:
 
 
 def _stored(ledger: Ledger) -> set[bytes]:
-    return {blobs.unpack(*row) for row in ledger._db.all("SELECT hash, codec, data FROM blobs")}
+    return {blobs.unpack(*row) for row in ledger.db.all("SELECT hash, codec, data FROM blobs")}
 
 
 def test_a_transcript_shows_arguments_that_were_no_object_as_they_came(make: SimpleNamespace) -> None:

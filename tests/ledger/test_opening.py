@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ledger.conftest import on
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, schema
@@ -44,7 +45,7 @@ def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path, make: 
 
 def test_a_new_ledger_has_the_settings_that_keep_it_safe(ledger: Ledger) -> None:
     wanted = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "secure_delete": 1, "auto_vacuum": 2}
-    assert {name: ledger._db.all(f"PRAGMA {name}")[0][0] for name in wanted} == wanted
+    assert {name: ledger.db.all(f"PRAGMA {name}")[0][0] for name in wanted} == wanted
     assert ledger.notices == []
 
 
@@ -87,7 +88,7 @@ def test_a_ledger_that_lost_its_end_is_set_aside(path: Path, make: SimpleNamespa
     ledger = Ledger.open(path)
     info = make.new(ledger)
     for number in range(1, 60):
-        ledger.append(info.main_lane, make.user(number, os.urandom(2000).hex()))
+        ledger.log(info.id).append(make.user(number, os.urandom(2000).hex()))
     ledger.close()
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 3])
@@ -100,7 +101,7 @@ def test_damage_that_is_found_later_is_an_error_of_the_ledger(path: Path, make: 
     ledger = Ledger.open(path)
     info = make.new(ledger)
     for number in range(1, 200):
-        ledger.append(info.main_lane, make.user(number, os.urandom(2000).hex()))
+        ledger.log(info.id).append(make.user(number, os.urandom(2000).hex()))
     ledger.close()
     data = bytearray(path.read_bytes())
     page = 8192
@@ -110,7 +111,7 @@ def test_damage_that_is_found_later_is_an_error_of_the_ledger(path: Path, make: 
     again = Ledger.open(path)
     with pytest.raises(NexusError) as caught:
         lane = again.sessions()[0].main_lane
-        again.read(lane, 1, 199)
+        on(again, lane).read(1, 199)
     assert caught.value.kind == "ledger"
     again.close()
 
@@ -183,7 +184,7 @@ def test_an_older_ledger_is_brought_forward_step_by_step(
 ) -> None:
     first = Ledger.open(path)
     info = make.new(first)
-    first.append(info.main_lane, make.user(1))
+    first.log(info.id).append(make.user(1))
     first.close()
     steps = len(schema.STEPS)
     bad = ("CREATE TABLE novelties (text TEXT) STRICT", "INSERT INTO nowhere VALUES (1)")
@@ -196,7 +197,7 @@ def test_an_older_ledger_is_brought_forward_step_by_step(
     connection.close()
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS[: steps + 1], bad[:1]))
     ledger = Ledger.open(path)
-    assert ledger._db.one("PRAGMA user_version") == (steps + 2,)
-    assert ledger._db.all("SELECT mood FROM sessions") == [(None,)]
-    assert [entry.id for entry in ledger.read(info.main_lane, 1, 9)] == [1]
+    assert ledger.db.one("PRAGMA user_version") == (steps + 2,)
+    assert ledger.db.all("SELECT mood FROM sessions") == [(None,)]
+    assert [entry.id for entry in ledger.log(info.id).read(1, 9)] == [1]
     ledger.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ledger.conftest import on
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
@@ -29,7 +30,7 @@ def test_many_processes_make_and_write_one_ledger(path: Path, make: SimpleNamesp
         info = make.new(ledger, name=f"writer {number}")
         say("aside" if ledger.notices else "made")
         for entry in range(1, EACH + 1):
-            ledger.append(info.main_lane, make.user(entry, f"{number} wrote {entry}"))
+            ledger.log(info.id).append(make.user(entry, f"{number} wrote {entry}"))
         ledger.delete_session(make.new(ledger).id)
         ledger.close()
 
@@ -40,10 +41,10 @@ def test_many_processes_make_and_write_one_ledger(path: Path, make: SimpleNamesp
     ledger = Ledger.open(path)
     for number in range(WRITERS):
         lane = ledger.find_session(f"writer {number}").main_lane
-        wrote = [entry.message.content for entry in ledger.read(lane, 1, 999)]
+        wrote = [entry.message.content for entry in on(ledger, lane).read(1, 999)]
         assert wrote == [f"{number} wrote {entry}" for entry in range(1, EACH + 1)]
     assert len(ledger.sessions()) == WRITERS
-    assert ledger._db.all("PRAGMA integrity_check") == [("ok",)]
+    assert ledger.db.all("PRAGMA integrity_check") == [("ok",)]
     ledger.close()
 
 
@@ -55,7 +56,7 @@ def test_drop_ids_are_unique_over_processes(path: Path, make: SimpleNamespace) -
     def work(number: int, say: Callable[[str], None]) -> None:
         mine = Ledger.open(path)
         for _ in range(10):
-            say(mine.next_drop(info.id))
+            say(mine.log(info.id).next_drop())
         mine.close()
 
     given = [line for _, lines in make.together(WRITERS, work) for line in lines]
@@ -69,7 +70,7 @@ def test_threads_of_one_process_share_a_ledger(ledger: Ledger, make: SimpleNames
     def work(number: int) -> None:
         try:
             for entry in range(20):
-                ledger.note_file(info.main_lane, f"/p/{number}/{entry}", "aa", "read", make.at)
+                ledger.log(info.id).note(f"/p/{number}/{entry}", "aa", "read")
         except BaseException as error:
             failed.append(error)
 
@@ -78,7 +79,7 @@ def test_threads_of_one_process_share_a_ledger(ledger: Ledger, make: SimpleNames
         thread.start()
     for thread in threads:
         thread.join()
-    assert failed == [] and len(ledger.files(info.id)) == 20 * WRITERS
+    assert failed == [] and len(ledger.log(info.id).files()) == 20 * WRITERS
 
 
 def test_a_session_has_one_owner_until_that_process_ends(path: Path, make: SimpleNamespace) -> None:
@@ -122,9 +123,9 @@ def test_a_ledger_in_memory_holds_everything(make: SimpleNamespace) -> None:
 def test_the_second_writer_of_a_session_is_told(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
     second = Ledger.open(path)
-    ledger.append(lane, make.user(1))
+    on(ledger, lane).append(make.user(1))
     with pytest.raises(NexusError, match="another process went on with it") as caught:
-        second.append(lane, make.user(1, "something else"))
+        on(second, lane).append(make.user(1, "something else"))
     assert "Fork it" in caught.value.hint
-    second.append(lane, make.user(2))
+    on(second, lane).append(make.user(2))
     second.close()

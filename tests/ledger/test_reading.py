@@ -13,15 +13,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ledger.conftest import on
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.opening import to_read
-from nexus_cli.ledger.reading import ReadDatabase
+from nexus_cli.ledger.opening import open_readonly
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
 
 NOBODY = 65534
-OLD = Path(__file__).with_name("before_memos.db.gz")
+OLD = Path(__file__).with_name("schema_2.db.gz")
 AT = "2026-01-13T14:30:00.000Z"
 Say = Callable[[str], None]
 
@@ -40,7 +41,7 @@ def filled(path: Path, make: SimpleNamespace) -> str:
     """A closed ledger with a session, an entry and a fact; the session's id."""
     ledger = Ledger.open(path)
     info = make.new(ledger)
-    ledger.append(info.main_lane, make.user(1))
+    ledger.log(info.id).append(make.user(1))
     ledger.facts.add(MemorySlot.USER, "likes tabs", state=FactState.KEPT, at=AT, actor="person")
     ledger.close()
     return str(info.id)
@@ -62,9 +63,9 @@ def seen(path: Path, session: str) -> str:
     ledger = Ledger.look(path)
     try:
         lane = ledger.session(session).main_lane
-        texts = [entry.message.content for entry in ledger.read(lane, 1, 9)]
+        texts = [entry.message.content for entry in on(ledger, lane).read(1, 9)]
         facts = [fact.text for fact in ledger.facts.search("tabs")]
-        ledger.remember_count(session, "o200k_base", b"x", 3)
+        ledger.log(session).store_count("o200k_base", b"x", 3)
         return f"{len(ledger.sessions())} {texts} {facts}"
     finally:
         ledger.close()
@@ -91,7 +92,7 @@ def test_what_stands_in_the_log_of_a_process_that_was_killed_is_read(path: Path,
 
     def killed(say: Say) -> None:
         ledger = Ledger.open(path)
-        ledger.append(ledger.session(session).main_lane, make.user(2))
+        ledger.log(session).append(make.user(2))
         os.kill(os.getpid(), signal.SIGKILL)
 
     assert make.in_child(killed)[0] == -signal.SIGKILL
@@ -109,7 +110,7 @@ def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path,
 
     def killed(say: Say) -> None:
         ledger = Ledger.open(path)
-        ledger.append(ledger.session(session).main_lane, make.user(2))
+        ledger.log(session).append(make.user(2))
         os.kill(os.getpid(), signal.SIGKILL)
 
     make.in_child(killed)
@@ -129,7 +130,7 @@ def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path,
 def test_beside_one_who_writes_what_is_committed_is_read(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
     ledger = Ledger.open(path)
-    ledger.append(ledger.session(session).main_lane, make.user(2))
+    ledger.log(session).append(make.user(2))
 
     def work(say: Say) -> None:
         locked_out(path)
@@ -186,10 +187,10 @@ def test_one_that_nothing_was_written_to_is_not_told_as_an_older_one(path: Path,
 
 def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
-    database = to_read(path)
+    database = open_readonly(path)
     assert database.one("SELECT count(*) FROM entries") == (1,)
     writer = Ledger.open(path)
-    writer.append(writer.session(session).main_lane, make.user(2))
+    writer.log(session).append(make.user(2))
     assert database.one("SELECT count(*) FROM entries") == (1,), "it stands in the log alone"
     writer.close()
     with pytest.raises(NexusError, match="another program has written to it meanwhile"):
@@ -211,4 +212,4 @@ def test_a_file_that_is_none_is_one_clear_error(path: Path, make: SimpleNamespac
     status, (line,) = make.in_child(work)
     assert status == 0 and line.startswith(f"nexus: the ledger {path} cannot be ")
     with pytest.raises(NexusError, match="cannot be read"):
-        ReadDatabase(path.with_name("nothing.db"))
+        ReadOnlyDatabase(path.with_name("nothing.db"))

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger.conftest import on
 
 from nexus_cli.core.entry import Entry, Form, Kind
 from nexus_cli.core.errors import NexusError
@@ -40,73 +41,73 @@ def test_every_entry_comes_back_as_it_was_recorded(things: list[tuple[Message, s
         Entry(n, "at", "tool:x", kind, m, replace_surrogates(pre), n) for n, (m, pre, kind) in enumerate(things, 1)
     ]
     for entry in entries:
-        ledger.append(info.main_lane, entry)
-    assert ledger.read(info.main_lane, 1, 99) == entries
-    assert ledger.last_id(info.main_lane) == len(entries)
+        ledger.log(info.id).append(entry)
+    assert ledger.log(info.id).read(1, 99) == entries
+    assert ledger.log(info.id).last_id() == len(entries)
     ledger.close()
 
 
 def test_a_range_is_read_with_both_ends_and_no_more(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
     for number in range(1, 10):
-        ledger.append(lane, make.user(number))
-    assert [entry.id for entry in ledger.read(lane, 3, 5)] == [3, 4, 5]
-    assert ledger.read(lane, 6, 5) == []
-    assert [entry.id for entry in ledger.read(lane, 8, 1000)] == [8, 9]
+        on(ledger, lane).append(make.user(number))
+    assert [entry.id for entry in on(ledger, lane).read(3, 5)] == [3, 4, 5]
+    assert on(ledger, lane).read(6, 5) == []
+    assert [entry.id for entry in on(ledger, lane).read(8, 1000)] == [8, 9]
 
 
 def test_an_entry_that_is_not_the_next_is_refused(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    ledger.append(lane, make.user(1))
+    on(ledger, lane).append(make.user(1))
     with pytest.raises(ValueError, match="does not follow"):
-        ledger.append(lane, make.user(3))
+        on(ledger, lane).append(make.user(3))
     with pytest.raises(NexusError, match="another process went on"):
-        ledger.append(lane, make.user(1))
-    assert [entry.id for entry in ledger.read(lane, 1, 9)] == [1]
+        on(ledger, lane).append(make.user(1))
+    assert [entry.id for entry in on(ledger, lane).read(1, 9)] == [1]
 
 
 def test_an_epoch_comes_back_byte_for_byte(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    ledger.append(lane, make.user(1))
-    ledger.append(lane, make.user(2))
+    on(ledger, lane).append(make.user(1))
+    on(ledger, lane).append(make.user(2))
     first = make.epoch(0)
     head = (make.slot(1), make.slot(2, "elided", Form.ELIDED), make.slot(2, "marker", Form.MARKER))
     second = make.epoch(1, parent=0, head=head, base=2, tool_choice="none", effort="high")
-    assert ledger.current_epoch(lane) is None and ledger.next_epoch(lane) == 0
-    ledger.begin_epoch(lane, first, [])
-    ledger.begin_epoch(lane, second, [])
-    assert ledger.epoch(lane, 0) == first
-    assert ledger.current_epoch(lane) == second
-    assert list(second.tools[0]["function"]) == list(ledger.epoch(lane, 1).tools[0]["function"])
-    assert ledger.next_epoch(lane) == 2
+    assert on(ledger, lane).current_epoch() is None and on(ledger, lane).next_epoch() == 0
+    on(ledger, lane).begin_epoch(first, [])
+    on(ledger, lane).begin_epoch(second, [])
+    assert on(ledger, lane).epoch(0) == first
+    assert on(ledger, lane).current_epoch() == second
+    assert list(second.tools[0]["function"]) == list(on(ledger, lane).epoch(1).tools[0]["function"])
+    assert on(ledger, lane).next_epoch() == 2
     with pytest.raises(NexusError, match="there is no epoch 7"):
-        ledger.epoch(lane, 7)
+        on(ledger, lane).epoch(7)
 
 
 def test_an_epoch_is_begun_once_and_follows_a_known_one(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    ledger.begin_epoch(lane, make.epoch(0), [])
+    on(ledger, lane).begin_epoch(make.epoch(0), [])
     with pytest.raises(ValueError, match="begun before"):
-        ledger.begin_epoch(lane, make.epoch(0), [])
+        on(ledger, lane).begin_epoch(make.epoch(0), [])
     with pytest.raises(ValueError, match="not recorded"):
-        ledger.begin_epoch(lane, make.epoch(2, parent=1), [])
+        on(ledger, lane).begin_epoch(make.epoch(2, parent=1), [])
 
 
 def test_an_epoch_and_its_drops_are_recorded_together_or_not_at_all(ledger: Ledger, make: SimpleNamespace) -> None:
     info = make.new(ledger)
-    ledger.begin_epoch(info.main_lane, make.epoch(0), [make.drop(ledger.next_drop(info.id), "text")])
+    ledger.log(info.id).begin_epoch(make.epoch(0), [make.drop(ledger.log(info.id).next_drop(), "text")])
     with pytest.raises(ValueError, match="not given out"):
-        ledger.begin_epoch(info.main_lane, make.epoch(1, 0), [make.drop("d9", "never given out")])
-    assert ledger.current_epoch(info.main_lane) == make.epoch(0)
-    assert [drop.id for drop in ledger.drops(info.id)] == ["d1"]
+        ledger.log(info.id).begin_epoch(make.epoch(1, 0), [make.drop("d9", "never given out")])
+    assert ledger.log(info.id).current_epoch() == make.epoch(0)
+    assert [drop.id for drop in ledger.log(info.id).drops()] == ["d1"]
 
 
 def test_a_slot_that_shows_its_entry_whole_adds_no_text(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    ledger.append(lane, make.user(1))
-    ledger.begin_epoch(lane, make.epoch(0), [])
+    on(ledger, lane).append(make.user(1))
+    on(ledger, lane).begin_epoch(make.epoch(0), [])
     before = _blobs(path)
-    ledger.begin_epoch(lane, make.epoch(1, 0, (make.slot(1),), 1, effort="low"), [])
+    on(ledger, lane).begin_epoch(make.epoch(1, 0, (make.slot(1),), 1, effort="low"), [])
     assert _blobs(path) == before + 1  # the other system text
 
 
@@ -119,70 +120,70 @@ def _blobs(path: Path) -> int:
 
 def test_a_request_settles_its_entries_and_moves_the_cursor(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    ledger.append(lane, make.user(1))
-    ledger.append(lane, make.calling(2))
-    ledger.begin_epoch(lane, make.epoch(0), [])
-    assert ledger.cursor(lane) == 0 and ledger.step(lane) == 0
-    ledger.sending(lane, make.manifest(1, 1), [make.fixed(1, "now")], [])
-    assert ledger.cursor(lane) == 1 and ledger.step(lane) == 1
-    assert [(e.preamble, e.tokens) for e in ledger.read(lane, 1, 2)] == [("now", 7), ("", 0)]
-    assert ledger.line_hashes(lane, 0, 2) == ([], [(1, make.fixed(1, "now").line)])
+    on(ledger, lane).append(make.user(1))
+    on(ledger, lane).append(make.calling(2))
+    on(ledger, lane).begin_epoch(make.epoch(0), [])
+    assert on(ledger, lane).cursor() == 0 and on(ledger, lane).step() == 0
+    on(ledger, lane).record_request(make.manifest(1, 1), [make.fixed(1, "now")], [])
+    assert on(ledger, lane).cursor() == 1 and on(ledger, lane).step() == 1
+    assert [(e.preamble, e.tokens) for e in on(ledger, lane).read(1, 2)] == [("now", 7), ("", 0)]
+    assert on(ledger, lane).line_hashes(0, 2) == ([], [(1, make.fixed(1, "now").line)])
 
 
 def test_what_was_sent_is_never_settled_otherwise(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    ledger.append(lane, make.user(1))
-    ledger.begin_epoch(lane, make.epoch(0, head=(make.slot(1),), base=0), [])
+    on(ledger, lane).append(make.user(1))
+    on(ledger, lane).begin_epoch(make.epoch(0, head=(make.slot(1),), base=0), [])
     line = sha256(b"slot").digest()
-    ledger.sending(lane, make.manifest(1, 1), [make.fixed(1)], [line])
-    ledger.sending(lane, make.manifest(2, 1), [make.fixed(1)], [line])
+    on(ledger, lane).record_request(make.manifest(1, 1), [make.fixed(1)], [line])
+    on(ledger, lane).record_request(make.manifest(2, 1), [make.fixed(1)], [line])
     for bad, says in (
         (make.fixed(1, "later"), "sent before"),
         (make.fixed(1, tokens=8), "sent before"),
         (make.fixed(2), "not recorded"),
     ):
         with pytest.raises(ValueError, match=says):
-            ledger.sending(lane, make.manifest(3, 1), [bad], [])
+            on(ledger, lane).record_request(make.manifest(3, 1), [bad], [])
     with pytest.raises(ValueError, match="sent before"):
-        ledger.sending(lane, make.manifest(3, 1), [], [sha256(b"other").digest()])
+        on(ledger, lane).record_request(make.manifest(3, 1), [], [sha256(b"other").digest()])
     with pytest.raises(ValueError, match="lines for"):
-        ledger.sending(lane, make.manifest(3, 1), [], [line, line])
+        on(ledger, lane).record_request(make.manifest(3, 1), [], [line, line])
     with pytest.raises(ValueError, match="does not follow"):
-        ledger.sending(lane, make.manifest(4, 1), [], [])
-    assert ledger.step(lane) == 2
-    assert ledger.line_hashes(lane, 0, 1) == ([line], [(1, make.fixed(1).line)])
+        on(ledger, lane).record_request(make.manifest(4, 1), [], [])
+    assert on(ledger, lane).step() == 2
+    assert on(ledger, lane).line_hashes(0, 1) == ([line], [(1, make.fixed(1).line)])
 
 
 def test_requests_come_back_with_what_they_used(ledger: Ledger, make: SimpleNamespace) -> None:
     info = make.new(ledger)
-    ledger.append(info.main_lane, make.user(1))
-    ledger.begin_epoch(info.main_lane, make.epoch(0), [])
-    ledger.sending(info.main_lane, make.manifest(1, 1), [make.fixed(1)], [])
-    ledger.sending(info.main_lane, make.manifest(2, 1), [], [])
+    ledger.log(info.id).append(make.user(1))
+    ledger.log(info.id).begin_epoch(make.epoch(0), [])
+    ledger.log(info.id).record_request(make.manifest(1, 1), [make.fixed(1)], [])
+    ledger.log(info.id).record_request(make.manifest(2, 1), [], [])
     used = Usage(100, 20, 50, 10, 5, 0.25)
-    ledger.received(info.main_lane, 1, used, "stop", True)
-    ledger.received(info.main_lane, 1, used, "stop", True)
-    one, two = ledger.manifests(info.main_lane)
+    ledger.log(info.id).record_reply(None, 1, used, "stop", True)
+    ledger.log(info.id).record_reply(None, 1, used, "stop", True)
+    one, two = ledger.log(info.id).requests()
     assert (one.manifest, one.usage, one.finish, one.reported) == (make.manifest(1, 1), used, "stop", True)
     assert (two.manifest, two.usage, two.finish, two.reported) == (make.manifest(2, 1), None, None, False)
     assert ledger.session(info.id).cost_usd == 0.25
-    ledger.received(info.main_lane, 2, Usage(1, 1, cost_usd=None), "length", False)
+    ledger.log(info.id).record_reply(None, 2, Usage(1, 1, cost_usd=None), "length", False)
     assert ledger.session(info.id).cost_usd is None
     with pytest.raises(ValueError, match="has ended before"):
-        ledger.received(info.main_lane, 2, used, "stop", True)
+        ledger.log(info.id).record_reply(None, 2, used, "stop", True)
     with pytest.raises(ValueError, match="was not sent"):
-        ledger.received(info.main_lane, 3, used, "stop", True)
+        ledger.log(info.id).record_reply(None, 3, used, "stop", True)
     with pytest.raises(ValueError, match="was not sent"):
-        ledger.replied(info.main_lane, make.calling(2), 3, used, "stop", True)
-    assert ledger.last_id(info.main_lane) == 1
+        ledger.log(info.id).record_reply(make.calling(2), 3, used, "stop", True)
+    assert ledger.log(info.id).last_id() == 1
 
 
 def test_a_request_row_takes_at_most_a_kilobyte(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    ledger.append(lane, make.user(1))
-    ledger.begin_epoch(lane, make.epoch(0), [])
+    on(ledger, lane).append(make.user(1))
+    on(ledger, lane).begin_epoch(make.epoch(0), [])
     for step in range(1, 300):
-        ledger.sending(lane, make.manifest(step, 1), [], [])
+        on(ledger, lane).record_request(make.manifest(step, 1), [], [])
     ledger.close()
     with sqlite3.connect(path) as connection:
         statement = "SELECT sum(pgsize) FROM dbstat WHERE name = 'requests'"
@@ -198,41 +199,41 @@ def test_a_request_row_takes_at_most_a_kilobyte(ledger: Ledger, path: Path, make
 def test_a_drop_gives_its_original_back(ledger: Ledger, make: SimpleNamespace) -> None:
     info = make.new(ledger)
     for entry in (make.user(1, "please"), make.calling(2), make.result(3, "listing")):
-        ledger.append(info.main_lane, entry)
-    text, span, nothing = (ledger.next_drop(info.id) for _ in range(3))
-    ledger.record_drop(info.main_lane, make.drop(text, "x" * 100_000, uncounted=5))
-    ledger.record_drop(info.main_lane, make.drop(span, entries=(1, 3)))
-    ledger.record_drop(info.main_lane, make.drop(nothing, uncounted=9))
+        ledger.log(info.id).append(entry)
+    text, span, nothing = (ledger.log(info.id).next_drop() for _ in range(3))
+    ledger.log(info.id).record_drop(make.drop(text, "x" * 100_000, uncounted=5))
+    ledger.log(info.id).record_drop(make.drop(span, entries=(1, 3)))
+    ledger.log(info.id).record_drop(make.drop(nothing, uncounted=9))
     assert [text, span, nothing] == ["d1", "d2", "d3"]
-    assert ledger.drop_text(info.id, "d1") == "x" * 100_000
+    assert ledger.log(info.id).original("d1") == "x" * 100_000
     told = '[1] user\nplease\n\n[2] assistant\nanswer 2\n-> bash({"command":"ls"}) c1\n\n[3] tool\nlisting'
-    assert ledger.drop_text(info.id, "d2") == told
-    assert ledger.drop_text(info.id, "d3") == ""
-    assert [ledger.drop_text(info.id, bad) for bad in ("d4", "d0", "d01", "x", "", "d" + "9" * 30)] == [None] * 6
-    assert ledger.drop(info.id, "d1") == replace(make.drop("d1", uncounted=5), after=3)
-    assert [drop.entries for drop in ledger.drops(info.id)] == [None, (1, 3), None]
-    ledger.recalled(info.id, "d2")
-    assert [drop.recalls for drop in ledger.drops(info.id)] == [0, 1, 0]
+    assert ledger.log(info.id).original("d2") == told
+    assert ledger.log(info.id).original("d3") == ""
+    assert [ledger.log(info.id).original(bad) for bad in ("d4", "d0", "d01", "x", "", "d" + "9" * 30)] == [None] * 6
+    assert ledger.log(info.id).drops()[0] == replace(make.drop("d1", uncounted=5), after=3)
+    assert [drop.entries for drop in ledger.log(info.id).drops()] == [None, (1, 3), None]
+    ledger.log(info.id).count_recall("d2")
+    assert [drop.recalls for drop in ledger.log(info.id).drops()] == [0, 1, 0]
 
 
 def test_a_tool_call_starts_once(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    assert not ledger.was_started(lane, "c1")
-    ledger.start_call(lane, "c1", "bash", make.at)
-    assert ledger.was_started(lane, "c1") and not ledger.was_started(lane, "c2")
+    assert not on(ledger, lane).was_started("c1")
+    on(ledger, lane).record_start("c1", "bash")
+    assert on(ledger, lane).was_started("c1") and not on(ledger, lane).was_started("c2")
     with pytest.raises(NexusError, match="may have run"):
-        ledger.start_call(lane, "c1", "bash", make.at)
+        on(ledger, lane).record_start("c1", "bash")
 
 
 def test_files_are_remembered_by_their_exact_name(ledger: Ledger, make: SimpleNamespace) -> None:
     info = make.new(ledger)
-    ledger.note_file(info.main_lane, "/p/\udcff", "aa", "read", make.at)
-    ledger.note_file(info.main_lane, "/p/\udcfe", "bb", "read", make.at)
-    ledger.note_file(info.main_lane, "/p/\udcfe", "cc", "changed", make.at)
-    assert ledger.seen(info.id, "/p/\udcff") == "aa"
-    assert ledger.seen(info.id, "/p/\udcfe") == "cc"
-    assert ledger.seen(info.id, "/p/\ufffd") is None
-    assert sorted(ledger.files(info.id)) == [("/p/\udcfe", "changed"), ("/p/\udcff", "read")]
+    ledger.log(info.id).note("/p/\udcff", "aa", "read")
+    ledger.log(info.id).note("/p/\udcfe", "bb", "read")
+    ledger.log(info.id).note("/p/\udcfe", "cc", "changed")
+    assert ledger.log(info.id).digest("/p/\udcff") == "aa"
+    assert ledger.log(info.id).digest("/p/\udcfe") == "cc"
+    assert ledger.log(info.id).digest("/p/\ufffd") is None
+    assert sorted(ledger.log(info.id).files()) == [("/p/\udcfe", "changed"), ("/p/\udcff", "read")]
 
 
 def test_a_file_that_was_created_or_changed_stays_so(ledger: Ledger, make: SimpleNamespace) -> None:
@@ -240,9 +241,9 @@ def test_a_file_that_was_created_or_changed_stays_so(ledger: Ledger, make: Simpl
     uses = {"/p/new": ("created", "changed", "read"), "/p/old": ("read", "changed", "read"), "/p/seen": ("read",)}
     for path, hows in uses.items():
         for n, how in enumerate(hows):
-            ledger.note_file(info.main_lane, path, f"{n}", how, make.at)
-    assert ledger.files(info.id) == [("/p/new", "created"), ("/p/old", "changed"), ("/p/seen", "read")]
-    assert ledger.seen(info.id, "/p/new") == "2"
+            ledger.log(info.id).note(path, f"{n}", how)
+    assert ledger.log(info.id).files() == [("/p/new", "created"), ("/p/old", "changed"), ("/p/seen", "read")]
+    assert ledger.log(info.id).digest("/p/new") == "2"
 
 
 def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
@@ -251,7 +252,7 @@ def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
     digests = [sha256(b"%d" % n).digest() for n in range(300)]
     ledger.calibrate("m", Calibration(1.25, 4, 0.5))
     for number, digest in enumerate(digests):
-        ledger.remember_count(info.id, "o200k_base", digest, number)
+        ledger.log(info.id).store_count("o200k_base", digest, number)
     ledger.close()
     again = Ledger.open(path)
     assert again.calibration("m") == Calibration(1.25, 4, 0.5)
@@ -261,8 +262,8 @@ def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
     again.calibrate("m at here", Calibration(2.0, 1))
     assert again.calibration("m at here") == Calibration(2.0, 1) and again.calibration("m").factor == 1.5
     assert again.calibration("other") == again.calibration("other at here") == Calibration()
-    assert [again.known_count("o200k_base", digest) for digest in digests] == list(range(300))
-    assert again.known_count("cl100k_base", digests[1]) is None
+    assert [again.log(info.id).stored_count("o200k_base", digest) for digest in digests] == list(range(300))
+    assert again.log(info.id).stored_count("cl100k_base", digests[1]) is None
     again.close()
 
 
@@ -271,14 +272,14 @@ def test_one_flipped_byte_is_found_when_the_text_is_read(
     ledger: Ledger, path: Path, make: SimpleNamespace, column: str
 ) -> None:
     lane = make.new(ledger).main_lane
-    ledger.append(lane, make.user(1, "some words that are long enough to be packed " * 9))
+    on(ledger, lane).append(make.user(1, "some words that are long enough to be packed " * 9))
     with sqlite3.connect(path) as connection:
         stored = bytearray(connection.execute(f"SELECT {column} FROM blobs").fetchone()[0])
         stored[len(stored) // 2] ^= 1
         connection.execute(f"UPDATE blobs SET {column} = ?", (bytes(stored),))
     connection.close()
     with pytest.raises(NexusError) as caught:
-        ledger.read(lane, 1, 1)
+        on(ledger, lane).read(1, 1)
     assert caught.value.kind == "ledger"
 
 
@@ -287,6 +288,6 @@ def test_a_closed_ledger_says_so_and_may_be_closed_again(ledger: Ledger, make: S
     ledger.close()
     ledger.close()
     with pytest.raises(NexusError, match="closed"):
-        ledger.append(lane, make.user(1))
+        on(ledger, lane).append(make.user(1))
     with pytest.raises(NexusError, match="closed"):
-        ledger.read(lane, 1, 1)
+        on(ledger, lane).read(1, 1)

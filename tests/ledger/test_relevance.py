@@ -124,7 +124,7 @@ def test_more_of_the_same_words_never_matter_less(said: list[str]) -> None:
 
 
 BUSY = """
-from nexus_cli.context.neutral import neutral
+from nexus_cli.context.untrusted_text import neutral
 from nexus_cli.core.typed_text import split_attachments, typed_text
 from nexus_cli.ledger.relevance import rank_matches, rank_relevant
 from nexus_cli.session.acts.goal import steps_in

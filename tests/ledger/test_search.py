@@ -35,7 +35,7 @@ def said(ledger: Ledger, texts: dict[int, str], folder: str = "/p") -> str:
     """A session in which these texts were said at these seconds; its id."""
     session = new(ledger, folder)
     for number, (second, text) in enumerate(texts.items(), 1):
-        ledger.append(session.main_lane, replace(user(number, text), at=at(second)))
+        ledger.log(session.id).append(replace(user(number, text), at=at(second)))
     return session.id
 
 
@@ -81,9 +81,9 @@ def test_what_was_said_is_found(text: str, before: str, after: str) -> None:
 
 def test_what_a_tool_was_asked_is_found_with_its_name(ledger: Ledger) -> None:
     session = new(ledger)
-    ledger.append(session.main_lane, calling(1))
+    ledger.log(session.id).append(calling(1))
     call = ToolCall("c2", "write_file", {"path": "src/deep.py", "content": 'say "hi"\nthere'})
-    ledger.append(session.main_lane, Entry(2, at(2), "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", (call,))))
+    ledger.log(session.id).append(Entry(2, at(2), "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", (call,))))
     for text in ("src/DEEP", 'say "hi"', "write_file src"):
         assert places(ledger, text) == [(session.id, 2)]
 
@@ -99,7 +99,7 @@ def test_what_a_fork_shares_is_found_once_also_when_its_source_is_deleted(ledger
     source = said(ledger, {1: "shared one", 2: "shared two", 3: "shared three"})
     early = ledger.fork_session(source, at=at(4), entry=1).id
     late = ledger.fork_session(source, at=at(4), entry=2)
-    ledger.append(late.main_lane, replace(user(3, "shared own"), at=at(9)))
+    ledger.log(late.id).append(replace(user(3, "shared own"), at=at(9)))
     assert places(ledger, "shared") == [(late.id, 3), (source, 3), (source, 2), (source, 1)]
     ledger.delete_session(source)
     assert places(ledger, "shared") == [(late.id, 3), (late.id, 2), (late.id, 1)]
@@ -109,7 +109,7 @@ def test_what_a_fork_shares_is_found_once_also_when_its_source_is_deleted(ledger
 
 def test_a_damaged_text_is_counted_and_the_search_goes_on(ledger: Ledger) -> None:
     session = said(ledger, {1: "needle one", 2: "needle two"})
-    with ledger._db.write():
-        ledger._db.run("UPDATE blobs SET data = x'00' WHERE id = (SELECT blob FROM entries WHERE id = 2)")
+    with ledger.db.write():
+        ledger.db.run("UPDATE blobs SET data = x'00' WHERE id = (SELECT blob FROM entries WHERE id = 2)")
     found = ledger.search("needle")
     assert [(hit.session, hit.entry) for hit in found.hits] == [(session, 1)] and found.damaged == 1

@@ -9,7 +9,7 @@ import pytest
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.ulid import ulid
+from nexus_cli.ledger.sessions import ulid
 
 
 def test_ids_sort_by_time_and_use_crockfords_letters() -> None:
@@ -22,14 +22,14 @@ def test_ids_sort_by_time_and_use_crockfords_letters() -> None:
 
 def test_a_listing_shows_what_happened_without_reading_a_text(ledger: Ledger, make: SimpleNamespace) -> None:
     info = make.new(ledger, at="2026-01-01T00:00:00.000Z", name=" my\nname ")
-    ledger.append(info.main_lane, make.user(1, "é" * 300))
-    ledger.append(info.main_lane, make.calling(2))
-    ledger.append(info.main_lane, make.result(3))
-    ledger.append(info.main_lane, make.user(4, "more"))
+    ledger.log(info.id).append(make.user(1, "é" * 300))
+    ledger.log(info.id).append(make.calling(2))
+    ledger.log(info.id).append(make.result(3))
+    ledger.log(info.id).append(make.user(4, "more"))
     statements: list[str] = []
-    ledger._db.connection.set_trace_callback(statements.append)
+    ledger.db.connection.set_trace_callback(statements.append)
     (shown,) = ledger.sessions("/p")
-    ledger._db.connection.set_trace_callback(None)
+    ledger.db.connection.set_trace_callback(None)
     assert (shown.entries, shown.turns, shown.first_text, shown.name) == (4, 2, "é" * 200, "my name")
     assert (shown.created, shown.updated) == ("2026-01-01T00:00:00.000Z", make.at)
     assert statements and not [s for s in statements if "blobs" in s or "entries " in s.replace("entries,", "")]
@@ -40,9 +40,9 @@ def test_the_newest_session_of_a_folder_is_the_one_used_last(ledger: Ledger, mak
     one, two = make.new(ledger), make.new(ledger)
     make.new(ledger, folder="/elsewhere")
     assert ledger.newest_session("/p") == ledger.session(two.id)
-    ledger.append(one.main_lane, make.user(1))
+    ledger.log(one.id).append(make.user(1))
     assert ledger.newest_session("/p") == ledger.session(one.id), "in the other one nothing happened yet"
-    ledger.append(two.main_lane, make.user(1))
+    ledger.log(two.id).append(make.user(1))
     assert ledger.newest_session("/p") == ledger.session(two.id)
     ledger.touch_session(one.id, at="2027-01-01T00:00:00.000Z", model="other/m")
     assert ledger.newest_session("/p") == ledger.session(one.id)
@@ -73,7 +73,7 @@ def test_an_unknown_key_names_the_nearest(ledger: Ledger, make: SimpleNamespace,
 
 def test_a_key_that_names_several_lists_them(ledger: Ledger, make: SimpleNamespace) -> None:
     made = [make.new(ledger) for _ in range(7)]
-    ledger._db.run("UPDATE sessions SET name = 'same'")  # as in a ledger from before names were looked at
+    ledger.db.run("UPDATE sessions SET name = 'same'")  # as in a ledger from before names were looked at
     with pytest.raises(NexusError, match="names 7 sessions") as caught:
         ledger.find_session("same")
     assert made[-1].id in caught.value.why and "and 2 more" in caught.value.why
@@ -109,10 +109,10 @@ def _resume_work(make: SimpleNamespace, entries: int) -> int:
     ledger = Ledger.open(None)
     info = make.new(ledger)
     for number in range(1, entries + 1):
-        ledger.append(info.main_lane, make.user(number))
+        ledger.log(info.id).append(make.user(number))
         if number == entries - 50:
             head = tuple(make.slot(number) for _ in range(5))
-            ledger.begin_epoch(info.main_lane, make.epoch(0, None, head, number), [])
+            ledger.log(info.id).begin_epoch(make.epoch(0, None, head, number), [])
     steps = 0
 
     def count() -> int:
@@ -120,13 +120,13 @@ def _resume_work(make: SimpleNamespace, entries: int) -> int:
         steps += 1
         return 0
 
-    ledger._db.connection.set_progress_handler(count, 1)
+    ledger.db.connection.set_progress_handler(count, 1)
     found = ledger.find_session(info.id)
-    epoch = ledger.current_epoch(found.main_lane)
+    epoch = ledger.log(found.id).current_epoch()
     assert epoch is not None
-    assert len(ledger.read(found.main_lane, epoch.base + 1, ledger.last_id(found.main_lane))) == 50
-    ledger.cursor(found.main_lane), ledger.step(found.main_lane), ledger.next_epoch(found.main_lane)
-    ledger._db.connection.set_progress_handler(None, 0)
+    assert len(ledger.log(found.id).read(epoch.base + 1, ledger.log(found.id).last_id())) == 50
+    ledger.log(found.id).cursor(), ledger.log(found.id).step(), ledger.log(found.id).next_epoch()
+    ledger.db.connection.set_progress_handler(None, 0)
     ledger.close()
     return steps
 
@@ -137,12 +137,12 @@ def test_the_session_that_was_used_last_is_the_newest_also_where_the_clock_was_s
     first = make.new(ledger, at="2026-11-20T10:00:00.000Z")
     second = make.new(ledger, at="2026-11-19T09:00:00.000Z")
     for session in (first, second):
-        ledger.append(session.main_lane, replace(make.user(1, "words"), at=session.created))
+        ledger.log(session.id).append(replace(make.user(1, "words"), at=session.created))
     newest = ledger.newest_session(first.folder)
     assert newest is not None and newest.id == second.id
     ledger.touch_session(first.id, at="2026-11-18T08:00:00.000Z")
     assert [one.id for one in ledger.sessions(first.folder)] == [first.id, second.id]
     ledger.touch_session(second.id, model="openai/other")
     assert [one.id for one in ledger.sessions()] == [first.id, second.id], "to look into one is not to use it"
-    ledger.append(second.main_lane, replace(make.user(2, "more"), at="2026-11-18T08:00:00.000Z"))
+    ledger.log(second.id).append(replace(make.user(2, "more"), at="2026-11-18T08:00:00.000Z"))
     assert [one.id for one in ledger.sessions()] == [second.id, first.id]

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ledger.conftest import on
 
 from nexus_cli.ledger import Ledger
 
@@ -34,16 +35,16 @@ def test_a_session_of_ten_megabytes_takes_little_more_than_its_text(
 ) -> None:
     ledger = Ledger.open(path)
     lane = make.new(ledger).main_lane
-    ledger._db.connection.execute("PRAGMA synchronous = OFF")
+    ledger.db.connection.execute("PRAGMA synchronous = OFF")
     source, raw, number = random.Random(7), 0, 0
     while raw < RAW:
         number += 1
         text = kind(source, source.randrange(1_000, 3_000))
         raw += len(text.encode())
-        ledger.append(lane, make.result(number, text, f"c{number}"))
-    ledger.begin_epoch(lane, make.epoch(0), [])
+        on(ledger, lane).append(make.result(number, text, f"c{number}"))
+    on(ledger, lane).begin_epoch(make.epoch(0), [])
     for step in range(1, number, 2):
-        ledger.sending(lane, make.manifest(step // 2 + 1, step + 1), [make.fixed(step)], [])
+        on(ledger, lane).record_request(make.manifest(step // 2 + 1, step + 1), [make.fixed(step)], [])
     ledger.close()
     taken = sum(part.stat().st_size for part in path.parent.glob("ledger.db*"))
     print(f"{kind.__name__}: {taken / raw:.2f} bytes on disk for each byte of text")

@@ -15,8 +15,8 @@ from typing import Any
 from session.played import MODEL, Answer, Played
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.render import prefix_sha256
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import (
     MODEL,
@@ -25,10 +26,10 @@ from session.prefix_cache import (
 )
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.fingerprints import fingerprint, first_difference, rendered
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import Frame, slot_of
-from nexus_cli.context.planned import Planned
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.window.fingerprints import fingerprint, first_difference, rendered
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import Frame, slot_of
 from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
@@ -92,7 +93,7 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
         now = (await frame()).frame
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
-        return Planned(replace(now, tools=tuple(tools)))
+        return EpochDraft(replace(now, tools=tuple(tools)))
 
     patch.setattr(engine, "frame", another)
     session.reload()
@@ -229,8 +230,8 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small() -> Planned:
-        return Planned(Frame(MODEL, "be brief", ()))
+    async def small() -> EpochDraft:
+        return EpochDraft(Frame(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:
         try:
@@ -291,15 +292,15 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
     asyncio.run(_closing(session, FIRST, "go on"))
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
-        epoch = ledger.current_epoch(lane)
+        epoch = on(ledger, lane).current_epoch()
         assert epoch is not None
-        last = ledger.manifests(lane)[-1].manifest.last
-        slots = [*epoch.head, *map(slot_of, ledger.read(lane, epoch.base + 1, last))]
+        last = on(ledger, lane).requests()[-1].manifest.last
+        slots = [*epoch.head, *map(slot_of, on(ledger, lane).read(epoch.base + 1, last))]
         made = rendered(epoch, slots)
-        head, entries = ledger.line_hashes(lane, epoch.id, last)
+        head, entries = on(ledger, lane).line_hashes(epoch.id, last)
         assert [sha for _, sha in made.messages] == [line.hex() for line in head] + [line.hex() for _, line in entries]
         assert first_difference(made, fingerprint(epoch, made.messages[:-2])) is None
-        assert len(made.messages) == len(flatten(arrange(slots)))
+        assert len(made.messages) == len(flatten(group_tool_calls(slots)))
 
 
 def test_a_provider_that_never_told_of_a_cache_is_blamed_for_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from session.played import the_ledger
 from session.prefix_cache import LEAST, MODEL, OTHER, SETTINGS, Remembering, lived, opened, results, working
 
-from nexus_cli.context.groups import flatten
+from nexus_cli.context.window.groups import flatten
 from nexus_cli.core.entry import Form
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.message import Message, Role

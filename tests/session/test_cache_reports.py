@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import SETTINGS, lived, opened, working
 
@@ -16,7 +17,8 @@ from nexus_cli.cli.app import run
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.cost import cost
-from nexus_cli.ui.reports import cache_text, cost_text, miss_text
+from nexus_cli.ui.reports.cache import cache_text, miss_text
+from nexus_cli.ui.reports.cost import cost_text
 
 FIRST = "read the code " + "and think of every part " * 300
 
@@ -145,8 +147,8 @@ def test_a_first_request_that_found_a_cache_says_whose(tmp_path: Path) -> None:
 def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> None:
     with the_ledger() as ledger:
         lane = ledger.session(missed).main_lane
-        last = ledger.manifests(lane)[-1].manifest
-        ledger.sending(lane, replace(last, step=last.step + 1), (), ())
+        last = on(ledger, lane).requests()[-1].manifest
+        on(ledger, lane).record_request(replace(last, step=last.step + 1), (), ())
         cached, spent = uses(ledger, missed, SETTINGS), cost(ledger, missed)
     assert cached["total"]["requests"] == spent["total"]["requests"] == 6
     assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1

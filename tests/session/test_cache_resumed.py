@@ -20,7 +20,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.context import difference
 from nexus_cli.session.session import Session
-from nexus_cli.ui.reports import miss_text
+from nexus_cli.ui.reports.cache import miss_text
 
 FIRST = "read the code " + "and think of every part " * 300
 
@@ -176,7 +176,7 @@ def test_an_earlier_epoch_that_is_damaged_stops_nobody(tmp_path: Path) -> None:
     session = opened(provider, tmp_path)
     turn(session, FIRST)
     turn(opened(provider, tmp_path, session.id, OTHER), "go on")
-    with the_ledger() as ledger, ledger._db.write():
-        ledger._db.run("UPDATE epochs SET sections = (SELECT max(id) + 1 FROM blobs) WHERE id = 0")
+    with the_ledger() as ledger, ledger.db.write():
+        ledger.db.run("UPDATE epochs SET sections = (SELECT max(id) + 1 FROM blobs) WHERE id = 0")
     events = turn(opened(provider, tmp_path, session.id, OTHER), "and on")
     assert 1000 < expectations(events)[0] <= results(events)[0].read

@@ -12,11 +12,11 @@ import pytest
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
-from nexus_cli.context.lane import Lane
 from nexus_cli.context.pinned_marker import Kept, with_pins
-from nexus_cli.context.rewrite import Rewriter
 from nexus_cli.context.strategies.oldest_first import STRATEGY
-from nexus_cli.context.timeline import MemoryLog, Timeline
+from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind
 from nexus_cli.core.errors import NexusError
@@ -49,7 +49,7 @@ def count(text: str) -> int:
 def timeline(*texts: str) -> Timeline:
     made = Timeline(MemoryLog(), local_now)
     for text in texts:
-        made.append(Kind.USER, Message(Role.USER, text), "person", 1)
+        made.log.append(made.new_entry(Kind.USER, Message(Role.USER, text), "person", 1))
     return made
 
 
@@ -104,7 +104,7 @@ def test_a_message_that_the_session_does_not_have_is_one_clear_line(what: str) -
 
 def test_a_long_result_is_pinned_in_part_and_says_where_the_rest_is() -> None:
     lane = timeline("one")
-    lane.append(Kind.TOOL, Message(Role.TOOL, "x\n" * 9000, tool_call_id="c1"), "tool:bash", 1)
+    lane.log.append(lane.new_entry(Kind.TOOL, Message(Role.TOOL, "x\n" * 9000, tool_call_id="c1"), "tool:bash", 1))
     made = pins.pin(lane, "2", count)
     assert len(made.text) <= pins.RESULT_CAP and "message 2" in made.text
 

@@ -11,7 +11,7 @@ import pytest
 from session.played import MODEL
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
-from nexus_cli.context.economy import request_cost
+from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.session import Session

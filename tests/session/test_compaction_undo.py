@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from session.played import Played, the_ledger
 from session.summed import Summariser, done, ended, living, noted, turn, window_hash
 
-from nexus_cli.context.undo import replaced, restored
+from nexus_cli.context.window.undo import replaced, restored
 from nexus_cli.core.entry import Epoch, Form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.uncompact import uncompaction

@@ -20,7 +20,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import difference, report
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.reports import context_text
+from nexus_cli.ui.reports.context import context_text
 
 OTHER = "anthropic/other"
 SETTINGS = Settings(models={MODEL: {"window": 16_000}, OTHER: {"window": 40_000}})

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.unseen import Span
+from nexus_cli.context.window.entry_ranges import Span
 from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.backoff import UNDONE

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 from session.played import MODEL, Answer, Played, say, the_ledger
 
 from nexus_cli.config.paths import places
@@ -111,14 +112,14 @@ class Corpus:
         with the_ledger() as ledger:
             lane = ledger.session(session).main_lane
             turns = 0
-            for entry in ledger.read(lane, 1, ledger.last_id(lane)):
+            for entry in on(ledger, lane).read(1, on(ledger, lane).last_id()):
                 if entry.kind is Kind.USER:
                     turns += 1
                     self.preambles.append(0)
                 if entry.preamble:
                     self.preambles[-1] += COUNT(entry.preamble)
             assert turns == TURNS
-            self.static.append((len(systems), len({row.manifest.epoch for row in ledger.manifests(lane)})))
+            self.static.append((len(systems), len({row.manifest.epoch for row in on(ledger, lane).requests()})))
 
 
 @pytest.fixture

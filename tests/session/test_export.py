@@ -14,7 +14,6 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports.export import exported
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -33,7 +32,7 @@ def strict(text: str) -> Any:
 def test_numbers_that_json_does_not_have_are_null_in_every_line(tmp_path: Path, escaped: bool) -> None:
     ledger = Ledger.open(None)
     made = ledger.create_session(folder="/f", project="/f", model="m", recipe="ask", at=AT)
-    log = SessionLogger(ledger=ledger, session=made.id)
+    log = ledger.log(made.id)
     odd = {"timeout": float("nan"), "rest": [float("inf"), -1e308 * 10, 1.5], "wört": "\u202e\x9b1m"}
     log.append(Entry(1, AT, "person", Kind.USER, Message(Role.USER, "go"), "", 1))
     calls = (ToolCall("c2a", "bash", odd),)

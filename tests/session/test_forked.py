@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from session.played import Answer, Played, opened, say, the_ledger
 
-from nexus_cli.context.groups import PLACEHOLDER
+from nexus_cli.context.window.groups import PLACEHOLDER
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.request import Request
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME

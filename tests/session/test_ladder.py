@@ -14,14 +14,14 @@ import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context import contributors, section_reader
-from nexus_cli.context.contributors import Contributor, Sources, Value, View
-from nexus_cli.context.section import Layer, Phase, Section
+from nexus_cli.context.sections import contributor
+from nexus_cli.context.sections import reader as section_reader
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session import gathering
 from nexus_cli.session.frames import PLAN
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import difference, report
 from nexus_cli.session.session import Session
@@ -68,7 +68,7 @@ def test_with_instructions_of_50_000_tokens_in_a_window_of_8_000_the_work_goes_o
     system = provider.seen[0][0]["content"]
     assert 'recall("d1"' in system
     with the_ledger() as ledger:
-        text = ledger.drop_text(session.id, "d1") or ""
+        text = ledger.log(session.id).original("d1") or ""
     assert text.endswith(RULES.strip()) and text.startswith("# Project Configuration (")
 
 
@@ -149,7 +149,7 @@ class Told:
 def extra(monkeypatch: pytest.MonkeyPatch) -> Told:
     """One more contributor, in every session of the test."""
     told = Told({"a": "Fact a: 1", "b": "Fact b: 1"})
-    discover = contributors.discover
+    discover = contributor.discover
     monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "extra": told.contributor()})
     return told
 
@@ -222,7 +222,8 @@ def test_what_does_not_fit_the_pool_is_a_drop_that_the_model_is_told_of_in_one_l
     assert missing and all(one["drop"] and "needs" in one["reason"] for one in missing)
     assert {one["cause"] for one in value["drops"]} == {"section_budget"}
     with the_ledger() as ledger:
-        assert ledger.drop_text(session.id, missing[0]["drop"]) == extra.texts[missing[0]["id"].removeprefix("extra.")]
+        text = extra.texts[missing[0]["id"].removeprefix("extra.")]
+        assert ledger.log(session.id).original(missing[0]["drop"]) == text
 
 
 @pytest.mark.parametrize("fault", ["raises", "hangs", "10 MB", "renders badly"])
@@ -240,7 +241,7 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
         raise KeyError("oh")
 
     monkeypatch.setattr(section_reader, "SECONDS", 0.05)
-    discover = contributors.discover
+    discover = contributor.discover
     broken = Contributor("broken", Layer.SYSTEM, read, render)
     monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "broken": broken})
     session = small(Played(lambda request: "done"), tmp_path)
@@ -252,9 +253,9 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
 
 
 def test_two_contributors_of_one_id_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributors, "names", lambda: ("clock", "clock"))
+    monkeypatch.setattr(contributor, "contributor_names", lambda: ("clock", "clock"))
     with pytest.raises(NexusError, match="another one is called clock too"):
-        contributors.discover()
+        contributor.discover()
 
 
 def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) -> None:
@@ -298,6 +299,6 @@ def test_a_plan_is_kept_for_each_request_that_told_something(tmp_path: Path, ext
     session = opened(Played(lambda request: "done"), tmp_path)
     assert say(session, "one")[1].ok
     with the_ledger() as ledger:
-        [memo] = SessionLogger(ledger=ledger, session=session.id).memos(PLAN)
+        [memo] = ledger.log(session.id).memos(PLAN)
     assert memo.entry == 1 and memo.value["epoch"] == 0 and set(memo.value["told"]) >= {"extra.a", "extra.b"}
     assert memo.value["pool"] == 320

@@ -22,7 +22,8 @@ from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.reports.drops import NAMED, back, listing, of_session
-from nexus_cli.ui.reports import context_text, drops_text
+from nexus_cli.ui.reports.context import context_text
+from nexus_cli.ui.reports.drops import drops_text
 
 
 def of(undone: Sequence[Memo]) -> Callable[[str], Sequence[Memo]]:
@@ -59,7 +60,7 @@ def test_instructions_that_do_not_fit_are_told_once_in_a_session(tmp_path: Path)
     again, outcome = say(opened(Played(lambda request: "well"), tmp_path, session.id), "three")
     assert outcome.ok and not dropped(again)
     with the_ledger() as ledger:
-        assert [one.id for one in ledger.drops(session.id)] == [drop.id]
+        assert [one.id for one in ledger.log(session.id).drops()] == [drop.id]
 
 
 def test_instructions_that_stand_whole_again_are_left_out_no_more(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
     session = asyncio.run(live())
     with the_ledger() as ledger:
         value = of_session(ledger, session)
-        ledger.recalled(session, "d1")
+        ledger.log(session).count_recall("d1")
     assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
     assert "back in the window: messages" in drops_text(value, 120)
     assert "Nothing is left out any more: it is back in the window." in drops_text(value, 120)
@@ -172,7 +173,7 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
             assert ended(await session.compact()).ok
-            session._parts.ledger.recalled(session.id, "d1")  # type: ignore[union-attr]
+            session._parts.ledger.log(session.id).count_recall("d1")  # type: ignore[union-attr]
             assert (session.status().drops, session.status().recalled) == (2, 1)
             await done(session, uncompaction())
             assert session.status().drops == 0, "and both are back when that is undone too"

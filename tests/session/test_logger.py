@@ -55,10 +55,10 @@ def test_it_serves_as_every_service_that_it_promises(config: LogConfig) -> None:
     services: tuple[Log, Recall, Seen, Calibrations, Counts] = (log, log, log, log, log)
     assert isinstance(services[1], Recall) and isinstance(services[2], Seen)
     log.calibrate("m", Calibration(1.5, 1, 0.1))
-    log.remember("o200k_base", b"d" * 32, 12)
+    log.store_count("o200k_base", b"d" * 32, 12)
     log.note("/p/a", "aa", "read")
     assert log.calibration("m") == Calibration(1.5, 1, 0.1)
-    assert log.known("o200k_base", b"d" * 32) == 12 and log.known("o200k_base", b"e" * 32) is None
+    assert log.stored_count("o200k_base", b"d" * 32) == 12 and log.stored_count("o200k_base", b"e" * 32) is None
     assert log.digest("/p/a") == "aa" and log.digest("/p/b") is None
     log.close()
 
@@ -68,15 +68,15 @@ def test_another_process_finds_the_lane_as_it_was_left(config: LogConfig) -> Non
     identity = log.session.id
     log.append(said(1, "please"))
     log.begin_epoch(EPOCH, [])
-    log.sending(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [Fixed(1, "now", 4, b"l" * 32)], [])
-    log.received(1, Usage(9, 1, cost_usd=0.5), "stop", True)
-    log.started("c1", "bash")
+    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [Fixed(1, "now", 4, b"l" * 32)], [])
+    log.record_reply(None, 1, Usage(9, 1, cost_usd=0.5), "stop", True)
+    log.record_start("c1", "bash")
     log.close()
     log = SessionLogger(config, session=identity)
     assert [(entry.message.content, entry.preamble) for entry in log.read(1, log.last_id())] == [("please", "now")]
     assert (log.cursor(), log.step(), log.next_epoch(), log.current_epoch()) == (1, 1, 1, EPOCH)
     assert log.epoch(0) == EPOCH and log.line_hashes(0, 1) == ([], [(1, b"l" * 32)])
-    (row,) = log.request_rows()
+    (row,) = log.requests()
     assert (row.finish, row.reported, row.usage) == ("stop", True, Usage(9, 1, cost_usd=0.5))
     newest = log.last_request()
     assert newest is not None and newest.manifest == row.manifest
@@ -91,16 +91,15 @@ def test_a_fork_leaves_its_parent_alone_and_shares_its_drop_numbers(config: LogC
     log = SessionLogger(config)
     log.append(said(1, "one"))
     log.begin_epoch(EPOCH, [])
-    side = log.fork("compact", "chat", 1)
+    side = log.open_lane("compact", 1)
     side.append(said(2, "summarise"))
     log.append(said(2, "two"))
     assert [entry.message.content for entry in side.read(1, 9)] == ["one", "summarise"]
     assert [entry.message.content for entry in log.read(1, 9)] == ["one", "two"]
-    assert side.current_epoch() == EPOCH and side.session.id == log.session.id and side.ledger is log.ledger
+    assert side.current_epoch() == EPOCH and side.session.id == log.session.id
     assert [log.next_drop(), side.next_drop(), log.next_drop()] == ["d1", "d2", "d3"]
-    alone = log.separate("goal")
+    alone = log.open_lane("goal")
     assert alone.last_id() == 0 and alone.current_epoch() is None and alone.next_epoch() == 1
-    side.close()
     assert log.last_id() == 2
     log.close()
 
@@ -108,11 +107,11 @@ def test_a_fork_leaves_its_parent_alone_and_shares_its_drop_numbers(config: LogC
 def test_recall_gives_the_whole_back_and_counts(config: LogConfig) -> None:
     log = SessionLogger(config)
     log.append(said(1, "long ago"))
-    log.drop(Drop(log.next_drop(), "result", 10, Cause.OUTPUT_CAP, AT, text="all of it"))
-    log.drop(Drop(log.next_drop(), "1 entry", 10, Cause.COMPACTION, AT, entries=(1, 1)))
+    log.record_drop(Drop(log.next_drop(), "result", 10, Cause.OUTPUT_CAP, AT, text="all of it"))
+    log.record_drop(Drop(log.next_drop(), "1 entry", 10, Cause.COMPACTION, AT, entries=(1, 1)))
     assert (log.recall("d1"), log.recall("d2"), log.recall("d3")) == ("all of it", "[1] user\nlong ago", None)
     assert log.recall("d1") == "all of it"
-    assert [drop.recalls for drop in log.ledger.drops(log.session.id)] == [2, 1]
+    assert [drop.recalls for drop in log.ledger.log(log.session.id).drops()] == [2, 1]
     log.close()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import fail_writes
 from session.played import MODEL, Played
 from session.summed import SUMMARY, asks_for_summary, turn
 
@@ -16,12 +17,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Fixed
-from nexus_cli.ledger import Ledger, entries, said
-from nexus_cli.session import logger
+from nexus_cli.ledger import FailoverLog, entries, lane_log
 from nexus_cli.session.logger import LogConfig, SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.steady import SteadyLog
 from nexus_cli.session.wiring import open_session
 
 AT = "2026-01-13T14:30:00.000Z"
@@ -44,8 +43,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(record)
         return from_record(record)
 
-    for module in (entries, said):
-        monkeypatch.setattr(module, "from_record", noted)
+    monkeypatch.setattr(entries, "from_record", noted)
     return found
 
 
@@ -109,7 +107,7 @@ def log_of(folder: Path, count: int, sent: int) -> SessionLogger:
 def send(log: SessionLogger, step: int, first: int, last: int) -> None:
     """One request, up to entry `last`."""
     fixed = [Fixed(number, f"sent {step}", 9, b"l" * 32) for number in range(first, last + 1)]
-    log.sending(Manifest(step, 0, last, {"model": "m"}, "ab" * 32, 9, AT), fixed, ())
+    log.record_request(Manifest(step, 0, last, {"model": "m"}, "ab" * 32, 9, AT), fixed, ())
 
 
 def test_what_was_not_sent_yet_is_read_again(tmp_path: Path, read: list[Any]) -> None:
@@ -125,7 +123,7 @@ def test_what_was_not_sent_yet_is_read_again(tmp_path: Path, read: list[Any]) ->
 
 
 def test_what_is_kept_of_a_session_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[Any]) -> None:
-    monkeypatch.setattr(logger, "KEPT", 100)
+    monkeypatch.setattr(lane_log, "CACHED_CHARACTERS", 100)
     log = log_of(tmp_path, 6, sent=6)
     assert log.read(1, 6) == log.read(1, 6) == [*log.read(1, 3), *log.read(4, 6)]
     assert len(read) == 6 + 5 + 2 + 3
@@ -141,20 +139,16 @@ def test_a_deleted_session_is_not_read_from_memory(tmp_path: Path) -> None:
     log.close()
 
 
-def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[Any]
-) -> None:
-    log = SteadyLog(log_of(tmp_path, 6, sent=6), require_save=False, warn=lambda text: None)
-    assert list(log.said(4)) == [(3, "words 3"), (1, "words 1")]
-
-    def full(*arguments: object) -> None:
-        raise NexusError("ledger", "the ledger could not be written", "the disk is full")
-
-    monkeypatch.setattr(Ledger, "append", full)
+def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(tmp_path: Path, read: list[Any]) -> None:
+    logger = log_of(tmp_path, 6, sent=6)
+    log = FailoverLog(logger.db, logger.session_id, require_save=False, warn=lambda text: None)
+    assert list(log.user_messages(4)) == [(3, "words 3"), (1, "words 1")]
+    fail_writes(logger.ledger)
     for number, actor in ((7, "person"), (8, "nexus"), (9, "person")):
         log.append(Entry(number, AT, actor, Kind.USER, Message(Role.USER, f"words {number}")))
-    assert [entry for entry, _ in log.said(9)] == [9, 7, 5, 3, 1]
-    assert [entry for entry, _ in log.said(8)] == [7, 5, 3, 1]
-    assert next(log.said(5)) == (5, "words 5")
+    assert [entry for entry, _ in log.user_messages(9)] == [9, 7, 5, 3, 1]
+    assert [entry for entry, _ in log.user_messages(8)] == [7, 5, 3, 1]
+    assert next(log.user_messages(5)) == (5, "words 5")
     assert all(record["role"] == "user" for record in read)
-    log.logger.close()
+    log.close()
+    logger.close()

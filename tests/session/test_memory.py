@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
 from nexus_cli.config.paths import places
@@ -19,12 +20,12 @@ from nexus_cli.core.event import Resulted
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.lending import lent
+from nexus_cli.ledger.store import read_facts
 from nexus_cli.session import admit, memory
 from nexus_cli.session.acts.consolidate import Consolidated, consolidation
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.reports import memory as reports
-from nexus_cli.ui.reports import fact_text, memory_text
+from nexus_cli.ui.reports.memory import fact_text, memory_text
 
 AT = "2026-01-13T14:30:00.000Z"
 FACT = "Deploys with fly, never with heroku"
@@ -148,8 +149,8 @@ def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
     made = asyncio.run(piped())
     with the_ledger() as ledger:
         info = ledger.session(made)
-        assert [entry for entry, _ in ledger.said(info.main_lane)] == [1]
-        facts = SessionFacts(ledger, made, info.main_lane, str(tmp_path))
+        assert [entry for entry, _ in ledger.log(info.id).user_messages()] == [1]
+        facts = SessionFacts(ledger, made, str(tmp_path))
         assert facts.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.PROPOSED
 
 
@@ -158,12 +159,12 @@ def test_a_fork_knows_what_the_person_said_before_it(tmp_path: Path) -> None:
     assert say(session, SAID)[1].ok
     with the_ledger() as ledger:
         fork = ledger.fork_session(session.id, at=AT)
-        facts = SessionFacts(ledger, fork.id, fork.main_lane, str(tmp_path))
+        facts = SessionFacts(ledger, fork.id, str(tmp_path))
         assert facts.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.KEPT
         other = ledger.create_session(
             folder=str(tmp_path), project=str(tmp_path), model="m", recipe="chat", at=AT
         )
-        elsewhere = SessionFacts(ledger, other.id, other.main_lane, "/other")
+        elsewhere = SessionFacts(ledger, other.id, "/other")
         assert elsewhere.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.PROPOSED
 
 
@@ -256,7 +257,7 @@ def test_a_request_of_common_words_alone_is_answered_by_what_has_all_of_them(tmp
 def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         info = ledger.create_session(folder="/p", project="/p", model=MODEL, recipe="sleep_consolidate", at=AT)
-        made = SessionFacts(ledger, info.id, info.main_lane, "/p")
+        made = SessionFacts(ledger, info.id, "/p")
         invented = made.remember(MemorySlot.PROJECT, "Tests are slow", "I said that tests are slow")
         kept = [memory.add_fact(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in ("Use tabs", "Use tabs always")]
         merged = made.merge([one.id for one in kept], "Tabs, always")
@@ -274,8 +275,8 @@ def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_a
     events, outcome = say(session, "what is in this folder?")
     (told,) = results(events)
     with the_ledger() as ledger:
-        (drop,) = ledger.drops(session.id)
-        (entry, *_) = ledger.read(ledger.session(session.id).main_lane, 1, 1)
+        (drop,) = ledger.log(session.id).drops()
+        (entry, *_) = ledger.log(session.id).read(1, 1)
         shown = [fact for fact in ledger.facts.list_facts(str(tmp_path)) if f", {fact.id})" in entry.preamble]
         rest = [fact for fact in ledger.facts.list_facts(str(tmp_path)) if fact not in shown]
         assert outcome.ok and 8 <= len(shown) <= 12 and len(shown) + len(rest) == 30
@@ -283,7 +284,7 @@ def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_a
         assert drop.what.startswith("part of section user_memory.more (facts m")
         assert all(f"- {fact.text} (remembered 2026-01-13, {fact.id})" in told.splitlines() for fact in rest)
         assert ledger.facts.find_sessions_with(rest[0]) == [session.id]
-        ledger.recalled(session.id, "d1")
+        ledger.log(session.id).count_recall("d1")
     other = opened(Played(lambda request: "fine"), tmp_path)
     assert say(other, "and what else?")[1].ok
     with the_ledger() as ledger:
@@ -301,7 +302,7 @@ def test_what_is_told_is_shown(tmp_path: Path) -> None:
 def _memos(session: str) -> list[Any]:
     with the_ledger() as ledger:
         lane = ledger.session(session).main_lane
-        return [dict(memo.value) for memo in ledger.memos(lane, "plan")]
+        return [dict(memo.value) for memo in on(ledger, lane).memos("plan")]
 
 
 def test_a_request_with_a_fact_is_rebuilt_from_the_ledger(tmp_path: Path) -> None:
@@ -375,7 +376,7 @@ def test_a_fact_that_was_told_shortened_is_named_too(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "how do the deploys run, one thing then another?")[1].ok
     with the_ledger() as ledger:
-        (entry,) = ledger.read(ledger.session(session.id).main_lane, 1, 1)
+        (entry,) = ledger.log(session.id).read(1, 1)
         assert f", {fact.id}; whole: recall(" in entry.preamble and long not in entry.preamble
         assert ledger.facts.find_sessions_with(fact) == [session.id]
 
@@ -404,15 +405,15 @@ def test_without_saving_facts_are_read_and_nothing_is_kept_or_forgotten(tmp_path
 
 
 def test_a_ledger_that_cannot_be_lent_from_is_passed_over(tmp_path: Path) -> None:
-    assert lent(tmp_path / "none.db", "/p") == [] == lent(tmp_path, "/p")
+    assert read_facts(tmp_path / "none.db", "/p") == [] == read_facts(tmp_path, "/p")
     for name, data in (("empty.db", b""), ("no.db", b"SQLite format 3\0" + b"x" * 9000), ("odd ?#%.db", b"text")):
         (tmp_path / name).write_bytes(data)
-        assert lent(tmp_path / name, "/p") == [] and (tmp_path / name).read_bytes() == data
+        assert read_facts(tmp_path / name, "/p") == [] and (tmp_path / name).read_bytes() == data
     ledger = Ledger.open(tmp_path / "a ?#% b.db")
     fact = memory.add_fact(ledger, MemorySlot.USER, "Likes tabs", "/p", AT)
-    assert lent(tmp_path / "a ?#% b.db", "/p") == [fact]
+    assert read_facts(tmp_path / "a ?#% b.db", "/p") == [fact]
     ledger.close()
-    assert lent(tmp_path / "a ?#% b.db", "/p") == [fact]
+    assert read_facts(tmp_path / "a ?#% b.db", "/p") == [fact]
 
 
 # --- taking back
@@ -479,8 +480,8 @@ def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> No
 
 def test_a_ledger_that_fails_leaves_relevance_silent(tmp_path: Path) -> None:
     with the_ledger() as ledger:
-        facts = SessionFacts(ledger, "", 0, str(tmp_path))
-        ledger._db.connection.close()
+        facts = SessionFacts(ledger, "", str(tmp_path))
+        ledger.db.connection.close()
         assert facts.episodes("deploy") == ()
     assert facts.relevant(MemorySlot.USER, "   ") == ()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.fingerprints import SYSTEM, Difference
+from nexus_cli.context.window.fingerprints import SYSTEM, Difference
 from nexus_cli.provider.prompt_cache import ANTHROPIC, OPENAI, USUAL
 from nexus_cli.session.miss import Facts, age, changed, expected, judge, spoken
 

@@ -128,7 +128,7 @@ def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: 
                 assert session.result(end.outcome)["context"]["used"] == used
             plans = [event.plan for event in await turn(session, "look") if isinstance(event, ContextPlan)]
             with the_ledger() as ledger:
-                sent = [row.manifest.estimate for row in ledger.manifests(ledger.session(session.id).main_lane)][-2:]
+                sent = [row.manifest.estimate for row in ledger.log(session.id).requests()][-2:]
             assert [plan["budget"]["used"]["total"] for plan in plans] == sent
 
     asyncio.run(live())

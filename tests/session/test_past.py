@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from ledger.conftest import AT, epoch, manifest, new, user
+from ledger.conftest import AT, epoch, manifest, new, on, user
 
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
@@ -41,22 +41,22 @@ def grow(ledger: Ledger, session: str, chance: random.Random, clock: list[dateti
     """Some requests more: answered, refused, without figures or without an end; now and then a new epoch."""
     lane = ledger.session(session).main_lane
     for _ in range(chance.randint(1, LONG)):
-        entry = ledger.last_id(lane) + 1
-        ledger.append(lane, user(entry))
-        current = ledger.current_epoch(lane)
+        entry = on(ledger, lane).last_id() + 1
+        on(ledger, lane).append(user(entry))
+        current = on(ledger, lane).current_epoch()
         if current is None or chance.random() < 0.25:
-            current = epoch(ledger.next_epoch(lane), current.id if current else None, (), entry - 1)
-            ledger.begin_epoch(lane, current, [])
-        step = ledger.step(lane) + 1
+            current = epoch(on(ledger, lane).next_epoch(), current.id if current else None, (), entry - 1)
+            on(ledger, lane).begin_epoch(current, [])
+        step = on(ledger, lane).step() + 1
         clock[0] += timedelta(seconds=chance.choice([1, 1, -3600]) if back else 1)
         at = clock[0].isoformat().replace("+00:00", "Z")
-        ledger.sending(lane, replace(manifest(step, entry, current.id), at=at), [], [])
+        on(ledger, lane).record_request(replace(manifest(step, entry, current.id), at=at), [], [])
         end = chance.random()
         if end < 0.15:
-            ledger.received(lane, step, Usage(chance.choice([0, 500]), 1), "error", False)
+            on(ledger, lane).record_reply(None, step, Usage(chance.choice([0, 500]), 1), "error", False)
         elif end < 0.85:
             read = 64 if chance.random() < 0.3 else 0
-            ledger.received(lane, step, Usage(chance.randint(100, 1000), 1, read), "stop", True)
+            on(ledger, lane).record_reply(None, step, Usage(chance.randint(100, 1000), 1, read), "stop", True)
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["a clock that goes on", "a clock that is set back"])
@@ -68,7 +68,7 @@ def test_the_notable_requests_say_what_all_of_them_would(back: bool) -> None:
         grow(ledger, sessions[0], chance, clock, back)
         for _ in range(chance.randint(0, SHORT)):
             source = chance.choice(sessions)
-            last = ledger.last_id(ledger.session(source).main_lane)
+            last = ledger.log(source).last_id()
             fork = ledger.fork_session(source, at=AT, entry=chance.choice([None, chance.randint(1, last)]))
             sessions.append(fork.id)
             grow(ledger, chance.choice(sessions), chance, clock, back)

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.context.planned import Planned
+from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
 from nexus_cli.session.compaction.pins import pin
@@ -80,8 +81,8 @@ def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
         for one in taken:
-            (entry,) = ledger.read(lane, *(one.drop.entries or (0, 0)))
-            whole = ledger.drop_text(session.id, one.drop.id) or ""
+            (entry,) = on(ledger, lane).read(*(one.drop.entries or (0, 0)))
+            whole = ledger.log(session.id).original(one.drop.id) or ""
             assert told[entry.message.tool_call_id or ""] == entry.message.content and entry.message.content in whole
         stubs = [text for text in last if text.startswith("[read_file ") and "read again below" in text]
         assert len(stubs) > 5 and all('recall("d' in text and len(text) < 80 for text in stubs)
@@ -165,10 +166,10 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     engine = session._parts.engine
     frame = engine.frame
 
-    async def without() -> Planned:
+    async def without() -> EpochDraft:
         now = (await frame()).frame
         tools = tuple(tool for tool in now.tools if tool["function"]["name"] != "recall")
-        return Planned(replace(now, tools=tools))
+        return EpochDraft(replace(now, tools=tools))
 
     async def turns() -> list[Event]:
         try:

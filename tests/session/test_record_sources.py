@@ -130,7 +130,7 @@ def test_a_model_library_that_hangs_when_it_is_loaded_is_named_and_let_go(
     monkeypatch.setattr(replay_wire, "SECONDS", 0.2)
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
-        with ledger._db.write():
-            ledger._db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{http_library()} {'0' * 64}", lane)
+        with ledger.db.write():
+            ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{http_library()} {'0' * 64}", lane)
         found = asyncio.run(replay_wire.check_wire(ledger, session.id, Settings()))
     assert found["skipped"] == {"litellm could not be loaded here in time": [1]} and not found["differ"]

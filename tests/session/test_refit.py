@@ -21,14 +21,13 @@ from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports import models
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.room import _refuse_if_too_large
 from nexus_cli.session.wiring import open_session
-from nexus_cli.ui.reports import model_text
+from nexus_cli.ui.reports.status import model_text
 
 RULES = "\n".join(f"# Part {number}\n{'Do this before that. ' * 60}" for number in range(36)).strip()
 """Instructions of about 11,000 tokens."""
@@ -75,7 +74,7 @@ def lived(
 def epochs(session: str) -> list[str]:
     """What began each epoch of the session's main lane; what was sent replays."""
     with the_ledger() as ledger:
-        log = SessionLogger(ledger=ledger, session=session)
+        log = ledger.log(session)
         newest = log.current_epoch()
         assert newest is not None and check(ledger, session)["ok"]
         return [log.epoch(number).cause for number in range(newest.id + 1)]

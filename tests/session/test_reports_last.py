@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 from session.played import Played, opened, say, the_ledger
 
 from nexus_cli.core.clock import format_utc, local_now
@@ -13,14 +14,13 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports import last
 from nexus_cli.session.session import Session
 
 
 def shown(session: str) -> dict[str, Any]:
     with the_ledger() as ledger:
-        record = SessionLogger(ledger=ledger, session=session)
+        record = ledger.log(session)
         return last.of_record(record, ledger.session(session), {"bash": "command"})
 
 
@@ -47,11 +47,11 @@ def test_only_the_newest_turn_is_told_however_long_it_is(tmp_path: Path) -> None
     assert say(session, "old words")[1].ok
     with the_ledger() as ledger:
         lane, at = ledger.session(session.id).main_lane, format_utc(local_now())
-        ledger.append(lane, Entry(3, at, "person", Kind.USER, Message(Role.USER, "new words")))
+        on(ledger, lane).append(Entry(3, at, "person", Kind.USER, Message(Role.USER, "new words")))
         for number in range(4, 504):
             text = f"answer {number}" if number % 2 else ""
-            ledger.append(lane, Entry(number, at, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, text or "…")))
-        ledger.append(lane, Entry(504, at, "person", Kind.STEER, Message(Role.USER, "and steering")))
+            on(ledger, lane).append(Entry(number, at, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, text or "…")))
+        on(ledger, lane).append(Entry(504, at, "person", Kind.STEER, Message(Role.USER, "and steering")))
     value = shown(session.id)
     assert value["user"] == "new words\n\nand steering" and value["assistant"] == "answer 503"
     assert not value["finished"], "the steering waits for an answer"
@@ -82,8 +82,8 @@ def test_calls_without_a_result_are_told_with_what_became_of_them(tmp_path: Path
         assert not say(session, "run them")[1].ok
     with the_ledger() as ledger:
         info = ledger.session(session.id)
-        calls = ledger.read(info.main_lane, 2, 2)[0].message.tool_calls
-        ledger.start_call(info.main_lane, calls[0].id, "bash", info.updated)
+        calls = ledger.log(info.id).read(2, 2)[0].message.tool_calls
+        ledger.log(info.id).record_start(calls[0].id, "bash")
     value = shown(session.id)
     assert value["open"] == [
         {"name": "bash", "subject": "echo one", "started": True},

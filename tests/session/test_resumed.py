@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from session.played import Played, opened, say, the_ledger
 
-from nexus_cli.context.render import Wire
+from nexus_cli.context.window.render import Wire
 from nexus_cli.core.event import Notice
 from nexus_cli.session.replay import check
 
@@ -40,6 +40,6 @@ def test_a_session_that_another_version_rendered_otherwise_goes_on_under_a_new_e
     assert outcome.ok and [event.text for event in events if isinstance(event, Notice)]
     with the_ledger() as ledger:
         info = ledger.session(session.id)
-        epoch = ledger.current_epoch(info.main_lane)
+        epoch = ledger.log(info.id).current_epoch()
         assert epoch is not None and epoch.cause == "reload"
         assert check(ledger, session.id, 2)["ok"]

@@ -126,7 +126,7 @@ def test_each_request_shows_the_limits_that_it_was_sent_under(tmp_path: Path) ->
     found = [limits(shown(tmp_path, session, step))["max_steps"] for step in (1, 2, 3)]
     assert found == [(3, "command line"), (3, "command line"), (5, "command line")]
     with the_ledger() as ledger:
-        assert len(ledger.memos(ledger.session(session).main_lane, "limits")) == 2, "once per change"
+        assert len(ledger.log(session).memos("limits")) == 2, "once per change"
 
 
 def turn(options: Options) -> str:

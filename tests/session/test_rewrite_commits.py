@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 from session.played import the_ledger
 from session.summed import Summariser, done, ended, live, living, turn
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
-from nexus_cli.ledger import Ledger, database
+from nexus_cli.ledger import LaneLog, Ledger, database
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.cache import REWRITE
 from nexus_cli.session.compaction.backoff import TRIED, UNDONE
@@ -29,12 +30,12 @@ def missing(ledger: Ledger) -> list[tuple[int, set[str]]]:
     """The epochs of which something is not noted, and what."""
     lane = ledger.session(ledger.sessions()[0].id).main_lane
     found = []
-    for number in range(1, ledger.next_epoch(lane)):
-        cause = ledger.epoch(lane, number).cause
-        there = {memo.kind for memo in ledger.memos(lane) if memo.value.get("epoch") == number}
+    for number in range(1, on(ledger, lane).next_epoch()):
+        cause = on(ledger, lane).epoch(number).cause
+        there = {memo.kind for memo in on(ledger, lane).memos() if memo.value.get("epoch") == number}
         found.append((number, WANTED[cause] - there))
-    undos = sum(ledger.epoch(lane, number).cause == "undo" for number in range(1, ledger.next_epoch(lane)))
-    if len(ledger.memos(lane, UNDONE)) < undos:
+    undos = sum(on(ledger, lane).epoch(number).cause == "undo" for number in range(1, on(ledger, lane).next_epoch()))
+    if len(on(ledger, lane).memos(UNDONE)) < undos:
         found.append((-1, {UNDONE}))
     return [(number, kinds) for number, kinds in found if kinds]
 
@@ -67,18 +68,18 @@ def test_at_no_commit_is_there_an_epoch_without_its_notes(tmp_path: Path, monkey
     assert lacking == []
     with the_ledger() as ledger:
         lane = ledger.session(ledger.sessions()[0].id).main_lane
-        causes = [ledger.epoch(lane, number).cause for number in range(1, ledger.next_epoch(lane))]
+        causes = [on(ledger, lane).epoch(number).cause for number in range(1, on(ledger, lane).next_epoch())]
     assert {"compaction", "undo", "reload"} <= set(causes)
 
 
 def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     epochs: list[set[str]] = []
-    begin = Ledger.begin_epoch
+    begin = LaneLog.begin_epoch
 
-    def begun(self: Ledger, lane: int, epoch: Any, left_out: Any, noted: Any = ()) -> None:
+    def begun(self: LaneLog, epoch: Any, left_out: Any, noted: Any = ()) -> None:
         if epoch.cause == "truncation":
             epochs.append({memo.kind for memo in noted})
-        begin(self, lane, epoch, left_out, noted)
+        begin(self, epoch, left_out, noted)
 
     def nothing(request: Request) -> str:
         return ""
@@ -89,7 +90,7 @@ def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: 
         async with living(tmp_path, long, *words, window=12_000):
             pass
 
-    monkeypatch.setattr(Ledger, "begin_epoch", begun)
+    monkeypatch.setattr(LaneLog, "begin_epoch", begun)
     live(run())
     assert epochs and all(kinds == {REWRITE} for kinds in epochs)
 

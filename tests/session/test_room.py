@@ -245,7 +245,7 @@ def test_recall_gives_back_every_message_that_went_behind_an_old_request(tmp_pat
         for drop in drops:
             if drop.entries:
                 assert drop.entries[0] <= drop.entries[1]
-                assert f"[{drop.entries[0]}] " in (ledger.drop_text(session, drop.id) or "")
+                assert f"[{drop.entries[0]}] " in (ledger.log(session).original(drop.id) or "")
     assert_replays(session)
 
 

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from ledger.conftest import on
 from session.played import Played, opened, say, the_ledger
 
-from nexus_cli.context.outline import Outline
-from nexus_cli.context.timeline import MemoryLog, Timeline
+from nexus_cli.context.sections.project_outline import Outline
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind, Slot
@@ -25,7 +26,6 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session import sources as module
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.sources import SessionSources, project_outline
 from nexus_cli.tools.files import Content, read_regular_file
 
@@ -37,7 +37,7 @@ def engine(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind,
     slots = [Slot(entry, Form.FULL, Message(Role.USER, "x")) for entry in visible]
     timeline = Timeline(MemoryLog(), local_now)
     for kind, actor in happened:
-        timeline.append(kind, Message(Role.USER, "x"), actor, 1)
+        timeline.log.append(timeline.new_entry(kind, Message(Role.USER, "x"), actor, 1))
     return SimpleNamespace(lane=SimpleNamespace(slots=slots, epoch=SimpleNamespace(id=3, base=base), timeline=timeline))
 
 
@@ -154,7 +154,7 @@ def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_pat
     assert lane.epoch.base > 10, "something was cut"
     shown = {slot.entry for slot in lane.slots if slot.form in (Form.FULL, Form.ELIDED)}
     with the_ledger() as ledger:
-        timeline = Timeline(SessionLogger(ledger=ledger, session=session.id), local_now)
+        timeline = Timeline(ledger.log(session.id), local_now)
         gone = [entry for entry in timeline.read(1, lane.epoch.base) if entry.id not in shown]
         given = SessionSources(lambda: cast(Engine, SimpleNamespace(lane=lane)), list)._gone(timeline, lane.epoch.base)
     assert given == Counter((entry.kind, entry.actor) for entry in gone) and len(gone) > 5
@@ -164,7 +164,7 @@ def last_preamble(session: str) -> str:
     """What was added to the newest message of the person."""
     with the_ledger() as ledger:
         lane = ledger.session(session).main_lane
-        users = [entry for entry in ledger.read(lane, 1, ledger.last_id(lane)) if entry.kind is Kind.USER]
+        users = [entry for entry in on(ledger, lane).read(1, on(ledger, lane).last_id()) if entry.kind is Kind.USER]
         return users[-1].preamble
 
 
@@ -222,8 +222,8 @@ def test_a_branch_switch_that_changes_many_files_names_every_one_of_them(tmp_pat
     told = last_preamble(session.id)
     assert [path.name for path in paths if path.name not in told] == []
     with the_ledger() as ledger:
-        [drop] = [drop for drop in ledger.drops(session.id) if "session_files" in drop.what]
-        whole = SessionLogger(ledger=ledger, session=session.id).recall(drop.id) or ""
+        [drop] = [drop for drop in ledger.log(session.id).drops() if "session_files" in drop.what]
+        whole = ledger.log(session.id).recall(drop.id) or ""
     assert whole.count("changed on disk at") == 19 and f'recall("{drop.id}")' in told
     say(opened(provider, tmp_path, session=session.id), "go on")
     assert "changed on disk" not in last_preamble(session.id)

@@ -165,7 +165,7 @@ def test_words_are_kept_however_early_the_turn_is_stopped(tmp_path: Path) -> Non
     for steps in (2, 3, 5, 8, 13):
         kept = asyncio.run(run(steps))
         with the_ledger() as ledger:
-            (entry, *_) = ledger.read(ledger.session(kept).main_lane, 1, 9)
+            (entry, *_) = ledger.log(kept).read(1, 9)
             assert entry.message.content == "these words", steps
 
 
@@ -176,7 +176,7 @@ def test_a_ledger_that_fails_between_turns_is_told_and_its_copy_is_whole(tmp_pat
         session = _open(tmp_path, provider)
         await _turn(session, "one")
         assert session.ledger is not None and session.record is not None
-        session.ledger._db.run("PRAGMA query_only = ON")
+        session.ledger.db.run("PRAGMA query_only = ON")
         await session.share("x " * 20_000, "output of ! long")
         assert not session.saved
         (notice,) = session.take_notices()
@@ -277,8 +277,8 @@ def test_what_is_shared_is_as_long_as_one_tool_result_and_the_rest_a_drop(tmp_pa
         assert await session.share("short", "output of ! ls") == "short"
         text = "".join(f"line {number}\n" for number in range(20_000))
         shared = await session.share(text, "output of ! seq")
-        (drop,) = session.ledger.drops(session.id) if session.ledger else []
-        kept = session.ledger.drop_text(session.id, drop.id) if session.ledger else None
+        (drop,) = session.ledger.log(session.id).drops() if session.ledger else []
+        kept = session.ledger.log(session.id).original(drop.id) if session.ledger else None
         assert drop.id in shared and kept == text
         await session.aclose()
         return shared, kept

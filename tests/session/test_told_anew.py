@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger.conftest import on
 from session.played import Played, the_ledger
 from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
 
@@ -99,11 +100,11 @@ def test_what_is_sticky_stands_in_every_request_over_every_rewrite(way: str, tmp
     assert [number for number, text in enumerate(requests, 1) if FRENCH not in text or "Date: " not in text] == []
     with looked_at(session) as (ledger, lane):
         assert check(ledger, session)["ok"]
-        rows = ledger.manifests(lane)
+        rows = on(ledger, lane).requests()
         began = [now for before, now in pairwise(rows) if before.manifest.epoch != now.manifest.epoch]
-        assert cause in [ledger.epoch(lane, row.manifest.epoch).cause for row in began]
+        assert cause in [on(ledger, lane).epoch(row.manifest.epoch).cause for row in began]
         for row in began:
-            kept = " ".join(slot.preamble for slot in ledger.epoch(lane, row.manifest.epoch).head)
+            kept = " ".join(slot.preamble for slot in on(ledger, lane).epoch(row.manifest.epoch).head)
             assert FRENCH in kept and "Date: " in kept, row.manifest.step
 
 
@@ -129,8 +130,8 @@ def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path
     for before, text in enumerate(sent(provider)):
         assert not before or text.count(f"{NOTICE} {before:02}") == 1
     with looked_at(session) as (ledger, lane):
-        assert ledger.epoch(lane, 1).cause == "compaction"
-        plan, *_ = (memo.value for memo in ledger.memos(lane, PLAN) if memo.value["epoch"] == 1)
+        assert on(ledger, lane).epoch(1).cause == "compaction"
+        plan, *_ = (memo.value for memo in on(ledger, lane).memos(PLAN) if memo.value["epoch"] == 1)
         assert {"notices", "footprint"} <= {one["id"] for one in plan["sections"]}
 
 

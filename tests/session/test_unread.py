@@ -12,14 +12,14 @@ import pytest
 from session.played import MODEL, Played, opened, the_ledger
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context import contributors, section_reader
 from nexus_cli.context import loader as loading
-from nexus_cli.context.contributors import instructions
+from nexus_cli.context.sections import contributor
+from nexus_cli.context.sections import reader as section_reader
+from nexus_cli.context.sections.contributors import instructions
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.session import gathering
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.context import report
@@ -38,7 +38,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         return layers(cwd)
 
     monkeypatch.setattr(section_reader, "REQUIRED_SECONDS", 1.0)
-    monkeypatch.setattr(contributors, "instruction_layers", slowly)
+    monkeypatch.setattr(contributor, "instruction_layers", slowly)
     yield there
     there.set()
 
@@ -74,9 +74,9 @@ def test_the_model_and_the_person_are_told_and_the_next_turn_has_them(tmp_path: 
     assert told[0] == "context section instructions was left out: took longer than 1 s"
     assert len([text for text in told if "instructions finished loading" in text]) == 1
     with the_ledger() as ledger:
-        [drop] = ledger.drops(session.id)
+        [drop] = ledger.log(session.id).drops()
         assert drop.cause is Cause.LIMIT and drop.what == LINE[8:-1]
-        log = SessionLogger(ledger=ledger, session=session.id)
+        log = ledger.log(session.id)
         assert log.epoch(1).cause == "reload" and check(ledger, session.id)["ok"]
 
 
@@ -109,12 +109,12 @@ def test_a_binary_file_of_a_project_ends_no_turn(tmp_path: Path) -> None:
 def test_the_report_of_a_new_session_does_not_wait_for_what_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free, discover = threading.Event(), contributors.discover
+    free, discover = threading.Event(), contributor.discover
 
-    def read(sources: contributors.Sources) -> None:
+    def read(sources: contributor.Sources) -> None:
         free.wait(3600)
 
-    hung = contributors.Contributor("hung", instructions.CONTRIBUTOR.layer, read, instructions.render)
+    hung = contributor.Contributor("hung", instructions.CONTRIBUTOR.layer, read, instructions.render)
     monkeypatch.setattr(section_reader, "SECONDS", 0.3)
     monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "hung": hung})
     value = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), None)

@@ -34,13 +34,13 @@ class Memory:
         self.notes.append((path, how))
 
     def recall(self, drop_id: str) -> str | None:
-        self.recalled(drop_id)
+        self.count_recall(drop_id)
         return self.original(drop_id)
 
     def original(self, drop_id: str) -> str | None:
         return self.drops.get(drop_id)
 
-    def recalled(self, drop_id: str) -> None:
+    def count_recall(self, drop_id: str) -> None:
         self.recalls.append(drop_id)
 
 

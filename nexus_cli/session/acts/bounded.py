@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
-from nexus_cli.context.groups import Ask, Dispatch, Done
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.groups import Ask, Dispatch, Done
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall

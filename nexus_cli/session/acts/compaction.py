@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nexus_cli.context.groups import Dispatch
+from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts import Act
 from nexus_cli.session.compaction import preview as previews

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.context.neutral import neutral
+from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
 from nexus_cli.session.acts import Act
@@ -99,4 +99,4 @@ def _fitting(parts: Parts, facts: Sequence[Fact]) -> list[Fact]:
 def _line(fact: Fact) -> str:
     kind = "waits for the person" if fact.state is FactState.PROPOSED else "kept"
     kind += f" in the place of {', '.join(fact.replaces)}" if fact.replaces else ""
-    return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutral(fact.text)}"
+    return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutralize(fact.text)}"

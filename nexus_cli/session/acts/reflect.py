@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nexus_cli.context.groups import Done
+from nexus_cli.context.window.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.bounded import in_fork

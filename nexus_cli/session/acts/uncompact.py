@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.context.groups import Dispatch
 from nexus_cli.context.meter import Anchor, Meter
-from nexus_cli.context.undo import UNDO, in_force, restored
+from nexus_cli.context.window.groups import Dispatch
+from nexus_cli.context.window.undo import UNDO, in_force, restored
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.lane import Lane
 from nexus_cli.context.pin import Pin, named_ways
 from nexus_cli.context.summary_head import Additions, head, missing_line
-from nexus_cli.context.unseen import Span, between, merged, named
+from nexus_cli.context.window.entry_ranges import Span, between, merged, named
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import RenderedRecord, render_record
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from nexus_cli.context.compaction_plan import cost
 from nexus_cli.context.pin import Pin as Pin
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.elide import elide_text
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError

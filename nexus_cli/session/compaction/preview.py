@@ -12,10 +12,10 @@ from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.economy import price_rewrite, request_cost
-from nexus_cli.context.groups import flatten, is_request
 from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
+from nexus_cli.context.window.groups import flatten, is_request
+from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo

@@ -1,7 +1,8 @@
 """Taking stale tool results out of the window before a request, when it pays (law 6, reversibly).
 
-What is stale is said by `nexus_cli.context.pruning`, what it costs and saves by `nexus_cli.context.economy`. In
-batches: not before a share of the budget would become free, and so not again until as much has become stale again.
+What is stale is said by `nexus_cli.context.window.pruning`, what it costs and saves by
+`nexus_cli.context.window.rewrite_cost`. In batches: not before a share of the budget would become free, and so not
+again until as much has become stale again.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.economy import price_rewrite
-from nexus_cli.context.groups import Group
 from nexus_cli.context.kinds import total
-from nexus_cli.context.pruning import LEAST, Stale, pruned, stale
+from nexus_cli.context.window.groups import Group
+from nexus_cli.context.window.pruning import LEAST, Stale, pruned, stale
+from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Role

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from nexus_cli.context.file_outline import outline
-from nexus_cli.context.lane import Lane
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import WorkItem, WorkLog, WorkRecord, command_items, safe_line
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from nexus_cli.context.compaction import build_summarize_prompt, transcript_lines
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.groups import flatten
-from nexus_cli.context.neutral import neutral
-from nexus_cli.context.prompts import prompt
+from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.context.window.groups import flatten
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for
@@ -112,7 +112,7 @@ async def _answer(side: Engine, cap: int, paid: _Paid) -> str:
     if reply.message.tool_calls:
         raise Failed("the model answered with a tool call")
     text = reply.message.content.strip()
-    if not neutral(text).strip():
+    if not neutralize(text).strip():
         raise Failed("the summary was empty")
     if side.context.counter.count(text) > cap:
         raise Failed(f"the summary was longer than {cap} tokens")
@@ -123,7 +123,7 @@ async def _answer(side: Engine, cap: int, paid: _Paid) -> str:
 
 def headings() -> tuple[str, ...]:
     """Return the headings that the instruction asks for, in its order."""
-    return tuple(re.findall(r"^\d+\. (\w[\w ]*):", prompt("summarize"), re.MULTILINE))
+    return tuple(re.findall(r"^\d+\. (\w[\w ]*):", load_prompt("summarize"), re.MULTILINE))
 
 
 def find_headings(text: str) -> list[str]:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.economy import request_cost
-from nexus_cli.context.groups import flatten
 from nexus_cli.context.kinds import PLAIN, total
-from nexus_cli.context.prompts import prompt
+from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache import warm
 from nexus_cli.session.engine import Engine, Model
@@ -97,7 +97,7 @@ def _transcribed(engine: Engine, plan: CompactionPlan, model: Model, counted: in
 
 def asked(plan: CompactionPlan, instructions: str) -> str:
     """The instruction that a fork of the lane ends with."""
-    return prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
+    return load_prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
 
 
 def fork_fits(engine: Engine, plan: CompactionPlan, instructions: str) -> bool:

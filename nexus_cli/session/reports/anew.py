@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import arrange, flatten
 from nexus_cli.context.meter import Meter
+from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.ledger import LaneLog
 from nexus_cli.session.cache import known_life
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.miss import age, expected
 from nexus_cli.session.parts import Parts
 from nexus_cli.session.past import resume
@@ -29,10 +29,10 @@ def anew(parts: Parts) -> dict[str, int]:
     engine, ledger, options = parts.engine, parts.ledger, parts.options
     if ledger is None or options is None:
         return {"tokens": 0, "cached": 0}
-    log, settings = SessionLogger(ledger=ledger, session=parts.session_id), parts.settings or Settings()
+    log, settings = ledger.log(parts.session_id), parts.settings or Settings()
     if engine.sent is None:  # not opened yet: what it will know of by then
         engine = replace(engine, meter=engine.meter.fork(), earlier={}, least={}, uses={})
-        resume(engine, log, settings)
+        resume(engine, ledger, log, settings)
     if engine.sent is None:
         return {"tokens": 0, "cached": 0}
     epoch, slots = _next(parts, engine, log, settings)
@@ -44,7 +44,7 @@ def anew(parts: Parts) -> dict[str, int]:
     return {"tokens": tokens, "cached": min(tokens, _cached(engine, epoch, slots))}
 
 
-def _next(parts: Parts, engine: Engine, log: SessionLogger, settings: Settings) -> tuple[Epoch, Sequence[Slot]]:
+def _next(parts: Parts, engine: Engine, log: LaneLog, settings: Settings) -> tuple[Epoch, Sequence[Slot]]:
     """The epoch of the next request, and its window."""
     before, slots, model = engine.lane.epoch, engine.lane.slots, engine.model
     effort = model.effort or before.effort
@@ -53,7 +53,7 @@ def _next(parts: Parts, engine: Engine, log: SessionLogger, settings: Settings) 
     assert parts.options is not None, "looked at by the caller"
     options = replace(parts.options, model=model.info.name, effort=effort, recipe="")
     recipe = held(log, log.session, options, settings, None).recipe
-    head = flatten(arrange(slots))
+    head = flatten(group_tool_calls(slots))
     epoch, _ = switched(
         log, options, model.info, recipe, settings, before=before, head=head, effort=effort,
         failed=lambda line: None, runs=options.interactive or parts.limits.allow == "all",

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.economy import miss_cost
+from nexus_cli.context.window.rewrite_cost import miss_cost
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, nth
+from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge
 from nexus_cli.session.past import answered
@@ -50,7 +50,7 @@ def why(ledger: Ledger, session: str, settings: Settings, step: int | None = Non
         missed = (asked for asked in reversed(requests) if main.facts(asked) and _verdict(main, asked).missed)
         asked = next(missed, requests[-1])
     else:
-        asked = nth(requests, step, f"request {step}", "`nexus cache` lists them")
+        asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
     return {"version": 1, "session": ledger.session(session).id, **_row(main, asked), **_details(main, asked)}
 
 
@@ -62,7 +62,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     dollars = miss_cost(trail.info(row).with_tier_prices(usage.input), missed, usage) if usage and missed else 0.0
     foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
     return {
-        "lane": trail.agent,
+        "lane": trail.log.agent,
         "step": row.manifest.step,
         "at": row.manifest.at,
         "model": str(row.manifest.arguments.get("model", "")),
@@ -167,5 +167,5 @@ def _count(rows: Iterable[Value], ours: bool | None) -> int:
 
 def _rewrites(ledger: Ledger, session: str) -> list[Value]:
     """The price of every rewrite of the session's own, as it was recorded when it was made."""
-    found = ledger.memos(ledger.session(session).main_lane, "rewrite", own=True)
+    found = ledger.log(session).memos("rewrite", own=True)
     return [{"at": memo.at, **memo.value} for memo in found]

@@ -13,14 +13,13 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.apportion import apportion
 from nexus_cli.context.assembled import scaled
-from nexus_cli.context.planner import JOINT, section_budget
-from nexus_cli.context.recipe import Recipe
-from nexus_cli.context.render import prefix_sha256
+from nexus_cli.context.sections.planner import JOINT, section_budget
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import Form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger, nth
-from nexus_cli.session.logger import SessionLogger
+from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.between import between
 from nexus_cli.session.reports.budget import budget_value
@@ -53,11 +52,11 @@ def difference_in(
 ) -> dict[str, Any]:
     """The same from a ledger that is open."""
     found = ledger.find_session(session)
-    rows = SessionLogger(ledger=ledger, session=found.id).request_rows()
+    rows = ledger.log(found.id).requests()
     number = len(rows) if step is None else step
     if step is None and not rows:
         raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
-    nth(rows, number)
+    pick_request(rows, number)
     before = shown(ledger, found, options, settings, number - 1) if number > 1 else None
     return between(before, shown(ledger, found, options, settings, number))
 
@@ -73,7 +72,7 @@ def of_session(
     """The report of what the next request of a session would hold that goes on in `recipe` and is as `running` says;
     from a ledger that is open."""
     found = ledger.session(session)
-    begun = SessionLogger(ledger=ledger, session=session).current_epoch() is not None
+    begun = ledger.log(session).current_epoch() is not None
     if begun:
         return value(shown(ledger, found, options, settings, None, recipe, running))
     return value(fresh(Ledger.open(None), replace(options, recipe=recipe.name), settings, running.along))

@@ -8,7 +8,7 @@ from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.past import answered
 
 TURNS = 10
@@ -26,9 +26,9 @@ def cost(ledger: Ledger, session: str) -> dict[str, Any]:
     makes its sums unknown.
     """
     info = ledger.session(session)
-    lanes = ledger.lanes(session)
-    rows = {lane: ledger.manifests(lane) for lane in lanes}
-    every = [row for lane in lanes for row in rows[lane]]
+    logs = ledger.logs(session)
+    rows = {log.lane: log.requests() for log in logs}
+    every = [row for several in rows.values() for row in several]
     return {
         "version": 1,
         "session": info.id,
@@ -38,8 +38,8 @@ def cost(ledger: Ledger, session: str) -> dict[str, Any]:
             "unanswered": sum(1 for row in every if not answered(row)),
         },
         "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
-        "kinds": _by((_kind(ledger.agent(lane)), row) for lane in lanes for row in rows[lane]),
-        "turns": _turns(ledger, info.main_lane, info.turns, rows),
+        "kinds": _by((_kind(log.agent), row) for log in logs for row in rows[log.lane]),
+        "turns": _turns(logs[0], info.turns, rows),
     }
 
 
@@ -69,18 +69,16 @@ def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
     }
 
 
-def _turns(
-    ledger: Ledger, main: int, count: int, rows: Mapping[int, Sequence[RequestRow]]
-) -> list[dict[str, Any]]:
+def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) -> list[dict[str, Any]]:
     """The newest turns, oldest first, each with the requests of every lane that were sent while it lasted: by the
     entries of the main lane, as far as those tell it."""
-    begun = _begun(ledger, main)
+    begun = _begun(main)
     starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
     for lane, several in rows.items():
         forked = several[0].manifest.last - 1 if several else 0  # a side lane begins with one instruction
         for row in several:
-            entry = row.manifest.last if lane == main else forked
+            entry = row.manifest.last if lane == main.lane else forked
             place = (bisect_right(starts, entry) if entry else bisect_right(times, row.manifest.at)) - 1
             if place >= 0:
                 sent[place].append(row)
@@ -91,11 +89,11 @@ def _turns(
     ]
 
 
-def _begun(ledger: Ledger, lane: int) -> list[Entry]:
+def _begun(log: LaneLog) -> list[Entry]:
     """The entries that began the newest turns, oldest first."""
     found: list[Entry] = []
-    for last in range(ledger.last_id(lane), 0, -AT_ONCE):
-        entries = ledger.read(lane, max(1, last - AT_ONCE + 1), last)
+    for last in range(log.last_id(), 0, -AT_ONCE):
+        entries = log.read(max(1, last - AT_ONCE + 1), last)
         found += [entry for entry in reversed(entries) if entry.kind is Kind.USER]
         if len(found) >= TURNS:
             break

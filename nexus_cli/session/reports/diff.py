@@ -35,7 +35,7 @@ async def diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, A
     try:
         return await run_in_thread(lambda stop: _by_git(folder, stop))
     except _Unable as reason:
-        files = ledger.files(session) if ledger is not None else []
+        files = ledger.log(session).files() if ledger is not None else []
         changed = [_near(path, folder) for path, how in files if how != "read"]
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
 

@@ -9,13 +9,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from nexus_cli.context.lane import slot_of
-from nexus_cli.context.unseen import Span
+from nexus_cli.context.window.entry_ranges import Span
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Drop, Form, Memo, Slot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.compaction.backoff import UNDONE
 from nexus_cli.session.left_out import KIND as LEFT_OUT
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.reports.result import drop_value
 
 Memos = Callable[[str], Iterable[Memo]]
@@ -49,8 +48,8 @@ def listing(
 
 def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
     """The listing of a session that is not open here."""
-    drops = ledger.drops(session)
-    log = SessionLogger(ledger=ledger, session=session)
+    log = ledger.log(session)
+    drops = log.drops()
     epoch = log.current_epoch() if drops else None
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
     return of_window(session, drops, slots, log.memos, epoch.sections if epoch else "")
@@ -119,8 +118,3 @@ def _missing(there: Sequence[int], span: Span, out: Iterable[Span]) -> bool:
     """Whether a message of `span` that is not among `there` is in one of the spans that are `out`."""
     both = ((max(span[0], first), min(span[1], last)) for first, last in out)
     return any(len(_range(one)) > _standing(there, one) for one in both if one[0] <= one[1])
-
-
-def text(ledger: Ledger, session: str, drop_id: str) -> str | None:
-    """The whole original of a drop, or None when the session has no such drop."""
-    return ledger.drop_text(session, drop_id)

@@ -18,8 +18,7 @@ from typing import Any, TextIO
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
-from nexus_cli.ledger import SessionInfo
-from nexus_cli.session.record import Record
+from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.reports.result import drop_value
 from nexus_cli.session.reports.sessions import entry_value, session_value
 
@@ -31,7 +30,7 @@ _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
 
 
-def exported(record: Record, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
+def exported(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
     """The session in pieces of text; `form` is one of `FORMATS`. JSON is `escaped` to ASCII, for a terminal, or not."""
     return _markdown(record, info) if form == "md" else _lines(record, info, escaped)
 
@@ -78,13 +77,13 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _entries(record: Record) -> Iterator[Entry]:
+def _entries(record: LaneLog) -> Iterator[Entry]:
     last = record.last_id()
     for first in range(1, last + 1, AT_ONCE):
         yield from record.read(first, min(last, first + AT_ONCE - 1))
 
 
-def _lines(record: Record, info: SessionInfo, escaped: bool) -> Iterator[str]:
+def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:
     """One object a line: the session, every entry, then every drop with its text where no entry holds it."""
 
     def line(kind: str, value: Mapping[str, Any]) -> str:
@@ -103,7 +102,7 @@ def _lines(record: Record, info: SessionInfo, escaped: bool) -> Iterator[str]:
         yield line("drop", {**drop_value(drop), "entries": list(drop.entries) if drop.entries else None, "text": text})
 
 
-def _markdown(record: Record, info: SessionInfo) -> Iterator[str]:
+def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
     title = " ".join((info.name or info.first_text.split("\n\n<", 1)[0] or "Session").split())
     yield f"# {title}\n\n"
     for name, value in (

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
-from nexus_cli.ledger import SessionInfo
+from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.in_force import LIMITS
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.signals import Signals, tightened
@@ -45,7 +44,7 @@ class Held:
 
 
 def held(
-    log: SessionLogger, found: SessionInfo, options: Options, settings: Settings, recipe: Recipe | None
+    log: LaneLog, found: SessionInfo, options: Options, settings: Settings, recipe: Recipe | None
 ) -> Held:
     """What holds for the session `found`, in `recipe` where that is at hand. Raises as `load_recipe` does for a recipe
     that was named; where the session's own is gone or broken it is what its last request had."""
@@ -59,7 +58,7 @@ def held(
     return Held(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
 
 
-def _last(log: SessionLogger, found: SessionInfo, why: str) -> Held:
+def _last(log: LaneLog, found: SessionInfo, why: str) -> Held:
     """What the newest request had, as far as it was recorded."""
     noted = [memo.value for memo in log.memos(LIMITS)]
     last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.context.groups import Dispatch, Done, next_step
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.groups import Dispatch, Done, next_step
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ledger import SessionInfo
+from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, INTERRUPTED
-from nexus_cli.session.record import Record
 from nexus_cli.session.session import Session
 
 AT_ONCE = 200
@@ -38,7 +37,7 @@ def value(session: Session) -> dict[str, Any]:
     return of_record(session.record, session.ledger.session(session.id), subjects)
 
 
-def of_record(record: Record, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
+def of_record(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
     """The same from a record alone; `subjects` are the names of the tools' main arguments."""
     turn = _newest_turn(record)
     said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
@@ -67,7 +66,7 @@ def of_record(record: Record, info: SessionInfo, subjects: Mapping[str, str]) ->
     }
 
 
-def _newest_turn(record: Record) -> list[Entry]:
+def _newest_turn(record: LaneLog) -> list[Entry]:
     """The entries from the newest words that began a turn on; all of them where none did."""
     found: list[Entry] = []
     for entry in _backwards(record):
@@ -77,6 +76,6 @@ def _newest_turn(record: Record) -> list[Entry]:
     return found[::-1]
 
 
-def _backwards(record: Record) -> Iterator[Entry]:
+def _backwards(record: LaneLog) -> Iterator[Entry]:
     for last in range(record.last_id(), 0, -AT_ONCE):
         yield from reversed(record.read(max(1, last - AT_ONCE + 1), last))

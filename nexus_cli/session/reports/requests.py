@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
-from nexus_cli.context.groups import arrange, flatten
-from nexus_cli.context.lane import slot_of
+from nexus_cli.context.window.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache import known_life
 from nexus_cli.session.miss import Facts, age
@@ -39,8 +39,7 @@ class Trail:
 
     ledger: Ledger
     settings: Settings
-    lane: int
-    agent: str
+    log: LaneLog
     requests: list[Asked]
     proven: bool
     """The provider has told of a cache at some time in the session."""
@@ -120,25 +119,25 @@ class Trail:
         epoch, held = self._epoch(asked.row.manifest.epoch), self._epoch(before.manifest.epoch)
         step = asked.row.manifest.step
         rows = [one.before for one in self.requests if one.before and one.row.manifest.step <= step]
-        small = least(rows, held, self._epoch, lambda first, last: self.ledger.read(self.lane, first, last))
+        small = least(rows, held, self._epoch, self.log.read)
         sent = Sent(held, self._tail(before), before.manifest.last, tokens, least=small)
         return sent.shares(epoch, [*epoch.head, *self._tail(asked.row)])[0]
 
     def _epoch(self, number: int) -> Epoch:
         if number not in self._epochs:
-            self._epochs[number] = self.ledger.epoch(self.lane, number)
+            self._epochs[number] = self.log.epoch(number)
         return self._epochs[number]
 
     def _tail(self, row: RequestRow) -> list[Slot]:
         """What the request held behind the head of its epoch."""
         first = self._epoch(row.manifest.epoch).base + 1
-        return [slot_of(entry) for entry in self.ledger.read(self.lane, first, row.manifest.last)]
+        return [slot_of(entry) for entry in self.log.read(first, row.manifest.last)]
 
     def _print(self, row: RequestRow) -> Fingerprint:
         """The parts of a request as it was sent, by the hashes that stand in the ledger."""
         epoch = self._epoch(row.manifest.epoch)
-        head, entries = self.ledger.line_hashes(self.lane, epoch.id, row.manifest.last)
-        slots = flatten(arrange(epoch.head))
+        head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
+        slots = flatten(group_tool_calls(epoch.head))
         named = [(name_of(slot), line.hex()) for slot, line in zip(slots, head, strict=False)]
         return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
@@ -155,7 +154,7 @@ def trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]:
             before = before or (_forked_from(row, main) if made else None)
             asked.append(Asked(row, before, _last_use(before, row, told.used)))
             before = row if taken(row) else before
-        made.append(Trail(ledger, settings, lane, ledger.agent(lane), asked, told.proven))
+        made.append(Trail(ledger, settings, ledger.log(session, lane), asked, told.proven))
     return [made[0], *(trail for trail in made[1:] if trail.requests)]
 
 

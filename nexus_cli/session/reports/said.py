@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.context.timeline import Timeline
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Kind
 
 AT_ONCE = 200

@@ -17,8 +17,8 @@ def listing(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[
 
 def shown(ledger: Ledger, session: str) -> dict[str, Any]:
     """One session with every entry of its main lane."""
-    info = ledger.session(session)
-    entries = ledger.read(info.main_lane, 1, ledger.last_id(info.main_lane))
+    info, log = ledger.session(session), ledger.log(session)
+    entries = log.read(1, log.last_id())
     return {"version": 1, **session_value(info), "entries": [entry_value(entry) for entry in entries]}
 
 

@@ -11,22 +11,21 @@ from typing import Any
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.assembled import AssembledContext
 from nexus_cli.context.contents import Contents
-from nexus_cli.context.groups import Group, arrange, flatten
-from nexus_cli.context.lane import slot_of
 from nexus_cli.context.meter import Meter
-from nexus_cli.context.recipe import Recipe
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens import StoredCounter, TiktokenCounter
+from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits, compose_limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.ledger import Ledger, RequestRow, SessionInfo, nth
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.session.anchors import anchor_on, take_anchor
 from nexus_cli.session.in_force import LIMITS, limits_of
-from nexus_cli.session.logger import SessionLogger
 from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.opening import known_model, looked_at
 from nexus_cli.session.options import Options, limit_layers
@@ -90,7 +89,7 @@ class Shown:
     @cached_property
     def groups(self) -> list[Group]:
         """The window as atomic groups."""
-        return arrange(self.slots)
+        return group_tool_calls(self.slots)
 
     @cached_property
     def arranged(self) -> list[Slot]:
@@ -129,11 +128,11 @@ def shown(
 
     `NexusError("usage", ...)` when there is no such request, or nothing was sent yet.
     """
-    log = SessionLogger(ledger=ledger, session=found.id)
+    log = ledger.log(found.id)
     if step is None:
         return _next(ledger, log, found, options, settings, held(log, found, options, settings, recipe), running)
-    rows = log.request_rows()
-    row = nth(rows, step)
+    rows = log.requests()
+    row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
     noted = limits_of(log.memos(LIMITS), row.manifest)
@@ -145,7 +144,7 @@ def shown(
         found, info, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), epoch, slots, last,
         log.last_id(), row, before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
         _meter(log, info, epoch, slots, row),
-        [drop for drop in ledger.drops(found.id) if row.manifest.is_newer_than(drop.after, drop.at)], Limits(),
+        [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)], Limits(),
         tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log), _told(log, rows, row),
         notices=() if noted else (UNNOTED,),
         memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.is_newer_than(memo.entry, memo.at)],
@@ -164,7 +163,7 @@ def _beside(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _next(
-    ledger: Ledger, log: SessionLogger, found: SessionInfo, options: Options, settings: Settings, holds: Held,
+    ledger: Ledger, log: LaneLog, found: SessionInfo, options: Options, settings: Settings, holds: Held,
     running: Running,
 ) -> Shown:
     """What a session would send next; under a new epoch where one is `pending`, or the model or the effort is another
@@ -177,7 +176,7 @@ def _next(
     info = known_model(ledger, options.model or found.model, settings)
     slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
-    drops, notices = ledger.drops(found.id), [holds.lost] if holds.lost else []
+    drops, notices = log.drops(), [holds.lost] if holds.lost else []
     effort = "" if effort_notice(info.name, options.effort) else options.effort
     counter = StoredCounter(TiktokenCounter(info.encoding), log)
     meter, began = _running_meter(running, log, info), epoch
@@ -189,7 +188,7 @@ def _next(
 
         notices.append(_change(epoch, info.name, effort or epoch.effort))
         epoch, left = switched(
-            log, options, info, holds.recipe, settings, before=epoch, head=flatten(arrange(slots)),
+            log, options, info, holds.recipe, settings, before=epoch, head=flatten(group_tool_calls(slots)),
             effort=effort or epoch.effort, failed=notices.append, runs=_runs(options, holds.limits),
         )  # fmt: skip
         slots, sent, drops = list(epoch.head), -1, [*drops, *left]
@@ -203,7 +202,7 @@ def _next(
     return _limited(view, holds, running.now)
 
 
-def _running_meter(running: Running, log: SessionLogger, info: ModelInfo) -> Meter:
+def _running_meter(running: Running, log: LaneLog, info: ModelInfo) -> Meter:
     """That of the session where it runs here, else what is on record of the model's counting."""
     return running.meter.fork() if running.meter else Meter(log.calibration(info.served_name))
 
@@ -245,7 +244,7 @@ def fresh(ledger: Ledger, options: Options, settings: Settings, along: Sequence[
     epoch, event, log, counter = fresh_epoch(ledger, options, info, recipe, settings, notices.append, runs=runs)
     view = Shown(
         None, info, recipe, epoch, (), 0, 0, None, -1, _meter(log, info, epoch, (), None),
-        ledger.drops(log.session.id), limits, (), counter, event, (), tuple(notices),
+        log.drops(), limits, (), counter, event, (), tuple(notices),
         along=_along(along, 1, counter),
     )  # fmt: skip
     return _limited(view, Held(recipe, limits, bounds))
@@ -256,7 +255,7 @@ def _runs(options: Options, limits: Limits) -> bool:
     return options.interactive or limits.allow == "all"
 
 
-def _meter(log: SessionLogger, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:
+def _meter(log: LaneLog, info: ModelInfo, epoch: Epoch, slots: Sequence[Slot], row: RequestRow | None) -> Meter:
     """What is known of the model's counting, anchored on `row` where that was reported under this epoch."""
     meter = Meter(log.calibration(info.served_name), Contents(lambda: (epoch, slots)))
     if row:
@@ -264,7 +263,7 @@ def _meter(log: SessionLogger, info: ModelInfo, epoch: Epoch, slots: Sequence[Sl
     return meter
 
 
-def _told(log: SessionLogger, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
+def _told(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
     """What was told with `row`: the plans of the entries that none of the earlier `rows` held; without these what was
     told last."""
     last = row.manifest.last

@@ -7,29 +7,29 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.skills import guide, skills, untrusted
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.context.sections.skills import count_untrusted, find_skills, read_guide
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
 
 def listing(cwd: Path) -> dict[str, Any]:
     """Every skill with its one line and where it lies, and how many do not count because the project is not trusted."""
-    shown = [{key: value for key, value in asdict(skill).items() if key != "source"} for skill in skills(cwd)]
-    return {"version": 1, "skills": shown, "untrusted": untrusted(cwd)}
+    shown = [{key: value for key, value in asdict(skill).items() if key != "source"} for skill in find_skills(cwd)]
+    return {"version": 1, "skills": shown, "untrusted": count_untrusted(cwd)}
 
 
 def use(name: str, cwd: Path) -> str:
     """The guide of the skill `name`; `NexusError("usage", ...)` with the nearest name when there is none, and
     `NexusError("config", ...)` when it cannot be read."""
-    found = [skill for skill in skills(cwd) if not skill.shadowed]
+    found = [skill for skill in find_skills(cwd) if not skill.shadowed]
     wanted = name.strip()
     chosen = next((skill for skill in found if skill.name == wanted), None)
     chosen = chosen or next((skill for skill in found if skill.name.casefold() == wanted.casefold()), None)
     if chosen is None:
-        raise _unknown(wanted, [skill.name for skill in found], untrusted(cwd))
+        raise _unknown(wanted, [skill.name for skill in found], count_untrusted(cwd))
     if chosen.problem:
         raise NexusError("config", f"skill {chosen.name}", chosen.problem, f"Mend {chosen.path}")
-    return guide(chosen)
+    return read_guide(chosen)
 
 
 def _unknown(name: str, there: list[str], hidden: int) -> NexusError:

@@ -14,9 +14,9 @@ from nexus_cli.config.paths import exists, places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import FOLDER, trust_state
 from nexus_cli.context.loader import ContextLoader
-from nexus_cli.context.recipe import recipe_names
-from nexus_cli.context.skills import skills, untrusted
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.context.sections.recipe import recipe_names
+from nexus_cli.context.sections.skills import count_untrusted, find_skills
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
@@ -27,13 +27,14 @@ from nexus_cli.session.usable import keys_present, unnamed_model
 def snapshot(
     cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str]
 ) -> dict[str, Any]:
-    """What every request carries of it: see `nexus_cli.context.brief`. A file that is broken costs its own part."""
+    """What every request carries of it: see `nexus_cli.context.sections.capability_text`. A file that is broken costs
+    its own part."""
     return {
         "model": model,
         "tools": list(tools),
         "skills": [
             {"name": skill.name, "description": skill.description, "origin": skill.origin}
-            for skill in skills(cwd)
+            for skill in find_skills(cwd)
             if not skill.shadowed and not skill.problem
         ],
         "servers": _servers(cwd)[0],
@@ -58,7 +59,7 @@ def status(
         "model_why": "" if model else _no_model(settings, environ),
         "servers": [{"name": name, "state": "not started"} for name in servers],
         "recipes": sorted({*recipe_names(folders()), *(own.names() if own else ())}),
-        "project": {"folder": str(root), "trust": trust_state(root), "skills_not_trusted": untrusted(cwd)},
+        "project": {"folder": str(root), "trust": trust_state(root), "skills_not_trusted": count_untrusted(cwd)},
         "memory": memory,
         "notices": [line for line in (problem, trouble) if line],
     }

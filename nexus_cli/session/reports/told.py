@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 SLOT = "_memory"
 _LINE = re.compile(r"- (?P<text>.*) \(remembered \S+, (?P<id>m\d+)[;)]")
-"""How `nexus_cli.context.remembered` writes one."""
+"""How `nexus_cli.context.sections.memory_sections` writes one."""
 
 
 def told_facts(engine: Engine) -> list[dict[str, Any]]:

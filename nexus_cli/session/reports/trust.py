@@ -8,10 +8,10 @@ from typing import Any
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings import LoadedSettings
 from nexus_cli.config.trust import FOLDER, Configuration, trust_state
-from nexus_cli.context import recipe_file
 from nexus_cli.context.decode import decode
-from nexus_cli.context.recipe import NAME, recipe_names
-from nexus_cli.context.sysinfo import one_line
+from nexus_cli.context.sections import recipe_file
+from nexus_cli.context.sections.recipe import NAME, recipe_names
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.recipes import INSIDE, folders
 
@@ -62,7 +62,7 @@ def _recipes(found: Configuration) -> list[str]:
         if name.startswith(INSIDE) and name.endswith(".toml"):
             where = one_line(f"{FOLDER}/{name}")
             try:
-                recipe_file.read_project(decode(data, where).text, where)
+                recipe_file.read_project_recipe(decode(data, where).text, where)
             except NexusError as error:
                 problems.append(one_line(error.message))
             if not NAME.fullmatch(name.removeprefix(INSIDE).removesuffix(".toml")):

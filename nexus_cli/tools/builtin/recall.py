@@ -43,7 +43,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count) if query else None
     if shown is None:
         shown = await asyncio.to_thread(_piece, drop, text, start, end, cap, count)
-    service.recalled(drop)
+    service.count_recall(drop)
     return ToolResult(shown, cites=drop)
 
 

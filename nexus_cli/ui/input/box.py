@@ -16,9 +16,22 @@ from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.filters import (
+    Condition,
+    emacs_insert_mode,
+    emacs_mode,
+    has_focus,
+    has_selection,
+    is_searching,
+    vi_insert_mode,
+    vi_navigation_mode,
+)
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.bindings import search
+from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
 from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -35,20 +48,16 @@ from prompt_toolkit.layout.processors import (
 )
 from prompt_toolkit.widgets import SearchToolbar
 
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.ui.input.bindings import box_bindings
 from nexus_cli.ui.input.burst_reader import read_in_bursts
-from nexus_cli.ui.input.completion import Completions, find_spot, offers_completion
-from nexus_cli.ui.input.drawn_text import VisibleCharacters
+from nexus_cli.ui.input.completion import Completions, completion_menu, find_spot, offers_completion
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.file_index import FileIndex
 from nexus_cli.ui.input.history import ProjectHistory
-from nexus_cli.ui.input.menu import menu
-from nexus_cli.ui.input.paste import Pastes, clip_to_bytes, normalize_newlines
+from nexus_cli.ui.input.paste import Pastes, TypedMessage, VisibleCharacters, clip_to_bytes, normalize_newlines
 from nexus_cli.ui.input.piped import KEPT
-from nexus_cli.ui.repl.view import TypedMessage
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 Outside = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
@@ -85,7 +94,7 @@ class InputBox:
         folder: Path,
         project: Path,
         commands: Callable[[], Mapping[str, Command]],
-        desk: Callable[[], Desk | None],
+        desk: Callable[[], CommandContext | None],
         history: Path,
         vi: bool,
         save: bool = True,
@@ -263,7 +272,7 @@ class InputBox:
                 text,
                 self._toolbar.container,
                 ConditionalContainer(hint, Condition(lambda: bool(self._hint))),
-                menu(self.buffer, focused),
+                completion_menu(self.buffer, focused),
             ]
         )
 
@@ -301,3 +310,87 @@ class InputBox:
         if line or wrapped:
             return [("class:input.prompt", " " * len(f"{mode}> "))]
         return [("class:input.prompt", f"{mode}> ")]
+
+
+SEARCHED = 200
+"""Characters of a paste that a search takes."""
+
+
+def box_bindings(box: InputBox) -> KeyBindings:
+    """The keys that work while `box` has the focus, or while its history is searched."""
+    keys = KeyBindings()
+    _completion(keys, box)
+    _search(keys, box)
+    _text(keys, box)
+    return keys
+
+
+def _completion(keys: KeyBindings, box: InputBox) -> None:
+    buffer = box.buffer
+    here = has_focus(buffer)
+    inserting = here & (emacs_insert_mode | vi_insert_mode)
+    menu = Condition(lambda: buffer.complete_state is not None)
+
+    @keys.add("tab", filter=inserting)
+    def _next(event: KeyPressEvent) -> None:
+        state = buffer.complete_state
+        if state is None:
+            buffer.start_completion(select_first=True)
+            return
+        buffer.complete_next()
+        if len(state.completions) == 1:
+            box.accept_completion()
+
+    @keys.add("s-tab", filter=inserting)
+    def _previous(event: KeyPressEvent) -> None:
+        if buffer.complete_state:
+            buffer.complete_previous()
+        else:
+            buffer.start_completion(select_last=True)
+
+    @keys.add("escape", filter=here & emacs_mode & menu)
+    def _close(event: KeyPressEvent) -> None:
+        buffer.cancel_completion()
+
+    # prompt-toolkit offers completions for what is inserted; here also for what a deletion leaves.
+    offered = Condition(lambda: offers_completion(buffer.document.text_before_cursor))
+
+    @keys.add("backspace", filter=inserting & offered & ~has_selection, save_before=lambda event: not event.is_repeat)
+    def _shorten(event: KeyPressEvent) -> None:
+        get_by_name("backward-delete-char").call(event)
+        if offers_completion(buffer.document.text_before_cursor):
+            buffer.start_completion()
+
+
+def _search(keys: KeyBindings, box: InputBox) -> None:
+    searching = is_searching & has_focus(box.search_buffer)
+    keys.add("c-r", filter=has_focus(box.buffer))(search.start_reverse_incremental_search)
+    keys.add("c-r", filter=searching)(search.reverse_incremental_search)
+    keys.add("c-s", filter=searching)(search.forward_incremental_search)
+    keys.add("enter", filter=searching, eager=True)(search.accept_search)
+    keys.add("c-j", filter=searching, eager=True)(search.accept_search)
+    keys.add("escape", filter=searching, eager=True)(search.accept_search)
+    keys.add("c-g", filter=searching, eager=True)(search.abort_search)
+    keys.add("c-c", filter=searching, eager=True)(search.abort_search)
+
+    @keys.add(Keys.BracketedPaste, filter=searching)
+    def _paste(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(event.data[:SEARCHED].partition("\n")[0])
+
+
+def _text(keys: KeyBindings, box: InputBox) -> None:
+    here = has_focus(box.buffer)
+
+    @keys.add("c-j", filter=here)
+    def _newline(event: KeyPressEvent) -> None:
+        box.buffer.newline(copy_margin=False)
+
+    @keys.add(Keys.BracketedPaste, filter=here)
+    def _paste(event: KeyPressEvent) -> None:
+        box.paste(event.data)
+
+    @keys.add("c-g", filter=here)
+    @keys.add("c-x", "c-e", filter=here)
+    @keys.add("v", filter=here & vi_navigation_mode)
+    def _edit(event: KeyPressEvent) -> None:
+        event.app.create_background_task(box.edit())

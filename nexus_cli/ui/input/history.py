@@ -100,7 +100,6 @@ class ProjectHistory(History):
         self.store_string(text)
 
     def load_history_strings(self) -> Iterable[str]:
-        """See `History`."""
         return self.read()
 
     def store_string(self, string: str) -> None:

@@ -1,7 +1,7 @@
-"""Big pastes stand in the input box as one character each, which is shown as `[pasted 214 lines]`.
+"""Big pastes stand in the input box as one character each, which is drawn as `[pasted 214 lines]`.
 
-Owns the characters that stand for pastes, their labels and their texts. One character is one unit to every key there
-is: it is moved over, deleted, killed, yanked and undone as a whole. How it is drawn is the business of `input_text`.
+Owns those characters, their labels and texts, and how special characters of the box are drawn. Each is one unit to
+every key: it is moved over, deleted, killed, yanked and undone as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
+from prompt_toolkit.layout.utils import explode_text_fragments
+
 from nexus_cli.ui.input.piped import KEPT
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 FOLDED_LINES = 10
 FOLDED_CHARACTERS = 1000
@@ -24,6 +29,16 @@ RETAINED = 1024 * 1024
 _FIRST, _LAST = 0x100000, 0x10FFFD
 MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
 """Every character that may stand for a paste."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedMessage:
+    """One message as it left the input box."""
+
+    text: str
+    """All of it, with folded pastes unfolded."""
+    shown: str
+    """As it stood in the box: `[pasted 214 lines]` for a folded paste."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +139,47 @@ class Pastes:
             self._next = self._next + 1 if self._next < _LAST else _FIRST
             if mark not in beside:
                 return mark
+
+
+TAB = "    "
+_SPECIAL = re.compile(
+    f"{MARKS.pattern}|[\t\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
+"""What is not drawn as itself. Other controls are made visible by prompt-toolkit."""
+
+
+class VisibleCharacters(Processor):
+    """Draws special characters as something longer; comes after every other processor."""
+
+    def __init__(self, label: Callable[[str], str | None]) -> None:
+        self._label = label
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        """The fragments of one line, and the ways between its characters and its columns."""
+        fragments = transformation_input.fragments
+        if not any(_SPECIAL.search(fragment[1]) for fragment in fragments):
+            return Transformation(fragments)
+        shown: StyleAndTextTuples = []
+        starts = [0]
+        for style, char, *_ in explode_text_fragments(fragments):
+            text, extra = self._text(char) if _SPECIAL.match(char) else (char, "")
+            shown.append((f"{style} {extra}" if extra else style, text))
+            starts.append(starts[-1] + len(text))
+        starts.append(starts[-1] + 1)
+
+        def source_to_display(place: int) -> int:
+            return starts[min(place, len(starts) - 1)]
+
+        def display_to_source(column: int) -> int:
+            return max(i for i, start in enumerate(starts) if start <= column)
+
+        return Transformation(shown, source_to_display, display_to_source)
+
+    def _text(self, char: str) -> tuple[str, str]:
+        if char == "\t":
+            return TAB, ""
+        label = self._label(char)
+        if label:
+            return label, "class:input.paste bold"
+        visible = sanitize(char)
+        return visible if visible != char else f"<U+{ord(char):X}>", ""

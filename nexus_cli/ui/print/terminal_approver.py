@@ -6,11 +6,11 @@ Whether a call needs asking is decided elsewhere. Only for a process whose stdin
 from __future__ import annotations
 
 import asyncio
+import os
 import termios
 
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.ui.print.progress_lines import Writable
-from nexus_cli.ui.print.terminal_line import read_terminal_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 HEAD_LINES, TAIL_LINES = 120, 80
@@ -91,3 +91,33 @@ class TerminalApprover:
         why = " ".join(sanitize(question.why).split())
         block = "".join(f"{line}\n" for line in question_details(question))
         self._stream.write(f"{block}{bold}{head}{plain}" + (f" ({why})" if why else "") + "\n")
+
+
+LONGEST = 4096
+"""Bytes of a line that are kept: as many as a terminal takes."""
+
+
+async def read_terminal_line(descriptor: int = 0) -> str:
+    """The next line with its newline, "" at the end of input; reads only what belongs to the line. Cancellable."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[bytes] = loop.create_future()
+    collected = bytearray()
+
+    def arrived() -> None:
+        try:
+            # A terminal in line mode gives at most one line per read.
+            data = os.read(descriptor, LONGEST)
+        except BlockingIOError:
+            return
+        except OSError:
+            collected.clear()
+            data = b""
+        collected.extend(data[: LONGEST - len(collected)])
+        if not ready.done() and (not data or data.endswith(b"\n")):
+            ready.set_result(bytes(collected))
+
+    loop.add_reader(descriptor, arrived)
+    try:
+        return (await ready).decode("utf-8", "replace")
+    finally:
+        loop.remove_reader(descriptor)

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from nexus_cli.context.unseen import merged
+from nexus_cli.context.window.entry_ranges import merged
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextPlan, Dropped, Event, TurnStart
+from nexus_cli.ui.reports.drops import SHORT_ID
 
 FEW = 2
 """So many of a kind are told one by one."""
 SECTIONS, PARTS = "sections shortened or left out", "messages cut short"
-SHORT = 13
-"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
 LOST = "kept until the end of this run only"
 """What is said instead of a command where no other process can read what was left out."""
 
@@ -38,7 +37,7 @@ def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
     where there is none. Without a session the newest of the folder is meant."""
     if session is not None and not session.saved:
         return LOST
-    named = f" --session {session.id[:SHORT]}" if session is not None else ""
+    named = f" --session {session.id[:SHORT_ID]}" if session is not None else ""
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
 
 

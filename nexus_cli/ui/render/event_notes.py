@@ -1,14 +1,17 @@
-"""The one-line texts of what a session tells besides words and calls. `ui/remarks.py` is their form on stderr."""
+"""One-line texts of the REPL for events, with slash commands in the place of shell commands.
+
+`print/progress_lines.py` has their form on stderr.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
 from nexus_cli.ui.render.cells import cut, one_line, wrap
-from nexus_cli.ui.render.slash_names import use_slash_names
 from nexus_cli.ui.render.status_line import dollars, short
 from nexus_cli.ui.reports.compaction import compacted as how_it_ended
 from nexus_cli.ui.reports.denials import describe_denials
@@ -80,3 +83,24 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
+
+
+HERE = {
+    "nexus memory accept": "/memory accept",
+    "nexus memory forget": "/memory forget",
+    "nexus memory list": "/memory",
+    "nexus sessions list": "/sessions",
+    "nexus model list": "/model",
+    "nexus cache": "/cache",
+    "nexus context": "/context",
+    "nexus drops show": "/drops",
+    "nexus drops": "/drops",
+}
+"""Commands that there are as both, by what they are called in a shell; a longer one before its beginning."""
+_NAMES = "|".join(map(re.escape, HERE))
+_SHELL = re.compile(rf"`({_NAMES})`|\b({_NAMES})(?![\w-])")
+
+
+def use_slash_names(text: str) -> str:
+    """`text` with the slash form of each command of the shell that a session has too."""
+    return _SHELL.sub(lambda found: HERE[found[1] or found[2]], text)

@@ -1,15 +1,16 @@
-"""The live part: the end of the open block, the open thought, and the calls that run, in few lines.
+"""The live area: the end of the open block, the open thought and the running calls, in a few lines that fit the width.
 
-What is finished is the business of `rich_renderer`. Every line fits the width.
+Finished text is the business of `rich_renderer`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ui.render.cells import cut, expand_tabs, fold, wrap
+from nexus_cli.ui.render.event_notes import format_duration
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import format_call, format_running_call
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer
@@ -74,3 +75,81 @@ def call_lines(open_: Iterable[OpenCall], now: float, rows: int, width: int, the
             made.append("    " + theme.paint("dim", cut(expand_tabs(call.last_line), width - 4, theme.signs.cut)))
             spare -= 1
     return made
+
+
+MOST = 1_000_000
+"""Characters of one thought that are kept, to be shown when the person wants to see them."""
+LONG_LINE = 8192
+"""Characters after which an unfinished line is given out."""
+
+
+class Thought:
+    """One stretch of thinking. `feed` and `end` give the lines that are finished, through the door."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._door = StreamSanitizer()
+        self._lines: list[str] = []
+        self._size = 0
+        self._line: list[str] = []
+        self._length = 0
+        self._in_word = False
+        self.words = 0
+
+    def feed(self, text: str) -> list[str]:
+        """The lines that `text` finishes."""
+        text = self._door.feed(text)
+        self._count(text)
+        *lines, rest = text.split("\n")
+        made = []
+        for line in lines:
+            made.append("".join(self._line) + line)
+            self._line, self._length = [], 0
+        if rest:
+            self._line.append(rest)
+            self._length += len(rest)
+            if self._length > LONG_LINE:
+                made.append("".join(self._line))
+                self._line, self._length = [], 0
+        self._keep(made)
+        return made
+
+    def end(self) -> list[str]:
+        """The last line, if one is open."""
+        made = self.feed(held) if (held := self._door.flush()) else []
+        if self._line:
+            rest = "".join(self._line)
+            self._line, self._length = [], 0
+            self._keep([rest])
+            made.append(rest)
+        return made
+
+    @property
+    def tail(self) -> str:
+        """The open line."""
+        return "".join(self._line)
+
+    @property
+    def text(self) -> str:
+        """All of it, in lines; of a very long thought the beginning."""
+        more = "\n[the rest of this thought was too long to keep]" if self._size > MOST else ""
+        return "\n".join(self._lines).strip("\n") + more
+
+    def summary(self, shows: str = "") -> str:
+        """How long it took and how much it was; `shows` names the key that shows it, where there is one."""
+        seconds = self._clock() - self._began
+        time = f" for {format_duration(seconds)}" if seconds >= 1 else ""
+        return f"thought{time} ({self.words:,} words{', ' if shows else ''}{shows})"
+
+    def _keep(self, lines: list[str]) -> None:
+        for line in lines:
+            if self._size <= MOST:
+                self._lines.append(line)
+            self._size += len(line) + 1
+
+    def _count(self, text: str) -> None:
+        if not text:
+            return
+        self.words += len(text.split()) - (self._in_word and not text[0].isspace())
+        self._in_word = not text[-1].isspace()

@@ -17,8 +17,7 @@ from rich.text import Text
 from rich.theme import Theme as RichTheme
 
 from nexus_cli.ui.render.markdown_blocks import Block, Blocks
-from nexus_cli.ui.render.markdown_elements import ELEMENTS, render_fence
-from nexus_cli.ui.render.markdown_table import ThemedTable, widen_head
+from nexus_cli.ui.render.markdown_elements import ELEMENTS, ThemedTable, render_fence, widen_head
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 

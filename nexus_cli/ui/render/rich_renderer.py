@@ -15,11 +15,11 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.ui.render import event_notes, live_area
 from nexus_cli.ui.render.cells import wrap
 from nexus_cli.ui.render.drop_batcher import DropBatcher
+from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.thought import Thought
 from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_finished_call, main_argument
 from nexus_cli.ui.terminal_sanitizer import sanitize
 

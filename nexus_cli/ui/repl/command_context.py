@@ -24,7 +24,7 @@ Reopen = Callable[[Options, Settings, Session], Session]
 
 
 class ReplCommandContext:
-    """Implements `Desk` over a REPL."""
+    """Implements `CommandContext` over a REPL."""
 
     def __init__(
         self,
@@ -45,39 +45,31 @@ class ReplCommandContext:
 
     @property
     def session(self) -> Session:
-        """See `Desk`."""
         return self._repl.session
 
     @property
     def options(self) -> Options:
-        """See `Desk`."""
         return replace(self._options, resume=self._repl.session.id, newest=False)
 
     @property
     def settings(self) -> Settings:
-        """See `Desk`."""
         return self._settings
 
     @property
     def commands(self) -> Mapping[str, Command]:
-        """See `Desk`."""
         return self._repl.commands
 
     @property
     def last_answer(self) -> str:
-        """See `Desk`."""
         return self._repl.renderer.last_answer or str(last.value(self.session).get("assistant") or "")
 
     def say(self, text: str) -> None:
-        """See `Desk`."""
         self._repl.show_note(text, "")
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
-        """See `Desk`."""
         self._repl.show(form, value)
 
     def feed(self, event: Event) -> None:
-        """See `Desk`."""
         self._repl.feed(event)
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
@@ -111,7 +103,6 @@ class ReplCommandContext:
         return made
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
-        """See `Desk`."""
         settings = settings or self._settings
         before = self._repl.session
         if options.resume != before.id:  # what runs without asking was said of a session, not of the next one
@@ -140,32 +131,25 @@ class ReplCommandContext:
         self._repl.input_queue.attached.clear()
 
     def start(self, text: str = "") -> None:
-        """See `Desk`."""
         self._repl.start_next(text)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
-        """See `Desk`."""
         self._repl.view.invalidate()
         await self._repl.jobs.run_busy(what, work)
 
     def fill(self, text: str) -> None:
-        """See `Desk`."""
         self._repl.view.fill(text)
 
     def attach(self, block: str, what: str) -> None:
-        """See `Desk`."""
         self._repl.input_queue.attached.append(Attachment(block, what))
         self._repl.refresh_status()
 
     async def edit(self, text: str) -> str:
-        """See `Desk`."""
         with self._repl.jobs.wait_for_user():
             return await self._repl.view.outside(lambda: edit_text(text, self._environ))
 
     async def copy(self, text: str) -> str:
-        """See `Desk`."""
         return await copy_to_clipboard(text, self._environ, self._raw)
 
     def leave(self) -> None:
-        """See `Desk`."""
         self._repl.request_exit()

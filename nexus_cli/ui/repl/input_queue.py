@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.ui.input.attached_files import read_mentions
-from nexus_cli.ui.repl.view import TypedMessage
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TOLD = 5

@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.faults import internal
-from nexus_cli.ui.render.slash_names import use_slash_names
+from nexus_cli.ui.render.event_notes import use_slash_names
 
 ShowLine = Callable[[str, str], None]
 """Takes a line for the person and its role."""
@@ -63,12 +63,12 @@ class JobRunner:
     def start(self, kind: str, what: str, work: Coroutine[Any, Any, None]) -> None:
         """Let `work` run as the one thing that runs now."""
         made = self.current = Job(kind, what)
-        made.task = asyncio.create_task(self._guarded(work))
+        made.task = self._create_task(work)
         made.task.add_done_callback(self._over)
 
     def start_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Let `work` run beside what runs now."""
-        task = asyncio.create_task(self._guarded(work))
+        task = self._create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
@@ -119,6 +119,12 @@ class JobRunner:
         work, self.current = self.current, None
         if work is not None:
             self._ended(work)
+
+    def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._guarded(work))
+        # Of a task that is cancelled before its first step, the coroutine inside would never be awaited.
+        task.add_done_callback(lambda _: work.close())
+        return task
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

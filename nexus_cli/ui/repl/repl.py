@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.commands import discover, find, parse
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.tools.process import kill_all
+from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
@@ -27,11 +29,12 @@ from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
-from nexus_cli.ui.repl.last_exchange import last_exchange
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
-from nexus_cli.ui.repl.view import ReplView, TypedMessage
+from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.lines import shortened
+from nexus_cli.ui.reports.sessions import ANSWER, last_head, last_tail
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SOON = 0.5
@@ -46,8 +49,8 @@ class Repl:
         self.view = view
         self.renderer = renderer
         self.theme = theme
-        self.desk: Desk | None = None
-        """The `Desk` of the commands; set once by who puts the REPL together."""
+        self.desk: CommandContext | None = None
+        """The `CommandContext` of the commands; set once by who puts the REPL together."""
         self.draft: Callable[[], str] = str
         """What stands in the input box."""
         self.input_queue = InputQueue()
@@ -93,7 +96,6 @@ class Repl:
         return self.renderer.moving or (self.jobs.kind in ("busy", "shell", "command") and not self.jobs.waits_for_user)
 
     def live(self, rows: int) -> list[str]:
-        """See `ReplController`."""
         output = self.shell.output
         if not output:
             return self.renderer.live(rows)
@@ -101,7 +103,6 @@ class Repl:
         return [self.theme.paint("dim", line[:width]) for line in sanitize(output).splitlines()[-rows:]]
 
     def spinner(self) -> str:
-        """See `ReplController`."""
         text, work = self.renderer.spinner(), self.jobs.current
         late = work is not None and work.kind != "turn" and work.seconds > SOON
         if not text and work is not None and late and not self.jobs.waits_for_user:
@@ -109,11 +110,9 @@ class Repl:
         return f"{text}  stopping" if text and work is not None and work.stopped else text
 
     def queued(self) -> list[str]:
-        """See `ReplController`."""
         return self.input_queue.lines(self.session.waiting)
 
     def status(self, width: int) -> str:
-        """See `ReplController`."""
         if self._status is None:
             self.refresh_status()
         assert self._status is not None
@@ -352,3 +351,14 @@ class Repl:
         finally:
             self._leaving = True
             await self.jobs.settle()
+
+
+def last_exchange(value: Mapping[str, Any], width: int, theme: Theme) -> str:
+    """Ready for a terminal: the codes in it are the theme's."""
+    lines = sanitize("\n".join(last_head(value, width))).split("\n")
+    answer = str(value.get("assistant") or "").strip()
+    if answer and value.get("entries"):
+        made = Markdown(width, colour=theme.colour, theme=theme)
+        rendered = (made.feed(answer) + made.flush()).strip("\n").split("\n")
+        lines += ["", *shortened(rendered, ANSWER, width, tail=True)]
+    return "\n".join([*lines, *sanitize("\n".join(last_tail(value, width))).split("\n")]).rstrip("\n")

@@ -6,20 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from nexus_cli.ui.input.paste import TypedMessage
+
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class TypedMessage:
-    """One message as it left the input box."""
-
-    text: str
-    """All of it, with folded pastes unfolded."""
-    shown: str
-    """As it stood in the box: `[pasted 214 lines]` for a folded paste."""
 
 
 class ReplController(Protocol):

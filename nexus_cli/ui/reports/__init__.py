@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from nexus_cli.ui.reports.between import between_text
 from nexus_cli.ui.reports.cache import cache_text, miss_text
-from nexus_cli.ui.reports.compaction import compaction_text
+from nexus_cli.ui.reports.compaction import compaction_text, pins_text
 from nexus_cli.ui.reports.context import context_text
 from nexus_cli.ui.reports.cost import cost_text
 from nexus_cli.ui.reports.diff import diff_text
-from nexus_cli.ui.reports.doctor import doctor_text
 from nexus_cli.ui.reports.drops import drop_text, drops_text
-from nexus_cli.ui.reports.goals import goals_text, reflection_text
 from nexus_cli.ui.reports.help import help_text
-from nexus_cli.ui.reports.last import last_text
 from nexus_cli.ui.reports.lines import Value
-from nexus_cli.ui.reports.memory import fact_text, memory_text
-from nexus_cli.ui.reports.models import model_text, models_text
-from nexus_cli.ui.reports.pins import pins_text
-from nexus_cli.ui.reports.replay import replay_text
-from nexus_cli.ui.reports.sessions import search_text, session_text, sessions_text
-from nexus_cli.ui.reports.skills import skills_text
-from nexus_cli.ui.reports.status import status_text
-from nexus_cli.ui.reports.tools import permissions_text, tools_text
-from nexus_cli.ui.reports.trust import trust_text
-from nexus_cli.ui.reports.why import why_text
+from nexus_cli.ui.reports.memory import fact_text, goals_text, memory_text, reflection_text
+from nexus_cli.ui.reports.plan import between_text
+from nexus_cli.ui.reports.sessions import last_text, replay_text, search_text, session_text, sessions_text
+from nexus_cli.ui.reports.status import (
+    doctor_text,
+    model_text,
+    models_text,
+    permissions_text,
+    skills_text,
+    status_text,
+    tools_text,
+    trust_text,
+    why_text,
+)
 
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {
@@ -66,37 +66,3 @@ FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     }
 )
 """Every form by the name under which a command shows it."""
-
-__all__ = [
-    "FORMS",
-    "Value",
-    "between_text",
-    "cache_text",
-    "compaction_text",
-    "context_text",
-    "cost_text",
-    "diff_text",
-    "doctor_text",
-    "drop_text",
-    "drops_text",
-    "fact_text",
-    "goals_text",
-    "help_text",
-    "last_text",
-    "memory_text",
-    "miss_text",
-    "model_text",
-    "models_text",
-    "permissions_text",
-    "pins_text",
-    "reflection_text",
-    "replay_text",
-    "search_text",
-    "session_text",
-    "sessions_text",
-    "skills_text",
-    "status_text",
-    "tools_text",
-    "trust_text",
-    "why_text",
-]

@@ -78,15 +78,16 @@ def compaction_text(value: Value, width: int) -> str:
 
 
 def pins_text(value: Value, width: int) -> str:
-    """What is pinned."""
-    if not value["pins"]:
-        newest = value.get("messages") or ()
-        text = "Nothing is pinned. /pin TEXT pins words"
-        text += f", /pin {newest[-1]['entry']} your newest message." if newest else ", /pin NUMBER a message."
-        return "\n".join(filled(text, width))
-    text = f"{plural(len(value['pins']), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
-    rows = [(str(one["id"]), _place(one), number(one["tokens"]), str(one["text"])) for one in value["pins"]]
-    return "\n".join([*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)])
+    """Return the pins, then the person's newest messages, which can be pinned by number."""
+    messages, pins = value.get("messages") or (), value["pins"]
+    text = "Nothing is pinned. /pin TEXT pins words"
+    text += f", /pin {messages[-1]['entry']} your newest message." if messages else ", /pin NUMBER a message."
+    if pins:
+        text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
+    rows = [(str(one["id"]), _place(one), number(one["tokens"]), str(one["text"])) for one in pins]
+    lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
+    newest = [(str(one["entry"]), str(one["text"])) for one in messages]
+    return "\n".join([*lines, *block("your newest messages (/pin NUMBER)", [("number", "text"), *newest], width)])
 
 
 def _row(name: str, part: Value) -> tuple[str, ...]:

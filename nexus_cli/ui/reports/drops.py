@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nexus_cli.ui.render.drop_batcher import SHORT
 from nexus_cli.ui.reports.lines import Value, filled, folded, number, table
 
+SHORT_ID = 13
+"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
 BACK = "back in the window"
 """What is said of a drop whose messages stand in the window again."""
 
@@ -30,7 +31,7 @@ def drops_text(value: Value, width: int, session: str | None = None) -> str:
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
     first = drops[0]["id"]
-    named = f" --session {session[:SHORT]}" if session else ""
+    named = f" --session {session[:SHORT_ID]}" if session else ""
     shell = f"`nexus drops show {first}{named}` prints one; in a session /drops {first}."
     foot = f"/drops {first} prints one." if session is None else shell
     return "\n".join([*lines, "", *filled(foot, width)])

@@ -1,10 +1,10 @@
-"""`nexus ask --explain-context`: what a request holds and why, in lines that a pipe can take too."""
+"""One request in lines: its plan (`nexus ask --explain-context`), and its difference from the one before it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from nexus_cli.ui.reports.lines import Value, limit, number, plural, share
+from nexus_cli.ui.reports.lines import Value, block, filled, limit, number, paragraphs, plural, share
 
 LAYERS = ("system", "tools", "history", "event")
 
@@ -42,3 +42,49 @@ def _section(one: Value) -> str:
     whole = "what was read" if one.get("unread_bytes") else "the whole"
     drop = f" ({whole} is {one['drop']})" if one.get("drop") else ""
     return f"{one['layer']} {one['id']}: {one.get('reason') or one['form']}{drop}"
+
+
+def between_text(value: Value, width: int) -> str:
+    """Sections, entries and tools that came, went or changed, and what began a new epoch."""
+    step, before = value["step"], value.get("before")
+    tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
+    change = int(tokens["after"]) - int(tokens["before"])
+    against = f"against request {before}" if before else "the first of its session"
+    head = [
+        f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
+        f"epoch {epoch['after']}" + (f", new: {epoch['cause']}" if epoch.get("cause") else ", the same"),
+    ]
+    if before and model["before"] != model["after"]:
+        head.append(f"model {model['after']}, before {model['before']}")
+    lines = paragraphs(head, width)
+    sections, entries, tools = value["sections"], value["entries"], value["tools"]
+    rows = [("+", str(one["id"]), *_seen(one)) for one in sections["added"]]
+    rows += [("-", str(one["id"]), *_seen(one)) for one in sections["removed"]]
+    rows += [("~", str(one["id"]), *_changed(one["before"], one["after"])) for one in sections["changed"]]
+    lines += block("system sections", [("", "id", "tokens", "form"), *rows], width)
+    told = [("+", str(one["id"]), *_seen(one)) for one in value.get("told", [])]
+    lines += block("told with it", [("", "id", "tokens", "form"), *told], width)
+    named = [(sign, str(name), "") for sign, key in _SIGNS for name in tools[key]]
+    lines += block("tools", [("", "name", ""), *named], width)
+    moved = [_entry("+", one) for one in entries["added"]] + [_entry("-", one) for one in entries["removed"]]
+    lines += block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
+    if not (rows or told or named or moved):
+        lines += ["", *filled("Nothing differs.", width)]
+    return "\n".join(lines)
+
+
+_SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
+
+
+def _seen(one: Value) -> tuple[str, str]:
+    return number(one["tokens"]), str(one["form"])
+
+
+def _changed(before: Value, after: Value) -> tuple[str, str]:
+    tokens = f"{number(before['tokens'])} to {number(after['tokens'])}"
+    form = str(after["form"]) if before["form"] == after["form"] else f"{before['form']} to {after['form']}"
+    return tokens, form
+
+
+def _entry(sign: str, one: Value) -> Sequence[str]:
+    return sign, str(one["entry"]), number(one["tokens"]), str(one["form"]), str(one["what"])

@@ -1,8 +1,10 @@
-"""`nexus sessions list | show | search`: sessions as a table, one of them whole, and where a text occurs in them."""
+"""Sessions: the list, one whole, a search, the last exchange, and whether requests were rebuilt as sent."""
 
 from __future__ import annotations
 
-from nexus_cli.ui.reports.lines import Value, filled, folded, number, one_line, plural, table, when
+from collections.abc import Sequence
+
+from nexus_cli.ui.reports.lines import Value, filled, folded, number, one_line, plural, shortened, table, when
 
 HEAD = ("id", "name", "folder", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
 TITLE = 200
@@ -57,3 +59,81 @@ def search_text(value: Value, width: int) -> str:
     if value.get("damaged"):
         lines += filled(f"{plural(int(value['damaged']), 'damaged text')} could not be read.", width)
     return "\n".join(lines)
+
+
+WORDS, ANSWER = 6, 15
+"""Lines that are shown of the person's words, and of the end of the answer."""
+OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
+
+
+def last_text(value: Value, width: int) -> str:
+    """What was said last, what is still open, and how to go on."""
+    lines = last_head(value, width)
+    answer = str(value.get("assistant") or "").strip()
+    if answer and value.get("entries"):
+        lines += ["", *shortened(folded(answer, width), ANSWER, width, tail=True)]
+    return "\n".join([*lines, *last_tail(value, width)])
+
+
+def last_head(value: Value, width: int) -> list[str]:
+    """The session and the person's words."""
+    if not value.get("entries"):
+        return filled("Nothing was said in this session yet.", width)
+    title = f"session {value['session']}{' ' + str(value['name']) if value.get('name') else ''}"
+    title += f", {plural(int(value['turns']), 'turn')}, last at {when(value['at'])} UTC"
+    words = folded(str(value.get("user") or "").strip(), width, "> ") if value.get("user") else []
+    return [*filled(title, width), "", *shortened(words, WORDS, width)]
+
+
+def last_tail(value: Value, width: int) -> list[str]:
+    """What is still open, and how to go on."""
+    if not value.get("entries"):
+        return []
+    calls = value.get("open", [])
+    lines = [""] if calls else []
+    for call in calls:
+        subject = one_line(call.get("subject"), 60)
+        said = " ".join(filter(None, (str(call["name"]), subject)))
+        lines += filled(f"{said}: {OPEN[bool(call.get('started'))]}", width, "  ", "! ")
+    if not value.get("finished", True):
+        lines += ["", *filled("The turn is not finished: /continue goes on.", width)]
+    return lines
+
+
+ONE_LINE = 1 << 20
+FEW = 5
+"""So many steps are named."""
+
+
+def replay_text(value: Value, width: int = ONE_LINE) -> str:
+    """One sentence, and for each thing that `--wire` found one more; on the command line each on a line of its own, for
+    `grep`."""
+    session, count = value["session"], int(value["requests"])
+    if not value["ok"]:
+        text = f"Session {session} differs from what was sent: {value['first_difference']}"
+    elif not count:
+        text = f"Session {session} has sent no request: there is nothing to compare."
+    else:
+        text = f"{plural(count, 'request')} of session {session} rebuilt: every line is as it was sent."
+    told = [text, *(_wire(value["wire"]) if "wire" in value else ())]
+    return "\n".join(line for sentence in told for line in filled(sentence, width))
+
+
+def _wire(value: Value) -> list[str]:
+    """What `--wire` found, in one or a few sentences; what was asked beside the conversation is named by its lane."""
+    lanes = [("", value), *((f" of side lane {one['lane']} ({one['agent']})", one) for one in value.get("beside", ()))]
+    equal = sum(int(one["equal"]) for _, one in lanes)
+    compared = equal + sum(len(one["differ"]) for _, one in lanes)
+    if not compared:
+        parts = [f"No body could be compared ({value['library']})."]
+    else:
+        parts = [f"{equal} of {compared} bodies, made by {value['library']}, equal what was sent."]
+    parts += [f"Different: {_steps(one['differ'])}{whose}." for whose, one in lanes if one["differ"]]
+    for whose, one in lanes:
+        parts += [f"Not compared: {_steps(steps)}{whose}, because {why}." for why, steps in one["skipped"].items()]
+    return parts
+
+
+def _steps(steps: Sequence[int]) -> str:
+    named = ", ".join(map(str, steps[:FEW])) + (", ..." if len(steps) > FEW else "")
+    return f"{'request' if len(steps) == 1 else 'requests'} {named}"

@@ -1,10 +1,11 @@
-"""`nexus status`: what there is to work with here."""
+"""What there is to work with: status, checks, trust, tools and permissions, skills, models, limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from nexus_cli.ui.reports.lines import Value, filled, plural
+from nexus_cli.ui.reports.lines import Value, filled, number, plural, table
 
 WIDE = 50
 """From so many columns on the names stand in a column of their own."""
@@ -48,3 +49,176 @@ def _said(value: Value) -> Iterator[tuple[str, str]]:
 
 def _names(names: list[str]) -> str:
     return ", ".join(names) or "none"
+
+
+SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
+
+
+def doctor_text(value: Value, width: int) -> str:
+    """What works here, what does not."""
+    indent = " " * 8 if width >= 40 else "  "
+    lines = []
+    for check in value["checks"]:
+        lines += filled(f"{check['name']}: {check['detail']}", width, indent, f"{SIGNS[check['status']]} ")
+        if check["hint"]:
+            lines += filled(check["hint"], width, indent)
+    last = "nexus can work here." if value["ok"] else "Something is broken, see above."
+    if value["ok"] and not value["model"]:
+        last = "nexus can work here as soon as it has a model, see above."
+    return "\n".join([*lines, "", *filled(last, width)])
+
+
+STANDS = {
+    "trusted": "It is in effect.",
+    "changed": "It has changed since it was trusted and is not in effect.",
+    "untrusted": "It is not in effect.",
+    "nothing": "There is no configuration of this project: nothing to trust.",
+}
+
+
+def trust_text(value: Value, width: int) -> str:
+    """Each setting with what it does, each file by its kind, and the state."""
+    lines = filled(value["project"], width, "  ")
+    for setting in value["settings"]:
+        lines += filled(f"{setting['key']} = {setting['value']}: {setting['effect']}", width, " " * 6, "  ")
+    for name in value["refused"]:
+        lines += filled(f"{name}: not for a project to set, has no effect", width, " " * 6, "  ")
+    for file in value["files"]:
+        lines += filled(f"{file['name']}, {number(file['bytes'])} bytes", width, " " * 6, "  ")
+    for problem in value["problems"]:
+        lines += filled(f"Has no effect as it is: {problem}", width, " " * 6, "  ")
+    stands = STANDS[value["state"]]
+    if value["problems"] and value["state"] == "trusted":
+        stands = "It is in effect, but for what is named above."
+    return "\n".join([*lines, "", *filled(stands, width)])
+
+
+def tools_text(value: Value, width: int) -> str:
+    """Each tool with what it does to the world, what its schema costs, and whether it asks."""
+    tools = value["tools"]
+    if not tools:
+        return "\n".join(filled("This session has no tools.", width))
+    rows = [("name", "tokens", "does", "asks first")]
+    rows += [(tool["name"], number(tool["tokens"]), tool["does"], tool["asks"]) for tool in tools]
+    total = sum(tool["tokens"] or 0 for tool in tools)
+    foot = f"{number(total)} tokens of schemas in every request. Level: {value['level']}; /permissions changes it."
+    return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])
+
+
+def permissions_text(value: Value, width: int) -> str:
+    """The levels, the one in force, and what was allowed for the session."""
+    lines = []
+    for level in value["levels"]:
+        mark = "*" if level["name"] == value["level"] else " "
+        lines += filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
+    lines += ["", *filled(f"Set by: {value['bound_by']}. /permissions LEVEL sets it for this session.", width)]
+    allowed = value.get("allowed", [])
+    if allowed:
+        lines += ["", *filled("Allowed for this session:", width)]
+        lines += [line for one in allowed for line in filled(one, width, "    ", "  - ")]
+    return "\n".join(lines)
+
+
+NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
+
+
+def skills_text(value: Value, width: int) -> str:
+    """The skills by name."""
+    rows = [("name", "from", "what")]
+    for skill in value["skills"]:
+        said = skill["description"]
+        if skill["problem"]:
+            said = f"[cannot be used: {skill['problem']}]"
+        elif skill["shadowed"]:
+            said = f"[shadowed by the one before] {said}"
+        rows.append((skill["name"], skill["origin"], said))
+    lines = table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
+    if value["untrusted"]:
+        more = plural(value["untrusted"], "more skill")
+        lines += ["", *filled(f"This project has {more}; `nexus trust` lets them count.", width)]
+    elif len(rows) > 1:
+        lines += ["", *filled("`nexus skill use NAME` prints the guide.", width)]
+    return "\n".join(lines)
+
+
+NO_MODEL = "No model is usable yet: no key in the environment, no local server. `nexus doctor` says what to do."
+PRICES = (
+    ("input_price", "input"),
+    ("output_price", "output"),
+    ("cache_read_price", "read from cache"),
+    ("cache_write_price", "write to cache"),
+)
+
+
+def models_text(value: Value, width: int) -> str:
+    """The models that are usable now."""
+    models = value["models"]
+    if not models:
+        return "\n".join(filled(NO_MODEL, width))
+    rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
+    for m in models:
+        mark = "*" if m["name"] == value.get("chosen") else ""
+        prices = (number(m["input_price"]), number(m["output_price"]), "yes" if m["cache"] else "no")
+        rows.append((mark, m["name"], _window(m), *prices, ", ".join(m["because"])))
+    foot = "$ per million tokens, - is unknown. * is used when none is named."
+    return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
+
+
+def model_text(value: Value, width: int) -> str:
+    """One model: where it goes, its window, its prices."""
+    rows = [
+        ("model", value["name"] + (" (used when none is named)" if value.get("chosen") else "")),
+        ("provider", value.get("provider") or "unknown"),
+        ("window", f"{_window(value)} tokens{_origin(value)}"),
+        ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
+        *((f"$ {name}", _price(value[key])) for key, name in PRICES),
+        ("cache", "yes" if value["cache"] else "no"),
+        ("images", "yes" if value["images"] else "no"),
+        ("effort", "yes" if value.get("effort") else "no"),
+        ("because", ", ".join(value.get("because", ())) or "-"),
+    ]
+    size = max(len(name) for name, _ in rows) + 2
+    if width < size + 16:
+        return "\n".join(line for name, text in rows for line in filled(f"{name}: {text}", width, "  ", ""))
+    return "\n".join(line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
+
+
+def _price(value: Any) -> str:
+    return "unknown" if value is None else f"{number(value)} per million tokens"
+
+
+def _window(model: Value) -> str:
+    return number(model["window"]) if model["known"] or model["window_told"] else f"{model['window']:,}?"
+
+
+def _origin(model: Value) -> str:
+    """Where a window comes from that the table does not have."""
+    if model["window_told"]:
+        return f", as a refusal said; [models.\"{model['name']}\"] window in config.toml wins over it"
+    return "" if model["known"] else ", assumed: it is not in the table"
+
+
+def why_text(value: Value, width: int) -> str:
+    """Each limit with its value and who bound it; below what each layer said."""
+    limits = value["limits"]
+    if not limits:
+        return "\n".join(filled(f"{value['name'] or 'Nothing'} is not limited by any layer.", width))
+    lines = []
+    for limit in limits:
+        lines += filled(f"{limit['name']} = {_value(limit['value'])}, bound by {limit['bound_by']}", width, "  ")
+        for layer, said in limit["said"].items():
+            lines += filled(f"{layer} said {_value(said)}", width, " " * 6, "    ")
+    signals = value["signals"]
+    failed = plural(signals["recent_errors"], "call")
+    state = f"Pressure is {signals['token_pressure']}, {failed} in a row could not run"
+    state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
+    bind = "tightens its limits by this" if signals["bind"] else "changes no limit for this, it is only reported"
+    return "\n".join([*lines, "", *filled(f"{state}. The recipe {value['recipe']} {bind}.", width)])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -17,35 +17,14 @@ from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
-from nexus_cli.ui.repl.view import ReplController, TypedMessage
-from nexus_cli.ui.screen.layout import Box
+from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.screen.layout import InputBox
 from nexus_cli.ui.screen.question import QuestionPanel, expire
 
 ESCAPE_SECONDS = 0.05
 """How long an Esc may be the beginning of another key."""
 MEANT = 1.5
 """Seconds after a Ctrl+C that stopped something in which another one can only mean the same: it may have settled."""
-
-
-class InputBox(Box, Protocol):
-    """The box as the screen needs it (`nexus_cli.ui.input.box`)."""
-
-    @property
-    def bindings(self) -> KeyBindingsBase: ...
-    @property
-    def empty(self) -> bool: ...
-    @property
-    def completing(self) -> bool:
-        """An entry of the menu is selected."""
-
-    def accept_completion(self) -> None:
-        """Take it."""
-
-    def take(self) -> TypedMessage:
-        """Empty the box and give what stood in it."""
-
-    def fill(self, text: str) -> None:
-        """Put `text` into the box; "" empties it, and what stood there can be called up again."""
 
 
 class ScreenActions(Protocol):

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.key_binding import KeyBindingsBase
 from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_container
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.screen.question import QuestionPanel
 from nexus_cli.ui.screen.rows import RESET, fit_row, without_codes
-
-if TYPE_CHECKING:
-    from nexus_cli.ui.screen.question import QuestionPanel
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
@@ -30,8 +30,8 @@ _WHOLE = Char("", "")
 """Stands in the first place of a row that is written whole."""
 
 
-class Box(Protocol):
-    """What the stage needs of the input box."""
+class InputBox(Protocol):
+    """The input box as the screen needs it (`nexus_cli.ui.input.box`)."""
 
     @property
     def container(self) -> AnyContainer:
@@ -40,6 +40,23 @@ class Box(Protocol):
     @property
     def buffer(self) -> Buffer:
         """What is typed; its `complete_state` is there while the menu is open."""
+
+    @property
+    def bindings(self) -> KeyBindingsBase: ...
+    @property
+    def empty(self) -> bool: ...
+    @property
+    def completing(self) -> bool:
+        """An entry of the menu is selected."""
+
+    def accept_completion(self) -> None:
+        """Take it."""
+
+    def take(self) -> TypedMessage:
+        """Empty the box and give what stood in it."""
+
+    def fill(self, text: str) -> None:
+        """Put `text` into the box; "" empties it, and what stood there can be called up again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +90,7 @@ class RowPlan:
 class ScreenLayout(Container):
     """The root of the layout."""
 
-    def __init__(self, box: Box, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
+    def __init__(self, box: InputBox, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
         """`size` gives rows and columns of the terminal."""
         self._box = box
         self._inner = to_container(box.container)
@@ -125,7 +142,6 @@ class ScreenLayout(Container):
         return RowPlan(live, gap, spinner, queued, panel, box, status)
 
     def reset(self) -> None:
-        """See `Container`."""
         self._inner.reset()
         self._panel.container.reset()
 

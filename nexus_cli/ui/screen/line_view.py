@@ -15,10 +15,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.print.terminal_approver import excerpt
 from nexus_cli.ui.render.cells import wrap
-from nexus_cli.ui.repl.view import ReplController, TypedMessage
+from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.question import expire
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
@@ -75,7 +76,6 @@ class LineView:
             return 24
 
     def put(self, text: str) -> None:
-        """See `ReplView`."""
         if not text:
             return
         shown = _bare(text)
@@ -83,18 +83,18 @@ class LineView:
         self._settle()
 
     def invalidate(self) -> None:
-        """See `ReplView`. Only the prompt may have to be printed."""
+        """Only the prompt may have to be printed."""
         self._settle()
 
     def fill(self, text: str) -> None:
-        """See `ReplView`. There is no box: `text` is printed, and the next line sends it if it is empty."""
+        """There is no box: `text` is printed, and the next line sends it if it is empty."""
         self.draft = text if text.strip() else ""
         if self.draft:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
             self.put(f"not sent yet:\n{shown}\n(an empty Enter sends it, another line takes its place)\n")
 
     async def question(self, text: str, prompt: str) -> str | None:
-        """See `ReplView`. What was typed before is thrown away: it stands in the terminal, not in a box."""
+        """What was typed before is thrown away: it stands in the terminal, not in a box."""
         async with self._asking:
             if self._done is None or self._done.done():
                 return None
@@ -114,7 +114,6 @@ class LineView:
                 self._settle()
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """See `ReplView`."""
         loop = asyncio.get_running_loop()
         self._away = True
         loop.remove_reader(self._stdin)
@@ -127,7 +126,6 @@ class LineView:
             self._settle()
 
     async def run(self, controller: ReplController) -> None:
-        """See `ReplView`."""
         loop = asyncio.get_running_loop()
         self._controller, self._done = controller, loop.create_future()
         try:
@@ -148,7 +146,6 @@ class LineView:
                 self._answer.set_result(None)
 
     def leave(self) -> None:
-        """See `ReplView`."""
         self._end(None)
 
     def interrupt(self) -> None:

@@ -14,7 +14,8 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
-from nexus_cli.ui.screen.rows import RESET, fit_row, without_codes, wrap_rows
+from nexus_cli.ui.render.cells import wrap
+from nexus_cli.ui.screen.rows import RESET, fit_row, strip_ambiguous, without_codes
 
 QUIET = 0.5
 """Seconds without a key before the field takes the keys."""
@@ -72,9 +73,9 @@ class QuestionPanel:
 
     def _rows(self, columns: int, most: int) -> list[str]:
         prompt = without_codes(self._prompt).rstrip()
-        lines = wrap_rows(prompt, columns)
+        lines = list(wrap(strip_ambiguous(prompt), columns))
         if len(lines) > most:
-            lines = wrap_rows(shorten_prompt(prompt), columns)
+            lines = list(wrap(strip_ambiguous(shorten_prompt(prompt)), columns))
         if len(lines) > most > 0:
             lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
         return lines[: max(0, most)]

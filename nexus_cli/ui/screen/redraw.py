@@ -1,12 +1,12 @@
-"""When the screen is drawn: soon after something has changed, but not more often than the eye can tell.
+"""When the screen is drawn, and which text is printed above it then.
 
-Knows times only. A change sets a flag; a frame is drawn at most `RATE` times a second, and at least `SPIN` times while
-something moves.
+At most `RATE` frames a second, at least `SPIN` while something moves. Text is given out in pieces.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 RATE = 15
@@ -67,3 +67,39 @@ class RedrawTimer:
             self.now()
         elif self._moving():
             self._schedule(self._last + 1 / SPIN)
+
+
+class PrintQueue:
+    """What was put and is not printed yet, in order. Everything in it ends in a newline."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._at = 0
+        """Where the rest of the first text begins."""
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: str) -> None:
+        """`text` comes after all that is there; it ends in a newline."""
+        self._texts.append(text)
+
+    def take(self, most: int) -> str:
+        """The next whole lines, of `most` characters and what is missing to the end of the last line."""
+        parts: list[str] = []
+        missing = most
+        while self._texts and missing > 0:
+            text, begin = self._texts[0], self._at
+            end = text.find("\n", begin + missing - 1) + 1 or len(text)
+            parts.append(text[begin:end])
+            missing -= end - begin
+            if end < len(text):
+                self._at = end
+            else:
+                self._texts.popleft()
+                self._at = 0
+        return "".join(parts)
+
+    def all(self) -> str:
+        """Everything."""
+        return self.take(1 << 62)

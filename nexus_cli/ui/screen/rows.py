@@ -72,21 +72,6 @@ def _shown(found: re.Match[str]) -> str:
     return found[0] if found[0] == "\t" else "?"
 
 
-def wrap_rows(text: str, columns: int) -> list[str]:
-    """`text` in rows of at most `columns`, cut at blanks where there are some."""
-    rows, row, room = [], "", max(1, columns)
-    for word in re.findall(r"\s*\S+|\s+\Z", strip_ambiguous(text)):
-        if row and get_cwidth(row + word) > room:
-            rows.append(row)
-            row, word = "", word.lstrip()
-        while get_cwidth(word) > room:
-            piece = _cut(word, room)[0] or word[0]
-            rows.append(piece)
-            word = word[len(piece) :]
-        row += word
-    return [*rows, row] if row or not rows else rows
-
-
 def count_folds(widths: Iterable[int], columns: int) -> int:
     """Rows that characters of these widths take in a terminal of `columns` that breaks long lines; at least one."""
     rows, used = 1, 0

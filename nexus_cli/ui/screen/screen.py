@@ -28,17 +28,14 @@ from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
 from nexus_cli.ui.screen.key_bindings import (
     ESCAPE_SECONDS,
-    InputBox,
     catch_key_failures,
     hasten_escape,
     screen_bindings,
 )
-from nexus_cli.ui.screen.layout import ScreenLayout
-from nexus_cli.ui.screen.print_queue import PrintQueue
+from nexus_cli.ui.screen.layout import InputBox, ScreenLayout
 from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
-from nexus_cli.ui.screen.redraw import RedrawTimer
+from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
 from nexus_cli.ui.screen.rows import without_codes
-from nexus_cli.ui.screen.screen_app import App
 from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -131,7 +128,7 @@ class Screen:
         return self._controller
 
     def put(self, text: str) -> None:
-        """See `ReplView`. Before `run` it is kept, afterwards it is printed at once."""
+        """Before `run` it is kept, afterwards it is printed at once."""
         if not text:
             return
         self._print_queue.add(text if text.endswith("\n") else text + "\n")
@@ -141,16 +138,14 @@ class Screen:
             self._redraw.dirty()
 
     def invalidate(self) -> None:
-        """See `ReplView`."""
         self._redraw.dirty()
 
     def fill(self, text: str) -> None:
-        """See `ReplView`."""
         self._box.fill(text)
         self._app.invalidate()
 
     async def question(self, text: str, prompt: str) -> str | None:
-        """See `ReplView`. Several questions are asked one after the other."""
+        """Several questions are asked one after the other."""
         async with self._asking:
             if self._over:
                 return None
@@ -182,7 +177,7 @@ class Screen:
         self._app.invalidate()
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """See `ReplView`. What is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
+        """What is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
 
         async def away() -> T:
             async with self._away, in_terminal():
@@ -198,7 +193,7 @@ class Screen:
             self._redraw.now()
 
     async def run(self, controller: ReplController) -> None:
-        """See `ReplView`. The terminal is as it was when this returns or raises, also when it is cancelled."""
+        """The terminal is as it was when this returns or raises, also when it is cancelled."""
         self._controller = controller
         try:
             with self._attached():
@@ -213,7 +208,6 @@ class Screen:
             raise self._error
 
     def leave(self) -> None:
-        """See `ReplView`."""
         self._end(None)
 
     # What keys do to the screen
@@ -349,3 +343,21 @@ class Screen:
             raw_mode(self._stdin).__enter__()
             self._renderer.reset()
             self._redraw.now()
+
+
+class App(Application[None]):
+    """Leaves the moment of drawing after a change of size to the screen, and tells it what fails in drawing."""
+
+    def __init__(self, resized: Callable[[], None], failed: Callable[[Exception], None], **rest: Any) -> None:
+        self._resized = resized
+        self._draw_failed = failed
+        super().__init__(**rest)
+
+    def _redraw(self, render_as_done: bool = False) -> None:
+        try:
+            super()._redraw(render_as_done)
+        except Exception as bug:  # told to whoever runs the screen, not to the loop
+            self._draw_failed(bug)
+
+    def _on_resize(self) -> None:
+        self._resized()

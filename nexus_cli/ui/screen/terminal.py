@@ -129,7 +129,7 @@ class TerminalInput(Vt100Input):
 
     @contextmanager
     def raw_mode(self) -> Iterator[None]:
-        """See `Input`. The terminal has made a newline of each Enter that was typed until now."""
+        """The terminal has made a newline of each Enter that was typed until now."""
         with super().raw_mode():
             self._ahead = _there(self.fileno())
             yield

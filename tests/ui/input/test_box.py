@@ -23,11 +23,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bin
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.ui.input import burst_reader, file_index
 from nexus_cli.ui.input.box import LONG, InputBox
-from nexus_cli.ui.repl.view import TypedMessage
+from nexus_cli.ui.input.paste import TypedMessage
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 UP, DOWN, LEFT, ESCAPE, BACKSPACE, SHIFT_TAB = "\x1b[A", "\x1b[B", "\x1b[D", "\x1b", "\x7f", "\x1b[Z"
@@ -36,7 +36,7 @@ LINES = "\n".join(f"line {number}" for number in range(214))
 
 
 def command(name: str, help_: str) -> Command:
-    async def run(desk: Desk, rest: str) -> None:
+    async def run(desk: CommandContext, rest: str) -> None:
         pass
 
     run.__doc__ = help_

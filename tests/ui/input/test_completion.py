@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from nexus_cli.commands.command import Command, Desk
+from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.completion import Completions, Spot, find_spot, list_programs, offers_completion
 from nexus_cli.ui.input.file_index import FileIndex
 
 
 def command(name: str, help_: str, choices: Sequence[str] | None = None) -> Command:
-    async def run(desk: Desk, rest: str) -> None:
+    async def run(desk: CommandContext, rest: str) -> None:
         pass
 
     run.__doc__ = help_
     return Command(name, "nexus", run, complete=None if choices is None else lambda desk: choices)
 
 
-def _fails(desk: Desk) -> Sequence[str]:
+def _fails(desk: CommandContext) -> Sequence[str]:
     raise RuntimeError("no choices today")
 
 

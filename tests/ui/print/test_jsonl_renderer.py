@@ -11,8 +11,8 @@ from nexus_cli.core.approval import Allow, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.ui.print.jsonl_renderer import JsonLinesRenderer
 from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.renderer import JsonLinesRenderer
 
 CALL = ToolCall("c1", "bash", {"command": "ls"})
 OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)

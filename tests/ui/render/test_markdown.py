@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nexus_cli.ui.render.cells import cells, cut, cut_start, fold, wrap
 from nexus_cli.ui.render.markdown import DEEPEST, Markdown
 from nexus_cli.ui.render.markdown_blocks import LARGE_BLOCK, LONG_BLOCK, LONG_LINE, Blocks
-from nexus_cli.ui.render.markdown_table import column_widths
+from nexus_cli.ui.render.markdown_elements import column_widths
 from nexus_cli.ui.render.theme import ASCII, Theme
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")

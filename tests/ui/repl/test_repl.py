@@ -18,6 +18,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import short
 from nexus_cli.ui.render.theme import choose_theme
@@ -25,7 +26,7 @@ from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.repl_approver import ReplApprover
-from nexus_cli.ui.repl.view import ReplController, TypedMessage
+from nexus_cli.ui.repl.view import ReplController
 
 T = TypeVar("T")
 PATIENCE = 20.0

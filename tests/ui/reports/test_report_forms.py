@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
-from nexus_cli.ui import reports
+from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.drops import drops_text
 from nexus_cli.ui.reports.lines import cells, cut, dollars, filled, folded, one_line, table
 from nexus_cli.ui.reports.plan import brief
+from nexus_cli.ui.reports.sessions import replay_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 CONTEXT: dict[str, Any] = {
@@ -55,7 +57,7 @@ CONTEXT: dict[str, Any] = {
 
 @pytest.mark.parametrize("width", [40, 50, 80, 200])
 def test_context_names_the_budget_sections_tools_drops_and_limits(width: int) -> None:
-    text = reports.context_text(CONTEXT, width)
+    text = FORMS["context"](CONTEXT, width)
     whole = " ".join(text.split())
     for part in ("83,160 of 184,000", "45.2%", "instructions.project", "410 of 900", "shortened", "read_file", "d3"):
         assert part in whole
@@ -82,10 +84,10 @@ def test_sessions_are_a_table_or_a_hint() -> None:
         "first_text": "fix\nthe test " * 20,
         "name": "",
     }
-    text = reports.sessions_text({"sessions": [session]}, 60)
+    text = FORMS["sessions"]({"sessions": [session]}, 60)
     assert "2026-01-02 03:04" in text and "1,200" in text and "fix the test" in text
     assert max(map(len, text.splitlines())) <= 60
-    assert "No sessions" in reports.sessions_text({"sessions": []}, 60)
+    assert "No sessions" in FORMS["sessions"]({"sessions": []}, 60)
 
 
 def test_every_table_can_be_read_in_40_columns() -> None:
@@ -97,11 +99,11 @@ def test_every_table_can_be_read_in_40_columns() -> None:
         "output_price": 15.0, "cache": True, "because": ["ANTHROPIC_API_KEY"],
     }  # fmt: skip
     texts = [
-        reports.sessions_text({"sessions": [session] * 2}, 40),
-        reports.sessions_text({"sessions": []}, 40),
-        reports.drops_text({"drops": [drop]}, 40),
-        reports.models_text({"models": [model], "chosen": model["name"]}, 40),
-        reports.doctor_text({"checks": [], "ok": True, "model": None}, 40),
+        FORMS["sessions"]({"sessions": [session] * 2}, 40),
+        FORMS["sessions"]({"sessions": []}, 40),
+        FORMS["drops"]({"drops": [drop]}, 40),
+        FORMS["models"]({"models": [model], "chosen": model["name"]}, 40),
+        FORMS["doctor"]({"checks": [], "ok": True, "model": None}, 40),
     ]
     for text in texts:
         assert max(map(len, text.splitlines())) <= 40 and "…" not in text, text
@@ -119,7 +121,7 @@ def test_a_session_is_its_head_and_its_entries() -> None:
         {"id": 3, "at": "", "actor": "tool:glob", "text": "none", "calls": [], "call": "c2b"},
         {"id": 4, "at": "", "actor": "tool:bash", "text": "a.txt", "calls": [], "call": "c2a"},
     ]  # fmt: skip
-    text = reports.session_text({"id": "01J", "model": "m", "turns": 1, "entries": entries}, 40)
+    text = FORMS["session"]({"id": "01J", "model": "m", "turns": 1, "entries": entries}, 40)
     assert "[1] 2026-01-02 03:04 person" in text and "-> c2a bash {'command': 'ls'}" in text
     assert "-> c2b glob {cut off" in text and text.index("tool:glob of c2b") < text.index("tool:bash of c2a")
     assert max(map(len, text.splitlines())) <= 40
@@ -127,17 +129,17 @@ def test_a_session_is_its_head_and_its_entries() -> None:
 
 def test_drops_and_replay_say_what_to_do() -> None:
     drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
-    text = reports.drops_text({"drops": [drop]}, 80, "")
+    text = drops_text({"drops": [drop]}, 80, "")
     assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
-    assert "nexus drops" not in reports.FORMS["drops"]({"drops": [drop]}, 80), "a session reads its own"
-    assert reports.FORMS["drops"]({"drops": [drop]}, 80).endswith("\n/drops d3 prints one.")
-    assert reports.drops_text({"drops": []}, 80) == "Nothing was left out."
+    assert "nexus drops" not in FORMS["drops"]({"drops": [drop]}, 80), "a session reads its own"
+    assert FORMS["drops"]({"drops": [drop]}, 80).endswith("\n/drops d3 prints one.")
+    assert FORMS["drops"]({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
-    assert reports.replay_text({**good, "requests": 0}).startswith("Session 01 has sent no request: there is nothing")
-    one = reports.replay_text({**good, "requests": 1})
+    assert replay_text({**good, "requests": 0}).startswith("Session 01 has sent no request: there is nothing")
+    one = replay_text({**good, "requests": 1})
     assert one == "1 request of session 01 rebuilt: every line is as it was sent."
-    assert reports.replay_text({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
-    assert "line 4" in reports.replay_text({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
+    assert replay_text({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
+    assert "line 4" in replay_text({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
 
 
 def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -> None:
@@ -147,7 +149,7 @@ def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -
         {"lane": 9, "agent": "reflection", "equal": 0, "differ": [], "skipped": {"it never ended": [1, 2]}},
     ]
     wire = {"library": "litellm 1", "equal": 3, "differ": [2], "skipped": {"its body was not recorded": [4]}}
-    text = reports.replay_text({**good, "wire": {**wire, "beside": beside}}).splitlines()
+    text = replay_text({**good, "wire": {**wire, "beside": beside}}).splitlines()
     assert text[1:] == [
         "5 of 7 bodies, made by litellm 1, equal what was sent.",
         "Different: request 2.",
@@ -310,25 +312,25 @@ def too_wide(text: str, width: int) -> list[str]:
     return [line for line in sanitize(text).split("\n") if wcswidth(line) > width or wcswidth(line) < 0]
 
 
-@pytest.mark.parametrize("form", list(reports.FORMS))
+@pytest.mark.parametrize("form", list(FORMS))
 def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
     for width in WIDTHS:
         for many in (0, 1, 2, 9):
             for odd in ODD if many < 9 else ODD[:4]:
-                text = reports.FORMS[form](values(form, odd, many), width)
+                text = FORMS[form](values(form, odd, many), width)
                 assert text.strip()
                 assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])
 
 
-@pytest.mark.parametrize("form", list(reports.FORMS))
+@pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize("width", [0, 1, 5, 12])
 def test_a_terminal_of_no_width_is_no_error(form: str, width: int) -> None:
-    assert reports.FORMS[form](values(form, "a word [/bold]", 2), width)
+    assert FORMS[form](values(form, "a word [/bold]", 2), width)
 
 
 def test_every_form_can_be_asked_for_by_its_function() -> None:
-    for name, form in reports.FORMS.items():
-        assert getattr(reports, f"{name}_text") is form
+    for name, form in FORMS.items():
+        assert form.__name__ == f"{name}_text"
 
 
 @given(st.text(max_size=80), st.integers(20, 60))
@@ -355,7 +357,7 @@ def test_why_a_rewrite_was_made_stands_there_whole(width: int) -> None:
     why = "2 readings are stale: 14,233 tokens sent cold against 61,000 saved over the next 50 steps, and it ends so"
     one = {"cause": "pruned", "cold": 14_233, "saved": 61_000, "cost": 0.03, "pays": False, "why": why}
     value = {**values("cache", "x", 1), "rewrites": [one] * 2}
-    told = " ".join(reports.FORMS["cache"](value, width).split("rewrites:")[1].split())
+    told = " ".join(FORMS["cache"](value, width).split("rewrites:")[1].split())
     assert told.count(why) == 2 and told.count("(not for its price)") == 2
 
 
@@ -395,7 +397,7 @@ def test_the_last_exchange_is_bounded_and_says_what_is_open() -> None:
         ],
         "finished": False, "entries": 9, "turns": 1, "at": "2026-01-02T03:04:05Z",
     }  # fmt: skip
-    text = reports.last_text(value, 80)
+    text = FORMS["last"](value, 80)
     assert "line 99" in text and "line 85" in text and "line 84" not in text and "[85 lines before]" in text
     assert "! bash pytest: outcome unknown, the process ended while it ran" in text
     assert "! bash ls: not run yet" in text and text.endswith("The turn is not finished: /continue goes on.")
@@ -405,14 +407,14 @@ def test_the_last_exchange_is_bounded_and_says_what_is_open() -> None:
 def test_help_is_read_in_two_columns_or_one_below_the_other() -> None:
     command = {"name": "drops", "usage": "[ID [A:B]]", "summary": "List what was left out.", "help": "", "idle": False}
     value = {"groups": [{"name": "context", "commands": [command]}]}
-    assert reports.help_text(value, 80).splitlines() == ["context:", "  /drops [ID [A:B]]  List what was left out."]
-    narrow = reports.help_text(value, 28).splitlines()
+    assert FORMS["help"](value, 80).splitlines() == ["context:", "  /drops [ID [A:B]]  List what was left out."]
+    narrow = FORMS["help"](value, 28).splitlines()
     assert narrow[1:] == ["  /drops [ID [A:B]]", "      List what was left", "      out."]
 
 
 def test_a_diff_shows_line_ends_that_change_and_counts_every_untracked_file() -> None:
     text = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+a\r\n b\n@@ -9 +9 @@\n-c\r\n+d\r\n"
     value = {"source": "git", "text": text, "untracked": ["n"] * 500, "untracked_count": 1900}
-    shown = reports.diff_text(value, 80)
+    shown = FORMS["diff"](value, 80)
     assert "\n-a\n+a^M\n b\n" in shown and "c^M" not in shown and "d^M" not in shown
     assert "1,900 untracked files:" in shown and "[and 1,400 files not listed]" in shown

@@ -19,9 +19,9 @@ from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
 from nexus_cli.ui.input.editor import edit_text
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.pager import show_in_pager
-from nexus_cli.ui.repl.view import TypedMessage
 from nexus_cli.ui.screen.screen import Screen
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.ui.screen.print_queue import PrintQueue
+from nexus_cli.ui.screen.redraw import PrintQueue
 
 
 class Watched(str):

@@ -1,0 +1,35 @@
+"""Which ledger and which session a plain command means."""
+
+from __future__ import annotations
+
+from nexus_cli.cli.options import working_folder
+from nexus_cli.cli.stderr_line import write_stderr_line
+from nexus_cli.config.paths import exists, places
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import Ledger
+
+
+def open_ledger(*, writes: bool = False) -> Ledger:
+    """The person's ledger, which has to be writable where the command `writes`; an empty one in memory where none was
+    written yet, so that looking creates nothing. Raises `NexusError("ledger", ...)` where it cannot be opened."""
+    path = places().ledger
+    if not exists(path):
+        return Ledger.open(None)
+    ledger = Ledger.open(path) if writes else Ledger.look(path)
+    for notice in ledger.notices:
+        write_stderr_line(f"nexus: {notice}")
+    return ledger
+
+
+def find_session_id(ledger: Ledger, key: str) -> str:
+    """The id of the session that `key` names; with "" the newest of this folder.
+
+    Raises `NexusError("usage", ...)` where there is none.
+    """
+    if key:
+        return ledger.find_session(key).id
+    newest = ledger.newest_session(str(working_folder()))
+    if newest is None:
+        hint = "`nexus sessions list --all` shows those of other folders"
+        raise NexusError("usage", "no session", "this folder has none yet", hint)
+    return newest.id

@@ -1,0 +1,55 @@
+"""The result object of a run that a signal ends before there is a session (interface.md sections 6 and 7).
+
+Owns its bytes and whether a command line wants them, told without the parser: it may not be imported yet. Like
+`process` it imports nothing that is not already there when Python starts. Every other result is made elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` costs as much as Python's own start
+    from collections.abc import Sequence
+
+VALUED = frozenset(
+    (
+        "--model", "-m", "--effort", "--resume", "-r", "--cd", "-C", "--recipe", "--allow", "--file", "-f",
+        "--max-steps", "--max-total-tokens", "--max-cost", "--timeout",
+    )
+)  # fmt: skip
+"""The options of `nexus` and `nexus ask` whose value is the next word."""
+RESULT = (
+    '"version": 1, "ok": false, "exit": %d, "text": "", "data": null, "finish": "", "session": null, "model": null, '
+    '"steps": 0, "seconds": 0.0, "usage": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, '
+    '"reasoning": 0, "cost_usd": 0.0}, "context": null, "drops": [], "denied": [], "files_changed": [], '
+    '"error": {"kind": "aborted", "message": "stopped: %s arrived", "hint": ""}}\n'
+)
+
+
+def json_form(arguments: Sequence[str]) -> str:
+    """The option by which `arguments` ask for JSON, `--json` or `--stream-json`; "" where they do not, or for both."""
+    words = []
+    rest = iter(arguments)
+    for word in rest:
+        if word == "--":
+            break
+        if word in VALUED:
+            next(rest, None)
+        else:
+            words.append(word)
+    command = next((word for word in words if word[:1] != "-"), "")
+    wanted = [option for option in ("--json", "--stream-json") if option in words]
+    return wanted[0] if command == "ask" and len(wanted) == 1 else ""
+
+
+def signal_result(form: str, status: int, name: str) -> bytes:
+    """The one line of stdout in this form after the signal of this name; nothing in none."""
+    if not form:
+        return b""
+    head = '{"type": "result", '
+    if form == "--stream-json":
+        now = time.time()
+        at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03d}Z"
+        head = f'{{"v": 1, "seq": 0, "at": "{at}", "type": "result", '
+    return (head + RESULT % (status, name)).encode()

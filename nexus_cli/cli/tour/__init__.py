@@ -1,0 +1,130 @@
+"""`nexus tour`: the real engine in a folder of its own, with a model that plays a script; no key, no network.
+
+It shares every line with a real session but the provider. Here are the command, the signals and the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli import process
+from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.stderr_line import write_stderr_line
+from nexus_cli.cli.tour.chapters import CHAPTERS
+from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
+from nexus_cli.cli.tour.scripted_model import MODEL
+from nexus_cli.cli.tour.session import LeftTour, TourSession
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.reports.models import listing
+from nexus_cli.ui.print.stream import Gone, Stream
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+MAX_MODELS = 6
+"""Usable models that are named at the end."""
+
+
+@app.command("tour")
+def tour(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Go straight through; every question is allowed.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder in which it happened.")] = False,
+    part: Annotated[str, typer.Option(hidden=True)] = "",
+    session: Annotated[str, typer.Option(hidden=True)] = "",
+    slow: Annotated[bool, typer.Option(hidden=True)] = False,
+) -> int:
+    """See it work with no key: the real engine, a scripted model, a folder of its own.
+
+    In a terminal step by step, otherwise straight through. Your own sessions and settings are not touched.
+    """
+    texts = tomllib.loads((defaults_dir() / "tour" / "chapters.toml").read_text(encoding="utf-8"))
+    stream = Stream(1)
+    process.freeze_gc()
+    if part:
+        sandbox = Sandbox(Path(part))
+        if os.environ.get("NEXUS_HOME") != str(sandbox.home):
+            raise NexusError("usage", "--part", "it is for the process that the tour kills, in a folder of its own")
+        screen = TourSession(stream, texts, asks=False, slow=slow)
+        return asyncio.run(_run_part(screen, sandbox, session))
+    asks = not yes and stream.terminal and os.isatty(0)
+    return asyncio.run(_run_tour(TourSession(stream, texts, asks=asks, slow=asks), keep))
+
+
+async def _run_part(tour: TourSession, sandbox: Sandbox, session: str) -> int:
+    """Run the turn of the process that is killed."""
+    tour.sandbox = sandbox
+    tour.open(allow="all", resume=session)
+    try:
+        await tour.run_turn(tour.words("kill"))
+    finally:
+        await tour.aclose()
+    return 0
+
+
+async def _run_tour(tour: TourSession, keep: bool) -> int:
+    """Run one tour to its end, however it ends; return the exit status."""
+    task = asyncio.current_task()
+    assert task is not None
+    interrupt = Interrupt()
+
+    def clean_up() -> None:
+        if hasattr(tour, "sandbox") and not keep:
+            remove_sandbox(tour.sandbox)
+
+    interrupt.install(task.cancel, before_exit=clean_up)
+    try:
+        with open_sandbox(keep) as tour.sandbox:
+            try:
+                tour.begin_chapter("start", folder=tour.sandbox.folder, model=MODEL)
+                for chapter in CHAPTERS:
+                    await tour.wait()
+                    await chapter(tour)
+                await tour.wait()
+            finally:
+                await tour.aclose()
+        _print_end(tour, keep)
+    except LeftTour:
+        tour.say("end", "left")
+    except asyncio.CancelledError:
+        if not interrupt.signal:
+            raise
+        with suppress(Gone, NexusError):
+            tour.put("")
+        write_stderr_line(f"nexus: stopped: {signal.Signals(interrupt.signal).name} arrived.")
+        return interrupt.status
+    finally:
+        interrupt.uninstall()
+    return 0
+
+
+def _print_end(tour: TourSession, keep: bool) -> None:
+    """Print where everything was, and how to start with a real model."""
+    sandbox = tour.sandbox
+    tour.begin_chapter("end", "kept" if keep else "deleted", folder=sandbox.folder, home=sandbox.home)
+    tour.say("end", "own", own=places().ledger)
+    settings = _personal_settings()
+    models = listing(settings, os.environ)["models"]
+    if models:
+        tour.say("end", "usable")
+        for model in models[:MAX_MODELS]:
+            tour.quote(f"{model['name']} ({', '.join(model['because'])})")
+    else:
+        first, *others = settings.default_models or ["OPENAI_API_KEY"]
+        tour.say("end", "nothing", variable=first, others=", ".join(others))
+    tour.say("end", "first")
+
+
+def _personal_settings() -> Settings:
+    """Return the person's settings, or the packaged ones if theirs cannot be read."""
+    try:
+        return load_settings(places(), defaults_dir(), os.environ).settings
+    except NexusError:
+        return build_settings(read_values(defaults_dir() / "config.toml"))

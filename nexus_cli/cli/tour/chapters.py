@@ -1,0 +1,145 @@
+"""The chapters of the tour: each runs the real engine and checks what its text claims.
+
+A chapter takes the `TourSession` and raises `NexusError` where it does not show what it should. The texts are in
+`defaults/tour/chapters.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.cli.tour.kill_demo import kill_second_process
+from nexus_cli.cli.tour.sandbox import WINDOW, sandbox_settings
+from nexus_cli.cli.tour.session import TourSession, accepted_compaction, select, tour_error
+from nexus_cli.context.work_record import RECORD
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.event import Dropped, Recalled, Resulted
+from nexus_cli.session.acts.compaction import compaction, preview
+from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
+from nexus_cli.session.replay import check
+from nexus_cli.session.reports.cache import why
+
+SUMMARY_HEAD = "[CONTEXT SUMMARY"
+TESTS = "python3 -m unittest"
+
+
+async def run_first_turn(tour: TourSession) -> None:
+    """One turn: read, test, edit, test again."""
+    tour.begin_chapter("turn")
+    tour.say("turn", "asks" if tour.asks else "straight")
+    tour.open()
+    happened = await tour.run_turn(tour.words("turn"))
+    runs = select(happened, Resulted, lambda one: one.call.name == "bash" and one.result.ran)
+    if any(one.result.denied for one in select(happened, Resulted)):
+        tour.say("turn", "denied")
+    elif not runs or runs[-1].result.status != 0:
+        raise tour_error("the tests still fail after the edit", "A tool does not do what it says")
+    else:
+        tour.say("turn", "passed")
+
+
+async def show_drop(tour: TourSession) -> None:
+    """A drop and its recall, then a window that fills until it is compacted."""
+    tour.begin_chapter("drop", window=f"{WINDOW:,}", cap=f"{TokenBudget.of(WINDOW).output_cap:,}")
+    happened = await tour.run_turn(tour.words("drop"))
+    drops = select(happened, Dropped)
+    if not drops or not select(happened, Recalled):
+        raise tour_error("nothing was left out of a long result, or it was not read back")
+    drop = drops[0].drop.id
+    tour.say("drop", "after", drop=drop)
+    await tour.wait()
+    tour.begin_chapter("compaction", at=f"{sandbox_settings().compact.at:.0%}".rstrip("%"))
+    done = accepted_compaction(await tour.run_turn(tour.words("compaction"), drop=drop))
+    tour.say("compaction", "after", before=f"{done.before:,}", after=f"{done.after:,}")
+    summary = _newest_summary(tour)
+    if RECORD not in summary:
+        raise tour_error("the record of the work is not below the summary")
+    tour.quote(summary.partition("\n\n")[2])
+    tour.say("compaction", "record")
+
+
+async def explain_cache_miss(tour: TourSession) -> None:
+    """The cache miss that the compaction caused, explained."""
+    session = tour.session
+    assert session.ledger is not None
+    tour.begin_chapter("miss")
+    tour.begin_turn("/cache why")
+    value = why(session.ledger, session.id, sandbox_settings())
+    tour.report("miss", value)
+    found = value["difference"]
+    if not value["missed"] or not value["ours"] or found is None or found["by"] != "compaction":
+        raise tour_error("the request after the compaction missed nothing, or its cause is unknown")
+    tour.say("miss", "after")
+
+
+async def undo_compaction(tour: TourSession) -> None:
+    """A preview, a compaction on command, and its undo."""
+    tour.begin_chapter("undo")
+    found: list[Mapping[str, Any]] = []
+    await tour.run_act("/compact --preview", preview("", found.append))
+    tour.report("compaction", found[0])
+    if not found[0]["possible"]:
+        raise tour_error("there was nothing to compact")
+    await tour.wait()
+    tour.say("undo", "compact")
+    before = tour.session.context.messages
+    accepted_compaction(await tour.run_act("/compact", compaction("")))
+    since = []
+    if f"{TESTS} -> exit" in _newest_summary(tour):
+        tour.say("undo", "ask")
+        await tour.run_turn(tour.words("undo"))
+        tour.say("undo", "answered")
+        since = tour.session.context.messages[-2:]
+    await tour.wait()
+    tour.say("undo", "undo")
+    await tour.run_act("/uncompact", uncompaction())
+    if tour.session.context.messages != [*before, *since]:
+        raise tour_error("the window is not what it was before the compaction")
+    tour.say("undo", "after")
+
+
+async def kill_and_resume(tour: TourSession) -> None:
+    """A process that is killed in the middle of its work, and the session that goes on after it."""
+    tour.begin_chapter("kill")
+    session, sandbox = tour.session.id, tour.sandbox
+    await tour.aclose()
+    pid = await kill_second_process(sandbox, session, slow=tour.slow)
+    if not pid:
+        raise tour_error("the second process did not get to the middle of its work")
+    tour.say("kill", "killed", pid=pid, booked=len(sandbox.booked()), orders=len(sandbox.orders()))
+    await tour.wait()
+    tour.say("kill", "resumed")
+    tour.open(allow="all", resume=session)
+    happened = await tour.run_turn("")
+    unknown = select(happened, Resulted, lambda one: one.result.error == UNKNOWN_OUTCOME)
+    if not unknown or sorted(sandbox.booked()) != sandbox.orders():
+        raise tour_error("the work was not resumed where the process was killed")
+
+
+async def show_window(tour: TourSession) -> None:
+    """What the next request holds."""
+    tour.begin_chapter("context")
+    tour.report("context", tour.session.report())
+    tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
+
+
+async def replay_requests(tour: TourSession) -> None:
+    """Every request of the session, rebuilt from the ledger."""
+    session = tour.session
+    assert session.ledger is not None
+    tour.begin_chapter("replay")
+    value = {"session": session.id, **check(session.ledger, session.id)}
+    tour.report("replay", value)
+    if not value["ok"]:
+        raise tour_error("a request could not be rebuilt as it was sent")
+
+
+def _newest_summary(tour: TourSession) -> str:
+    return [one.content for one in tour.session.context.messages if one.content.startswith(SUMMARY_HEAD)][-1]
+
+
+CHAPTERS = (
+    run_first_turn, show_drop, explain_cache_miss, undo_compaction, kill_and_resume, show_window, replay_requests,
+)  # fmt: skip

@@ -1,0 +1,192 @@
+"""A model that plays a script: the same answers in the same place of a conversation, with no network and no chance.
+
+Owns finding the step that fits, streaming it, the count of what was sent, and a summary of what it is given. Leaves
+what is said to the script, which is data. Nothing is remembered of earlier steps: where a script goes on is read from
+the conversation, so that another process goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import tomllib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import canonical
+
+MODEL = "scripted"
+"""The name under which it is asked."""
+_TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")
+_OVERHEAD = 4
+"""Tokens that a message takes besides its texts."""
+_FRAGMENT = 12
+"""Characters of a call's arguments in one delta."""
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One reply, and where in a conversation it belongs."""
+
+    text: str = ""
+    """What is said; `$name` stands for a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    """`name` and `arguments` of each call."""
+    asked: str = ""
+    """A pattern that is found in the newest words of the person."""
+    after: str = ""
+    """Names of the calls whose results came last, with blanks between; "" when the person's words came last."""
+    results: str = ""
+    """A pattern that is found in those results."""
+    done: str = ""
+    """A tool that was called since the person's newest words."""
+    seen: str = ""
+    """A pattern that is found in the conversation, the system text aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a conversation stands, as far as a script looks at it."""
+
+    words: str
+    after: str
+    results: str
+    done: tuple[str, ...]
+    seen: str
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Moment:
+        """The end of `messages`, Chat Completions message objects."""
+        last = max((index for index, one in enumerate(messages) if one["role"] == "user"), default=0)
+        since = messages[last + 1 :]
+        asking = max((index for index, one in enumerate(since) if one["role"] == "assistant"), default=-1)
+        names = [call["function"]["name"] for one in since for call in one.get("tool_calls", ())]
+        calls = since[asking].get("tool_calls", ()) if asking >= 0 else ()
+        results = "\n".join(_text(one) for one in since[asking + 1 :])
+        after = " ".join(call["function"]["name"] for call in calls)
+        seen = "\n".join(_text(one) for one in messages if one["role"] != "system")
+        return cls(_text(messages[last]), after, results, tuple(names), seen)
+
+
+def load_script(path: Path) -> tuple[Step, ...]:
+    """The steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
+    return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
+
+
+def count_tokens(text: str) -> int:
+    """Tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
+    return sum(1 for _ in _TOKEN.finditer(text))
+
+
+def _size(message: Message) -> int:
+    functions = [call["function"] for call in message.get("tool_calls", ())]
+    called = sum(
+        count_tokens(function["name"]) + count_tokens(function["arguments"]) + _OVERHEAD for function in functions
+    )
+    return count_tokens(_text(message)) + called + _OVERHEAD
+
+
+class ScriptedModel:
+    """A provider that answers from a script. The first step that fits is played; without one the request fails."""
+
+    model = MODEL
+
+    def __init__(self, steps: Sequence[Step], *, pace: float = 0.0, memory: Path | None = None) -> None:
+        """`pace` is seconds between two words. In `memory` stands what was sent before, as hashes of prefixes: a cache
+        as providers have it, for every process that is given the same file."""
+        self._steps = steps
+        self._pace = pace
+        self._memory = memory
+        self._sent: set[str] = set()
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The deltas of one reply: its text in words, its calls in fragments, what it used."""
+        text, calls = self._reply(request)
+        used = self._used(request, text + "".join(arguments for _, arguments in calls))
+        for word in re.findall(r"\S+\s*|\s+", text):
+            yield TextDelta(word)
+            await asyncio.sleep(self._pace)
+        for index, (name, arguments) in enumerate(calls):
+            yield CallDelta(index, f"call_{index}", name)
+            for start in range(0, len(arguments), _FRAGMENT):
+                yield CallDelta(index, arguments=arguments[start : start + _FRAGMENT])
+        yield UsageDelta(used)
+        yield FinishDelta("tool_calls" if calls else "stop")
+
+    def _reply(self, request: Request) -> tuple[str, list[tuple[str, str]]]:
+        moment = Moment.of(request.messages)
+        for step in self._steps:
+            found = _found(step, moment)
+            if found is None:
+                continue
+            calls = [(call["name"], canonical(_filled(call["arguments"], found)).decode()) for call in step.calls]
+            return _filled(step.text, found), calls
+        where = f"after {moment.after}" if moment.after else f"to {moment.words.splitlines()[-1][:60]!r}"
+        why = f"the script has no answer {where}"
+        raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
+
+    def _used(self, request: Request, said: str) -> Usage:
+        """What the request took, and how much of it began as an earlier one to the same model did."""
+        tools = canonical(list(request.tools))
+        lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
+        known = self._known()
+        prefix, new, cached, total = hashlib.sha256(request.model.encode() + b"\n"), [], 0, 0
+        for line, tokens in lines:
+            prefix.update(line + b"\n")
+            total += tokens
+            if prefix.hexdigest() in known:
+                cached = total
+            else:
+                new.append(prefix.hexdigest())
+        self._remember(new)
+        return Usage(total, count_tokens(said), cached)
+
+    def _known(self) -> set[str]:
+        if self._memory is not None and self._memory.exists():
+            self._sent.update(self._memory.read_text(encoding="ascii").split())
+        return self._sent
+
+    def _remember(self, prefixes: Sequence[str]) -> None:
+        self._sent.update(prefixes)
+        if self._memory is not None:
+            with self._memory.open("a", encoding="ascii") as file:
+                file.write("".join(f"{prefix}\n" for prefix in prefixes))
+
+
+def _found(step: Step, moment: Moment) -> dict[str, str] | None:
+    """What the patterns of `step` found, or None where it does not fit."""
+    if step.after != moment.after or (step.done and step.done not in moment.done):
+        return None
+    groups: dict[str, str] = {}
+    looked = ((step.asked, moment.words), (step.results, moment.results), (step.seen, moment.seen))
+    for pattern, text in looked:
+        match = re.search(pattern, text)
+        if match is None:
+            return None
+        groups.update(match.groupdict(""))
+    return groups
+
+
+def _filled(value: Any, groups: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return Template(value).safe_substitute(groups)
+    if isinstance(value, Mapping):
+        return {key: _filled(item, groups) for key, item in value.items()}
+    return [_filled(item, groups) for item in value] if isinstance(value, list) else value
+
+
+def _text(message: Message) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text", "")) for part in content)

@@ -1,0 +1,209 @@
+"""One session of the tour on one screen: opened, prompted, printed; in a terminal the person leads.
+
+Owns the texts' layout and the questions. Which turns are taken and what they must show is in `chapters`.
+"""
+
+from __future__ import annotations
+
+import os
+import termios
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from string import Template
+from typing import Any, TypeVar
+
+from nexus_cli.cli.tour.sandbox import Sandbox, sandbox_settings
+from nexus_cli.cli.tour.scripted_model import MODEL, ScriptedModel, load_script
+from nexus_cli.config.paths import defaults_dir
+from nexus_cli.core.approval import Allow, Answer, Approver, Question
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import CompactionDone, Event, TurnEnd
+from nexus_cli.session.acts import Act
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.wiring import open_session
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.print.terminal_approver import read_terminal_line
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.repl_approver import ReplApprover
+from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.lines import filled
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+Texts = Mapping[str, Mapping[str, str]]
+E = TypeVar("E")
+
+MAX_COLUMNS = 88
+WORD_SECONDS = 0.012
+"""Seconds between two words of the model where a person reads along."""
+
+
+class LeftTour(Exception):
+    """The person chose to leave."""
+
+
+class TourSession:
+    """The screen of a tour, and its session while one is open."""
+
+    def __init__(self, stream: Stream, texts: Texts, *, asks: bool, slow: bool) -> None:
+        """With `asks` a person at a terminal answers; `slow` prints at reading speed."""
+        self.asks = asks
+        self.slow = slow
+        self.sandbox: Sandbox
+        """Set before a session is opened."""
+        self._stream = stream
+        self._texts = texts
+        self._theme = choose_theme("auto", os.environ, stream.colour)
+        self._renderer = self._new_renderer()
+        self._chapters = 0
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        """The open session."""
+        assert self._session is not None, "a chapter opens one first"
+        return self._session
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self._stream.width
+
+    # The session
+
+    def open(self, *, allow: str = "read", resume: str = "") -> None:
+        """Open a new session, or the one named by `resume`."""
+        options = Options(
+            cwd=self.sandbox.project, model=MODEL, recipe="chat", allow=allow, resume=resume, require_save=True,
+            interactive=self.asks,
+        )  # fmt: skip
+        approver: Approver = ReplApprover(self, self._theme) if self.asks else self
+        script = load_script(defaults_dir() / "tour" / "script.toml")
+        provider = ScriptedModel(script, pace=WORD_SECONDS if self.slow else 0.0, memory=self.sandbox.folder / "sent")
+        self._session = open_session(options, sandbox_settings(), approver=approver, provider=provider)
+
+    async def aclose(self) -> None:
+        """Close the session, if one is open."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.aclose()
+
+    async def run_turn(self, words: str, **values: str) -> list[Event]:
+        """Run and print one turn; return its events. Raises `NexusError` if it failed."""
+        words = Template(words).safe_substitute(values)
+        happened = await self._print_events(words, self.session.run(Trigger(words)))
+        if select(happened, CompactionDone):
+            accepted_compaction(happened)  # a rejected one is the reason of what follows
+        end = happened[-1]
+        if isinstance(end, TurnEnd) and end.outcome.error:
+            raise tour_error(end.outcome.error["message"], end.outcome.error["hint"])
+        return happened
+
+    async def run_act(self, command: str, act: Act) -> list[Event]:
+        """Run and print what the slash command `command` does; return its events."""
+        try:
+            return await self._print_events(command, self.session.act(act))
+        except NexusError as error:
+            raise tour_error(f"{command}: {error.message}", error.hint) from error
+
+    async def ask(self, question: Question) -> Answer:
+        """Allow everything, and print that nobody is asked. Implements `Approver`."""
+        self._renderer.show_note(f"Allow {question.what}? allowed, nobody is asked here")
+        return Allow()
+
+    async def _print_events(self, words: str, events: AsyncIterator[Event]) -> list[Event]:
+        self.begin_turn(words)
+        happened = []
+        async for event in events:
+            self._renderer.feed(event)
+            happened.append(event)
+        return happened
+
+    # The screen
+
+    def begin_chapter(self, chapter: str, key: str = "text", **values: object) -> None:
+        """Print the number and title of a chapter and its introduction."""
+        self._chapters += 1
+        rule = self._theme.signs.rule * min(self.width, MAX_COLUMNS)
+        title = self._wrapped(f"{self._chapters}. {self._texts[chapter]['title']}")
+        self.put(f"\n{self._theme.paint('dim', rule)}\n{self._theme.paint('bold', title)}")
+        self.say(chapter, key, **values)
+
+    def say(self, chapter: str, key: str, **values: object) -> None:
+        """Print a text of ours in paragraphs, its `$name` filled in."""
+        shown = {name: sanitize(str(value)) for name, value in values.items()}
+        for paragraph in Template(self._texts[chapter][key]).safe_substitute(shown).strip().split("\n\n"):
+            self.put("\n" + "\n".join(map(self._wrapped, paragraph.splitlines())))
+
+    def words(self, chapter: str) -> str:
+        """Return what the person says in a chapter."""
+        return self._texts[chapter]["words"]
+
+    def begin_turn(self, words: str) -> None:
+        """Print the person's words; none for a turn that goes on with what is open."""
+        self.put("")
+        self._renderer = self._new_renderer()
+        if words:
+            self._renderer.show_user_message(words)
+
+    def quote(self, text: str) -> None:
+        """Print text of the session, indented."""
+        for line in sanitize(text).splitlines():
+            self.put("\n".join(filled(line, min(self.width, MAX_COLUMNS), "  ")))
+
+    def report(self, form: str, value: Mapping[str, Any]) -> None:
+        """Print a report in its text form."""
+        self.put("\n" + sanitize(FORMS[form](value, self.width)))
+
+    def put(self, text: str) -> None:
+        """Print finished lines."""
+        self._stream.write(text + "\n")
+
+    async def question(self, text: str, prompt: str) -> str | None:
+        """Print `text` and read one line after `prompt`; None at the end of input. Follows `ReplView.question`."""
+        if text:
+            self.put(text)
+        termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+        return await self._read_line("\n".join(filled(prompt, self.width - 1)) + " ")
+
+    async def wait(self) -> None:
+        """Wait for Enter in a terminal. Raises `LeftTour` if the person leaves."""
+        if not self.asks:
+            return
+        self.put("")
+        line = await self._read_line(self._theme.paint("dim", "Enter goes on, q leaves: "))
+        if line is None or line.strip().lower() in ("q", "quit", "exit"):
+            raise LeftTour
+
+    async def _read_line(self, prompt: str) -> str | None:
+        self._stream.write(prompt)
+        line = await read_terminal_line()
+        if not line.endswith("\n"):
+            self.put("")
+        return line or None
+
+    def _new_renderer(self) -> RichRenderer:
+        return RichRenderer(self._stream.write, lambda: self._stream.width, self._theme, asks=self.asks)
+
+    def _wrapped(self, line: str) -> str:
+        indent = line[: len(line) - len(line.lstrip())]
+        return "\n".join(filled(line, min(self.width, MAX_COLUMNS), indent))
+
+
+def select(happened: Sequence[Event], kind: type[E], fits: Callable[[E], bool] = lambda one: True) -> list[E]:
+    """Return the events of one kind that fit, in their order."""
+    return [one for one in happened if isinstance(one, kind) and fits(one)]
+
+
+def accepted_compaction(happened: Sequence[Event]) -> CompactionDone:
+    """Return the compaction that was accepted; raise `NexusError` with the reason if there is none."""
+    ends = select(happened, CompactionDone)
+    if not ends or not ends[-1].ok:
+        raise tour_error(f"the window was not compacted{f': {ends[-1].why}' if ends else ''}")
+    return ends[-1]
+
+
+def tour_error(why: str, hint: str = "This is a bug in nexus: `nexus doctor` shows what works here") -> NexusError:
+    """Return the error of a chapter that does not show what it should."""
+    return NexusError("internal", "the tour has stopped", why, hint)

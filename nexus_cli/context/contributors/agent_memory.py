@@ -1,9 +1,0 @@
-"""Lessons from earlier work, as far as they matter for what the person just said (seed E's agent memory)."""
-
-from __future__ import annotations
-
-from nexus_cli.context.remembered import contributor
-from nexus_cli.context.section import Phase
-from nexus_cli.core.memory import MemorySlot
-
-CONTRIBUTOR = contributor(MemorySlot.AGENT, Phase.MEMORY + 30, priority=70, room=40)

@@ -1,9 +1,0 @@
-"""What is remembered of this project, as far as it matters for what the person just said (seed E's project memory)."""
-
-from __future__ import annotations
-
-from nexus_cli.context.remembered import contributor
-from nexus_cli.context.section import Phase
-from nexus_cli.core.memory import MemorySlot
-
-CONTRIBUTOR = contributor(MemorySlot.PROJECT, Phase.MEMORY + 20, priority=75, room=40)

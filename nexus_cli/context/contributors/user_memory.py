@@ -1,9 +1,0 @@
-"""What is remembered of the person, as far as it matters for what they just said (seed E's user memory)."""
-
-from __future__ import annotations
-
-from nexus_cli.context.remembered import contributor
-from nexus_cli.context.section import Phase
-from nexus_cli.core.memory import MemorySlot
-
-CONTRIBUTOR = contributor(MemorySlot.USER, Phase.CONSTRAINT + 30, priority=88, room=240, sticky=True)

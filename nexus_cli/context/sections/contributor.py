@@ -1,0 +1,175 @@
+"""The contract of a contributor, which adds sections to a request (seed E): what it may read and how it renders.
+
+Each file of `contributors/` exports one `CONTRIBUTOR` and is found by itself; its id is the name of its module.
+Reading within a time limit is `reader`'s, choosing forms and fixing the order `collect`'s.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from nexus_cli.context.loader import ContextLayer, instruction_layers
+from nexus_cli.context.sections.identity_files import IdentityFile
+from nexus_cli.context.sections.project_outline import Outline
+from nexus_cli.context.sections.section import Layer, Section
+from nexus_cli.context.sysinfo import Host
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Episode, Facts
+from nexus_cli.core.services import Footprint, Goal, SeenFile
+
+FOLDER = "contributors"
+MOST_INSTRUCTIONS = 16_384
+"""Tokens of all instruction layers together, and at most a quarter of the budget (design section 1)."""
+
+Value: TypeAlias = Any
+"""What a contributor read: plain JSON data, so that it can be stored and rendered again."""
+
+
+def no_lines() -> Sequence[str]:
+    """Return no notices."""
+    return ()
+
+
+def no_goals() -> Sequence[Goal]:
+    """Return no goals."""
+    return ()
+
+
+def no_text() -> str:
+    """Return "": nothing was said yet."""
+    return ""
+
+
+def no_files() -> Sequence[SeenFile]:
+    """Return no files."""
+    return ()
+
+
+def no_episodes(about: str) -> Sequence[Episode]:
+    """Return no past sessions."""
+    return ()
+
+
+def no_persona(names: Sequence[str]) -> Sequence[IdentityFile]:
+    """Return no files."""
+    return ()
+
+
+def no_notices(value: Value) -> Sequence[str]:
+    """Return no notices."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything that a contributor may read from: one-method seams, supplied by the wiring."""
+
+    cwd: Path
+    started: datetime
+    """When the session began, local time with its zone."""
+    instructions: Callable[[], Sequence[ContextLayer]]
+    """The instruction layers as they are on disk now; one without a text has a notice that says why. Blocking."""
+    host: Callable[[], Host] = Host.here
+    clock: Clock = local_now
+    notices: Callable[[], Sequence[str]] = no_lines
+    """The lines that are queued for the model. Reading does not take them away: who queued them knows when they
+    were sent."""
+    about: Callable[[], str] = no_text
+    """What the person said last: what memory has to matter for."""
+    facts: Facts | None = None
+    """What is remembered; None where there is no memory."""
+    episodes: Callable[[str], Sequence[Episode]] = no_episodes
+    """The past sessions of this project that matter for what was said. Blocking."""
+    goals: Callable[[], Sequence[Goal]] = no_goals
+    """The session's goals and their steps, in order."""
+    files: Callable[[], Sequence[SeenFile]] = no_files
+    """The files that the session saw, the newest first, compared with the disk. Blocking."""
+    footprint: Callable[[], Footprint] = Footprint
+    """What was done in the part that is not in the window any more. Blocking."""
+    persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = no_persona
+    """The files of these names that say who the agent is, or what the person likes. Blocking."""
+    tools: Callable[[], Sequence[str]] = no_lines
+    """Names of the tools at hand."""
+    capabilities: Callable[[], Mapping[str, Any]] = dict
+    """What `nexus status` would say, see `nexus_cli.context.sections.capability_text`; empty where nobody knows.
+    Blocking."""
+    outline: Callable[[], Outline] = Outline
+    """The project by the names of its files. Blocking, bounded."""
+    trigger: Callable[[], str] = no_text
+    """What started the turn, as `Trigger.source`; "" in a session where the person typed everything."""
+
+    @classmethod
+    def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
+        """Return the sources of a session in `cwd` on this machine; `seams` replaces single ones."""
+        return cls(cwd, started, **{"instructions": lambda: instruction_layers(cwd), **seams})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that rendering may depend on, beside the value."""
+
+    model: str
+    recipe: str
+    window: int
+    """Tokens of the model's window."""
+    instruction_cap: int
+    """Tokens of all instruction layers together."""
+    count: Callable[[str], int]
+    """Tokens of a text."""
+
+    @classmethod
+    def of(cls, model: str, recipe: str, budget: TokenBudget, count: Callable[[str], int]) -> View:
+        """Return the view of a session with this budget."""
+        cap = min(MOST_INSTRUCTIONS, max(0, budget.available) // 4)
+        return cls(model, recipe, budget.window, cap, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Contributor:
+    """One source of sections."""
+
+    id: str
+    """The name of its module; its sections are called `ID` or `ID.PART`."""
+    layer: Layer
+    """`system`: read once per epoch. `event`: read every turn, sent where its text differs from what was sent."""
+    read: Callable[[Sources], Value]
+    """May block: it is called in a thread, within a time limit. The value is plain JSON data."""
+    render: Callable[[Value, View], tuple[Section, ...]]
+    """Pure. No section when there is nothing to say. Which form of a section is sent is not known here."""
+    notices: Callable[[Value], Sequence[str]] = no_notices
+    """Lines for the person about what was read (an odd encoding)."""
+    most: int = 200_000
+    """Characters that its value, and its sections together, may hold; with more of them it is skipped."""
+    verbatim: bool = False
+    """What it reads are our own words, or what the person wrote as their instructions: it is rendered as it stands. All
+    other text is made so that it cannot pose as ours (`nexus_cli.context.untrusted_text`)."""
+    rest: bool = False
+    """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""
+    required: bool = False
+    """It has a longer time limit, its last value is kept, and requests without it say so."""
+
+
+def contributor_names() -> tuple[str, ...]:
+    """Return the ids of all contributors, found without importing them."""
+    folder = Path(__file__).with_name(FOLDER)
+    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)])))
+
+
+def discover() -> Mapping[str, Contributor]:
+    """Return all contributors by id; `NexusError("config", ...)` when two have one id."""
+    found: dict[str, Contributor] = {}
+    for name in contributor_names():
+        contributor: Contributor = importlib.import_module(f"{__package__}.{FOLDER}.{name}").CONTRIBUTOR
+        if contributor.id in found:
+            why = f"another one is called {contributor.id} too"
+            raise NexusError("config", f"contributor {name}", why, "Rename one of them")
+        found[contributor.id] = contributor
+    return found

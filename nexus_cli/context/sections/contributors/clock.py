@@ -1,0 +1,35 @@
+"""The date and the time of day (seed A, seed E), as two sections: since only what differs is sent, a turn on the same
+day costs the time alone, and a turn in the same minute nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.section import Layer, Phase, Section
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+PRIORITY = 95
+
+
+def read(sources: Sources) -> Value:
+    """Return the moment to the minute, ISO 8601, with its zone where the clock has one."""
+    return sources.clock().replace(second=0, microsecond=0).isoformat()
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return `Date: 2026-01-13 (Tuesday, UTC+01:00)` and `Now: 14:30 (local)`."""
+    moment = datetime.fromisoformat(value)
+    offset = f"{moment:%z}"
+    zone = f", UTC{offset[:3]}:{offset[3:5]}" if offset else ""
+    texts = {
+        "clock.date": f"Date: {moment:%Y-%m-%d} ({DAYS[moment.weekday()]}{zone})",
+        "clock.time": f"Now: {moment:%H:%M} (local)",
+    }
+    return tuple(
+        Section(id, Phase.EVENT + 10, (text,), Layer.EVENT, PRIORITY, sticky=True, source="clock")
+        for id, text in texts.items()
+    )
+
+
+CONTRIBUTOR = Contributor("clock", Layer.EVENT, read, render)

@@ -1,0 +1,61 @@
+"""Where the model works: folder, project, machine, shell, package manager (seeds A, B, E). Runs nothing.
+
+What changes during a session is not here: the system text stays as it was sent until the next epoch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from nexus_cli.config.paths import project_root, repository_root
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.section import Layer, Phase, Section
+from nexus_cli.context.sysinfo import operating_system
+from nexus_cli.core.elide import one_line
+
+SLOT = 20
+"""Behind the instructions, as in seed A."""
+MANAGERS = {
+    "uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm", "Pipfile.lock": "pipenv",
+    "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun",
+    "package-lock.json": "npm", "Cargo.toml": "cargo", "go.mod": "go", "Gemfile": "bundler",
+    "composer.json": "composer", "pom.xml": "maven", "build.gradle": "gradle", "build.gradle.kts": "gradle",
+}  # fmt: skip
+"""File at the top of a project to the package manager that it speaks for."""
+
+
+def read(sources: Sources) -> Value:
+    """Return the record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`."""
+    host, root = sources.host(), project_root(sources.cwd)
+    return {
+        "cwd": one_line(str(sources.cwd)),
+        "project": one_line(str(root)),
+        "git": repository_root(sources.cwd) is not None,
+        "system": operating_system(host),
+        "machine": one_line(host.machine),
+        "shell": one_line(os.path.basename(host.environ.get("SHELL", ""))),
+        "managers": _managers(root),
+    }
+
+
+def _managers(root: Path) -> list[str]:
+    return list(dict.fromkeys(name for file, name in MANAGERS.items() if os.path.exists(root / file)))
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section; the project stands in it where it is not the working folder."""
+    lines = ["# Environment", f"Working directory: {value['cwd']}"]
+    if value["project"] != value["cwd"]:
+        lines.append(f"Project: {value['project']}")
+    lines.append(f"Git repository: {'yes' if value['git'] else 'no'}")
+    lines.append(f"Operating system: {', '.join(filter(None, (value['system'], value['machine'])))}")
+    if value["shell"]:
+        lines.append(f"Shell: {value['shell']}")
+    if value["managers"]:
+        lines.append(f"Package manager: {', '.join(value['managers'])}")
+    order = Phase.CONSTRAINT + SLOT
+    text = "\n".join(lines)
+    return (Section("environment", order, (text,), Layer.SYSTEM, priority=94, sticky=True, source="this machine"),)
+
+
+CONTRIBUTOR = Contributor("environment", Layer.SYSTEM, read, render, required=True)

@@ -1,0 +1,51 @@
+"""What the session has done (seed E's footprint), in one line. It counts only what the model does not see any more: so
+it changes with the epoch and not with every turn, and says nothing while the whole conversation is in the window."""
+
+from __future__ import annotations
+
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.identity_files import shrink_forms
+from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.core.elide import one_line
+
+NAMED = 5
+"""Tools that are named; the others are counted together."""
+
+
+def read(sources: Sources) -> Value:
+    """Return `turns`, and `calls`: pairs of a tool's name and how often it gave a result."""
+    found = sources.footprint()
+    return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return `Earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)`."""
+    turns, calls = value["turns"], value["calls"]
+    if not turns and not calls:
+        return ()
+    full, pointer = _text(turns, calls, len(calls)), f'[earlier in this session: recall("{DROP}")]'
+    capped = len(calls) > NAMED
+    short = (f'{_text(turns, calls, NAMED)}; all of them: recall("{DROP}")', pointer) if capped else (pointer,)
+    forms = (full, *shrink_forms(short, view.count)) if capped else shrink_forms((full, *short), view.count)
+    order, least = Phase.HISTORY, int(capped)
+    return (
+        Section("footprint", order, forms, Layer.EVENT, priority=85, sticky=True, source="the session", least=least),
+    )
+
+
+def _text(turns: int, calls: Value, most: int) -> str:
+    """Return the line, with `most` of the tools named."""
+    parts = [_some(turns, "turn")] if turns else []
+    if calls:
+        named = [f"{count} {name}" for name, count in calls[:most]]
+        rest = sum(count for _, count in calls[most:])
+        inside = ", ".join([*named, f"{rest} others"] if rest else named)
+        parts.append(f"{_some(sum(count for _, count in calls), 'tool call')} ({inside})")
+    return f"Earlier in this session: {', '.join(parts)}"
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+CONTRIBUTOR = Contributor("footprint", Layer.EVENT, read, render)

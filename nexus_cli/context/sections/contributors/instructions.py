@@ -1,0 +1,159 @@
+"""The NEXUS.md layers (seed A), each a section of its own under a header that names its folder.
+
+Together they take at most the instruction cap: short layers stay whole, the long ones share what is left. A long layer
+has four forms: whole, without its middle, its headings, and one line that names file and size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.context.loader import ContextLayer
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
+from nexus_cli.core.elide import drop_marker, elide_text
+from nexus_cli.core.message import replace_surrogates
+
+SLOTS = {"global": 8, "ancestor": 9, "local": 10}
+PRIORITY = 92
+SHORT = 400
+"""Tokens up to which a layer has one form: whole."""
+OUTLINE = 300
+"""Tokens of an outline."""
+WIDE = 120
+"""Characters of one headline in it."""
+MARGIN = 8
+"""Tokens of a layer beyond header and text: what joins them, and what counting in pieces misses."""
+_HEADINGS = re.compile(r"^ {0,3}(?:(#{1,6}[ \t]+\S.*)|(```|~~~).*)$", re.MULTILINE)
+
+Count = Callable[[str], int]
+
+
+def read(sources: Sources) -> Value:
+    """Return one record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`, the outermost first.
+    """
+    layers = sources.instructions()
+    root = project_root(sources.cwd)
+    return [
+        {
+            "id": _id(layer, number),
+            "slot": SLOTS[layer.name],
+            "header": replace_surrogates(layer.header),
+            "text": replace_surrogates(layer.text + unread_note(layer.beyond, (layer.path or layer.folder).name)),
+            "source": replace_surrogates(_source(layer.path or layer.folder, root)),
+            "notice": layer.notice,
+            "beyond": layer.beyond,
+        }
+        for number, layer in enumerate(layers)
+    ]
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section per layer with a text; what is above its share of the cap is never sent whole (`least`)."""
+    value = [layer for layer in value if layer["text"]]
+    sizes = [view.count(layer["text"]) for layer in value]
+    headers = [view.count(layer["header"]) + MARGIN for layer in value]
+    shares = share(sizes, view.instruction_cap - sum(headers))
+    sections = []
+    for layer, size, room in zip(value, sizes, shares, strict=True):
+        forms = _forms(layer, size, room, view.count)
+        sections.append(
+            Section(
+                layer["id"],
+                Phase.CONSTRAINT + layer["slot"],
+                forms,
+                Layer.SYSTEM,
+                PRIORITY,
+                sticky=True,
+                source=layer["source"],
+                least=1 if size > room and len(forms) > 1 else 0,
+                unread_bytes=layer["beyond"],
+            )
+        )
+    return tuple(sections)
+
+
+def share(sizes: Sequence[int], room: int) -> list[int]:
+    """Share `room`: the small ones all they need, the others equal parts of the rest."""
+    shares = [0] * len(sizes)
+    for done, index in enumerate(sorted(range(len(sizes)), key=lambda index: (sizes[index], index))):
+        shares[index] = min(sizes[index], max(0, room) // (len(sizes) - done))
+        room -= shares[index]
+    return shares
+
+
+def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tuple[str, ...]:
+    """Return the layer whole, in `room` tokens (half of it where it fits whole), as headings, as one line."""
+    text, header = layer["text"], layer["header"]
+    full = f"{header}\n{text}"
+    if size <= min(SHORT, room):
+        return (full,)
+    before = len(header) + 1
+
+    def marker(start: int, end: int, total: int, tokens: int) -> str:
+        return drop_marker(DROP)(before + start, before + end, before + total, tokens)
+
+    clipped = elide_text(text, room if size > room else size // 2, count, marker)
+    pointer = f'{layer["source"] or "NEXUS.md"} of {_folder(header)}: {size:,} tokens, read with recall("{DROP}")'
+    forms = [full]
+    if not clipped.is_whole and clipped.text:
+        forms.append(f"{header}\n{clipped.text}")
+        forms += outline(header, text, size, count)
+    return (*forms, pointer)
+
+
+def outline(header: str, text: str, size: int, count: Count) -> list[str]:
+    """Return the headings of `text` as far as they fit, one line each, as one form; none where there are none."""
+    headings, fence = [], ""
+    for found in _HEADINGS.finditer(text):
+        line, mark = found.group(1), found.group(2)
+        if mark and fence in ("", mark):
+            fence = "" if fence else mark
+        elif line and not fence:
+            headings.append(line.strip() if len(line) <= WIDE else f"{line[:WIDE].strip()}...")
+    if not headings:
+        return []
+    first, last = f"{header}\n", f'[its headings alone: {size:,} tokens, read with recall("{DROP}")]'
+    left = OUTLINE - count(first) - count(last) - MARGIN
+    shown: list[str] = []
+    for heading in headings:
+        left -= count(heading) + 1
+        if left < 0:
+            break
+        shown.append(heading)
+    if len(shown) < len(headings):
+        shown.append(f"... and {len(headings) - len(shown):,} more headings")
+    return [first + "\n".join([*shown, last])]
+
+
+def _folder(header: str) -> str:
+    """Return the folder that a header names in its parentheses."""
+    return header.partition("(")[2].removesuffix(")") or header
+
+
+def _id(layer: ContextLayer, number: int) -> str:
+    match layer.name:
+        case "global":
+            return "instructions.global"
+        case "ancestor":
+            return f"instructions.ancestor.{number:02}"
+        case "local":
+            return "instructions.project"
+
+
+def _source(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def notices(value: Value) -> Sequence[str]:
+    """Return how the files were decoded, where that was not plain."""
+    return [layer["notice"] for layer in value if layer["notice"]]
+
+
+CONTRIBUTOR = Contributor(
+    "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True, required=True
+)

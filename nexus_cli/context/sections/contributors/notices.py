@@ -1,0 +1,45 @@
+"""The lines that the session has queued for the model: a limit that was lowered, a file that changed, a missing tool.
+
+Each batch is told once; that it was sent, and so is empty the next time, is for the session to see to.
+"""
+
+from __future__ import annotations
+
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.identity_files import shrink_forms
+from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.core.elide import one_line
+
+FEW = 3
+SHORT = 200
+"""Characters of one notice in the short form."""
+
+
+def read(sources: Sources) -> Value:
+    """Return the queued lines in order."""
+    return [line for line in map(one_line, sources.notices()) if line.strip()]
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section, a line for each; in its short form the first few, shortened, and how many more there are; at
+    last their number alone."""
+    if not value:
+        return ()
+    lines = [f"[nexus: {line}]" for line in value]
+    short = [f"[nexus: {_shortened(line)}]" for line in value[:FEW]]
+    rest = len(value) - FEW
+    if rest > 0:
+        short.append(f'[nexus: and {rest} more {"notice" if rest == 1 else "notices"}: recall("{DROP}")]')
+    elif short != lines:
+        short[-1] = f'{short[-1][:-1]} recall("{DROP}")]'
+    made = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
+    many = f"{len(value)} notices" if len(value) > 1 else "1 notice"
+    forms = shrink_forms((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)
+    return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= SHORT else line[:SHORT] + "..."
+
+
+CONTRIBUTOR = Contributor("notices", Layer.EVENT, read, render)

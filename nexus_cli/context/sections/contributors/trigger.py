@@ -1,0 +1,30 @@
+"""What started the turn, where that was not simply the person typing (seed C's trigger): one line."""
+
+from __future__ import annotations
+
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.section import Layer, Phase, Section
+from nexus_cli.core.elide import one_line
+
+SAID = {
+    "person": "typed by the person",
+    "stdin": "read from stdin, nobody is at a prompt",
+}
+"""Source of a trigger to how that is said; any other one is named as it is."""
+
+
+def read(sources: Sources) -> Value:
+    """Return the source's name, "" where the person typed everything so far."""
+    return one_line(sources.trigger())[:80]
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return `Trigger: read from stdin, nobody is at a prompt`; once another one was there, also that the person types.
+    """
+    if not value.strip():
+        return ()
+    text = f"Trigger: {SAID.get(value, value)}"
+    return (Section("trigger", Phase.EVENT + 15, (text,), Layer.EVENT, priority=94, sticky=True, source="the turn"),)
+
+
+CONTRIBUTOR = Contributor("trigger", Layer.EVENT, read, render)

@@ -1,0 +1,73 @@
+"""What the project consists of (seed E): folders, languages and the files that tell what it is, from names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.identity_files import shrink_forms
+from nexus_cli.context.sections.section import Layer, Phase, Section
+from nexus_cli.core.elide import one_line
+
+HEADER = "# Project files"
+FOLDERS, FEW_FOLDERS = 16, 6
+LANGUAGES, FEW_LANGUAGES = 5, 2
+NOTABLE = 8
+LONGEST = 60
+"""Characters of one name."""
+
+
+def read(sources: Sources) -> Value:
+    """Return `files`, `folders`, `languages`, `notable`, `whole`, as `Outline` has them; `way` to see them all."""
+    found = sources.outline()
+    return {
+        "files": found.files,
+        "folders": [[_name(name), count] for name, count in found.folders],
+        "languages": [[name, count] for name, count in found.languages],
+        "notable": [_name(name) for name in found.notable],
+        "whole": found.whole,
+        "way": "; `glob` lists them." if "glob" in sources.tools() else ".",
+    }
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section; nothing for a project without files."""
+    if not value["files"]:
+        return ()
+    shown = [
+        _lines(value, FOLDERS, LANGUAGES, NOTABLE),
+        _lines(value, FEW_FOLDERS, FEW_LANGUAGES, 0),
+        [f"{_size(value)}{value['way']}"],
+    ]
+    forms = shrink_forms(["\n".join([HEADER, *lines]) for lines in shown], view.count)
+    return (Section("workspace", Phase.MEMORY, forms, Layer.SYSTEM, priority=50, source="the project's files"),)
+
+
+def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str]:
+    there = value["folders"]
+    inside = [f"{name}/ {count}" for name, count in there[:folders]]
+    if len(there) > folders:
+        inside.append(f"{len(there) - folders} more folders {sum(count for _, count in there[folders:])}")
+    lines = [f"{_size(value)}: {', '.join(inside)}" if inside else _size(value)]
+    if value["languages"]:
+        lines.append(_some([f"{name} {count}" for name, count in value["languages"]], languages))
+    if notable and value["notable"]:
+        lines.append(f"At the top: {_some(value['notable'], notable)}")
+    return lines
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    """Return the first of `names`, and how many more there are."""
+    return ", ".join([*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])])
+
+
+def _size(value: Value) -> str:
+    return f"{'' if value['whole'] else 'over '}{value['files']:,} file{'' if value['files'] == 1 else 's'}"
+
+
+def _name(name: str) -> str:
+    line = one_line(name)
+    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+
+
+CONTRIBUTOR = Contributor("workspace", Layer.SYSTEM, read, render)

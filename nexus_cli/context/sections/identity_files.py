@@ -1,0 +1,131 @@
+"""Who the agent is and how the person likes things: SOUL.md, IDENTITY.md, AGENT.md, PREFERENCES.md (seeds B and E).
+
+The personal config folder counts always. A project's `.nexus` folder may add to the identity, and only while the
+project is trusted: otherwise a cloned repository could say who we are. Instructions (NEXUS.md) are `loader`'s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.trust import FOLDER, read_configuration, trust_state
+from nexus_cli.context.decode import Decoded, decode_head, odd_file, read_text
+from nexus_cli.context.prompt_loader import trimmed
+from nexus_cli.context.sections.planner import STAND_IN
+from nexus_cli.context.sections.section import DROP, unread_note
+from nexus_cli.core.elide import drop_marker, elide_text, one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+
+IDENTITY = ("SOUL.md", "IDENTITY.md", "AGENT.md")
+PREFERENCES = "PREFERENCES.md"
+LIMIT = 1024 * 1024
+"""Bytes of one file that are read."""
+SHORT = 160
+"""A text of at most so many tokens has one form."""
+HEADINGS, WIDEST = 12, 80
+"""Headings in an outline, and characters of one."""
+LEAST, MOST = 100, 1000
+"""Tokens of a shortened text."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityFile:
+    """One of the files."""
+
+    name: str
+    """`SOUL.md`."""
+    text: str
+    """Without blank lines around it; "" where it could not be read."""
+    path: str
+    origin: str = "personal"
+    """`personal` or `project`."""
+    notice: str = ""
+    """One line for the person about what is odd about it."""
+    beyond: int = 0
+    """Bytes of the file that were not read."""
+
+
+def read_identity_files(names: Sequence[str], cwd: Path) -> tuple[IdentityFile, ...]:
+    """Return the files of these names that say something, the personal ones first. Raises nothing."""
+    return tuple(text for text in _found(names, cwd) if text.text or text.notice)
+
+
+def _found(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
+    for name in names:
+        path = places().config / name
+        yield _made(partial(read_text, path, LIMIT), path, name, "personal")
+    root = project_root(cwd)
+    own = [name for name in names if name in IDENTITY and os.path.lexists(root / FOLDER / name)]
+    found = read_configuration(root) if own else None
+    if found and trust_state(root, found) == "trusted":  # what was judged is what counts: nothing is read a second time
+        for name in filter(found.files.__contains__, own):
+            path, data = root / FOLDER / name, found.files[name]
+            yield _made(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
+
+
+def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> IdentityFile:
+    where = replace_surrogates(str(path))
+    try:
+        found = read()
+    except NexusError as error:
+        return IdentityFile(name, "", where, origin, one_line(f"{error.message}; it is left out"))
+    if found is None:
+        return IdentityFile(name, "", where, origin, one_line(odd_file(path)))
+    text = trimmed(found.text)
+    return IdentityFile(
+        name, replace_surrogates(text + unread_note(found.beyond, name)), where, origin, found.notice, found.beyond
+    )
+
+
+def section_forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...]:
+    """Return `text` under its header from full to pointer; each form has fewer tokens than the one before.
+
+    Offsets in the markers are those of the full form: it is what the drop will hold.
+    """
+    full = f"{header}\n{text}"
+    size = count(full)
+    if size <= SHORT:
+        return (full,)
+    shortened = elide_text(full, min(MOST, max(LEAST, size // 3)), count, drop_marker(DROP)).text
+    headings = list(_headings(text))
+    rest = f'[... {size:,} tokens left out: recall("{DROP}") ...]'
+    some = headings[:HEADINGS]
+    if len(headings) > HEADINGS:
+        some.append(f"(and {len(headings) - HEADINGS} more headings)")
+    outline = "\n".join([header, *some, rest])
+    made = [full, shortened, outline, f"{header}\n{rest}"] if some else [full, shortened, f"{header}\n{rest}"]
+    return shrink_forms(made, count)
+
+
+def shrink_forms(made: Sequence[str], count: Callable[[str], int]) -> tuple[str, ...]:
+    """Return the first and the last of `made`, and of those between them the ones that get smaller; the last only where
+    it is the smaller one."""
+    first, *between, last = made if len(made) > 1 else (*made, *made)
+    kept, sizes, least = [first], [count(first)], _size(last, count)
+    if least >= sizes[0]:
+        return (first,)
+    for form in between:
+        size = _size(form, count)
+        if form.strip() and least < size < sizes[-1]:
+            kept.append(form)
+            sizes.append(size)
+    return (*kept, last)
+
+
+def _size(form: str, count: Callable[[str], int]) -> int:
+    return count(form.replace(DROP, STAND_IN))
+
+
+def _headings(text: str) -> Iterator[str]:
+    """Return the headlines of Markdown that stand in no block of code."""
+    code = False
+    for line in text.splitlines():
+        code ^= line.lstrip().startswith(("```", "~~~"))
+        if line.startswith("#") and not code:
+            yield one_line(line)[:WIDEST]

@@ -1,0 +1,105 @@
+"""What a project consists of, from the names of its files alone: folders, languages, files that tell what it is.
+
+Pure, but for `walk_files`, which lists a folder that no repository lists; bounded in entries and in time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+ENTRIES = 5000
+"""Names that `walk_files` takes at most."""
+SECONDS = 0.3
+HEAVY = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist", "site-packages"})
+"""Folders of others' or made files; outside a repository nothing else says so."""
+NOTABLE = (
+    *("README", "pyproject", "setup", "requirements", "package", "tsconfig", "cargo", "go.mod", "makefile", "justfile"),
+    *("dockerfile", "compose", "docker-compose", "cmakelists", "pom", "build.gradle", "gemfile", "composer", "mix.exs"),
+    *("contributing", "tox", "noxfile", "meson", "flake", "changelog"),
+)
+"""Beginnings of file names, in this order; letter case does not matter."""
+LANGUAGES = {
+    **dict.fromkeys((".py", ".pyi"), "Python"),
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), "JavaScript"),
+    **dict.fromkeys((".ts", ".tsx"), "TypeScript"),
+    **dict.fromkeys((".c", ".h"), "C"),
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".hpp", ".hh"), "C++"),
+    **dict.fromkeys((".sh", ".bash", ".zsh"), "shell"),
+    **dict.fromkeys((".md", ".rst"), "prose"),
+    **dict.fromkeys((".html", ".htm"), "HTML"),
+    **dict.fromkeys((".css", ".scss"), "CSS"),
+    **dict.fromkeys((".yml", ".yaml"), "YAML"),
+    **dict.fromkeys((".kt", ".kts"), "Kotlin"),
+    **dict.fromkeys((".ex", ".exs"), "Elixir"),
+    ".rs": "Rust", ".go": "Go", ".java": "Java", ".rb": "Ruby", ".php": "PHP", ".cs": "C#", ".swift": "Swift",
+    ".scala": "Scala", ".hs": "Haskell", ".ml": "OCaml", ".lua": "Lua", ".sql": "SQL", ".toml": "TOML",
+    ".json": "JSON", ".vue": "Vue", ".svelte": "Svelte", ".ipynb": "notebooks", ".r": "R", ".jl": "Julia",
+    ".dart": "Dart", ".zig": "Zig", ".nix": "Nix", ".tf": "Terraform", ".proto": "Protobuf", ".tex": "TeX",
+}  # fmt: skip
+"""Suffix to language."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A project by its names."""
+
+    files: int = 0
+    folders: tuple[tuple[str, int], ...] = ()
+    """Top-level folders with the number of files below them, the largest first."""
+    languages: tuple[tuple[str, int], ...] = ()
+    """Languages with their files, the most frequent first."""
+    notable: tuple[str, ...] = ()
+    """Files at the top that tell what the project is and how it is built."""
+    whole: bool = True
+    """False where not everything was looked at."""
+
+
+def outline_files(names: Iterable[str], *, whole: bool = True) -> Outline:
+    """Return the outline of a project whose files have these names: relative to it, with `/`."""
+    files, folders, languages, top = 0, Counter[str](), Counter[str](), []
+    for name in names:
+        files += 1
+        first, slash, _ = name.partition("/")
+        if slash:
+            folders[first] += 1
+        else:
+            top.append(name)
+        language = LANGUAGES.get(PurePosixPath(name).suffix.lower())
+        if language:
+            languages[language] += 1
+    ranked = sorted((_rank(name), name) for name in top if _rank(name) < len(NOTABLE))
+    return Outline(files, _ordered(folders), _ordered(languages), tuple(name for _, name in ranked), whole)
+
+
+def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:
+    """Return the names of files below `root`, level by level, and whether these are all. Hidden and heavy folders, and
+    what links lead to, are not looked into. Blocking, raises nothing."""
+    found: list[str] = []
+    waiting, end = [""], time.monotonic() + seconds
+    for prefix in waiting:
+        try:
+            with os.scandir(root / prefix) as entries_here:
+                for entry in entries_here:
+                    if len(found) + len(waiting) >= entries or time.monotonic() > end:
+                        return found, False
+                    if not entry.is_dir(follow_symlinks=False):
+                        found.append(prefix + entry.name)
+                    elif not entry.name.startswith(".") and entry.name not in HEAVY:
+                        waiting.append(f"{prefix}{entry.name}/")
+        except OSError:
+            continue
+    return found, True
+
+
+def _ordered(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _rank(name: str) -> int:
+    low = name.lower()
+    return next((place for place, start in enumerate(NOTABLE) if low.startswith(start.lower())), len(NOTABLE))

@@ -1,0 +1,29 @@
+"""Reads the texts for the model from `defaults/prompts/*.md` and fills them. The words themselves are not ours."""
+
+from __future__ import annotations
+
+import re
+
+from nexus_cli.config.paths import defaults_dir
+from nexus_cli.context.decode import read_text
+from nexus_cli.core.errors import NexusError
+
+BLANK = re.compile(r"\{([a-z_]+)\}")
+
+
+def load_prompt(name: str, **values: object) -> str:
+    """Return the text `defaults/prompts/NAME.md`, stripped, each `{key}` replaced by the value of that name.
+
+    Filled in one pass: braces in a value, and braces without a value of that name, stay as they are.
+    `NexusError("internal", ...)` when the installation lacks the file.
+    """
+    path = defaults_dir() / "prompts" / f"{name}.md"
+    found = read_text(path)
+    if found is None:
+        raise NexusError("internal", str(path), "this file of the package is missing", "Install nexus again")
+    return fill_blanks(found.text, **values).strip()
+
+
+def fill_blanks(text: str, **values: object) -> str:
+    """Return `text` with each `{key}` replaced by `values[key]`, where there is one."""
+    return BLANK.sub(lambda blank: str(values[blank[1]]) if blank[1] in values else blank[0], text)

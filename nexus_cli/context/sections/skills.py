@@ -1,0 +1,203 @@
+"""Skills: guides that are read when they are needed (seed B). A skill is a folder with a SKILL.md.
+
+The personal ones lie in `config/skills`, a project's in `.nexus/skills`, which counts only while the project is
+trusted. Who lists or prints them is the reports' business; a request carries only their names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.trust import FOLDER, is_trusted, read_configuration, trust_state
+from nexus_cli.context.decode import Decoded, decode_head, read_text
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+
+FILE = "SKILL.md"
+LIMIT = 1024 * 1024
+"""Bytes of one guide that are read."""
+HEAD = 16 * 1024
+"""Bytes in which name and description have to stand."""
+MOST = 500
+"""Skills of one folder that are looked at."""
+LONGEST_NAME, LONGEST_LINE = 64, 200
+"""Characters of a name and of a description as they are shown."""
+FENCE = "---"
+_OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
+"""A fence with a key behind it: a rule above a text has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill, without its guide."""
+
+    name: str
+    """What it is asked for by: the front matter's `name`, else the folder's."""
+    description: str
+    """One line: the front matter's, else the first paragraph of the guide; may be ""."""
+    path: str
+    """Its SKILL.md, as it can be shown."""
+    source: Path | bytes = field(repr=False)
+    """The file itself; of a project what was in it when trust in the project was judged."""
+    origin: str = "personal"
+    """`personal` or `project`."""
+    shadowed: bool = False
+    """Another one of the same name comes before it."""
+    problem: str = ""
+    """Why it cannot be used; else ""."""
+
+
+def find_skills(cwd: Path) -> tuple[Skill, ...]:
+    """Return the skills that count in `cwd`, by name, the personal one of two first. Raises nothing."""
+    root = project_root(cwd)
+    found = [*_in(places().config / "skills", "personal")]
+    if os.path.isdir(root / FOLDER / "skills"):
+        found += _in_project(root)
+    listed: list[Skill] = []
+    names: set[str] = set()
+    for skill in sorted(found, key=lambda one: (one.name.casefold(), one.origin != "personal", one.path)):
+        listed.append(replace(skill, shadowed=skill.name in names))
+        if not skill.problem:
+            names.add(skill.name)
+    return tuple(listed)
+
+
+def count_untrusted(cwd: Path) -> int:
+    """Count the skills that do not count because the project is not trusted."""
+    root = project_root(cwd)
+    folder = root / FOLDER / "skills"
+    if not os.path.isdir(folder) or is_trusted(root):
+        return 0
+    return sum(1 for _ in _folders(folder))
+
+
+def read_guide(skill: Skill) -> str:
+    """Return the guide as it stands in the file, without front matter. `NexusError("config", ...)` where it cannot be
+    read."""
+    found = _read(skill.source, skill.path, LIMIT)
+    if found is None:
+        raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")
+    return _parted(found.text)[1].strip("\n")
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """Return the folders with a SKILL.md, whatever it is, by name."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names[:MOST]:
+        if not name.startswith(".") and _is_skill(folder / name):
+            yield folder / name
+
+
+def _is_skill(place: Path) -> bool:
+    """True if it holds a SKILL.md; true also for a link to a folder that is not there: then it is listed with its
+    problem."""
+    return os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
+
+
+def _in(folder: Path, origin: str) -> Iterator[Skill]:
+    for place in _folders(folder):
+        yield _made(place.name, place / FILE, one_line(str(place / FILE)), origin)
+
+
+def _in_project(root: Path) -> Iterator[Skill]:
+    """Yield those of a trusted project, from the bytes that were judged: nothing is read a second time."""
+    found = read_configuration(root)
+    if trust_state(root, found) != "trusted":
+        return
+    parts = ((name.split("/"), data) for name, data in found.files.items())
+    own = [(at[1], data) for at, data in parts if len(at) == 3 and (at[0], at[2]) == ("skills", FILE)]
+    for name, data in [one for one in own if not one[0].startswith(".")][:MOST]:
+        yield _made(name, data, one_line(str(root / FOLDER / "skills" / name / FILE)), "project")
+
+
+def _made(folder: str, source: Path | bytes, where: str, origin: str) -> Skill:
+    name = _name(folder)
+    try:
+        found = _read(source, where, HEAD)
+    except NexusError as error:
+        return Skill(name, "", where, source, origin, problem=one_line(error.why))
+    front, body = _parted(found.text if found else "")
+    problem = "is no regular file" if found is None else _problem(found.text, front, body, source, where)
+    said = front.get("description") or ("" if problem else _paragraph(body))
+    return Skill(_name(front.get("name", "")) or name, _shown(said), where, source, origin, problem=problem)
+
+
+def _problem(text: str, front: Mapping[str, str], body: str, source: Path | bytes, where: str) -> str:
+    """Return why a readable file is no guide, "" if it is one; `text` is its head."""
+    if not text.strip():
+        return "is empty"
+    if not front and body == text and _OPENED.match(text):
+        return f"has front matter that no line {FENCE} closes in its first {HEAD // 1024} KiB"
+    if not body.strip().strip("-") and not _parted(_whole(source, where))[1].strip().strip("-"):
+        return "has no guide behind its front matter"
+    return ""
+
+
+def _whole(source: Path | bytes, where: str) -> str:
+    found = _read(source, where, LIMIT)
+    return found.text if found else ""
+
+
+def _read(source: Path | bytes, where: str, limit: int) -> Decoded | None:
+    return decode_head(source, where, limit) if isinstance(source, bytes) else read_text(source, limit)
+
+
+def _name(text: str) -> str:
+    """Return `text` as one word that can be typed; "" when nothing is left of it."""
+    return "-".join(one_line(text).split())[:LONGEST_NAME]
+
+
+def _shown(text: str) -> str:
+    line = " ".join(one_line(text[: 4 * LONGEST_LINE]).split())
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3].rstrip() + "..."
+
+
+def _parted(text: str) -> tuple[Mapping[str, str], str]:
+    """Return the front matter's plain keys, and what follows it; a fence that is not closed is no front matter."""
+    lines = text.splitlines()
+    if not lines or lines[0].rstrip() != FENCE:
+        return {}, text
+    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), 0)
+    if not end:
+        return {}, text
+    return _keys(lines[1:end]), "\n".join(lines[end + 1 :])
+
+
+def _keys(lines: list[str]) -> dict[str, str]:
+    """Return `key: value` at the margin; indented lines continue the value, as in YAML."""
+    found: dict[str, str] = {}
+    key = ""
+    for line in lines:
+        if line[:1] in (" ", "\t") and key:
+            found[key] = f"{found[key]} {line.strip()}".strip()
+            continue
+        key, colon, value = line.partition(":")
+        key = key.strip().lower() if colon and not line.startswith("#") else ""
+        value = value.strip()
+        if key:
+            found[key] = "" if value[:1] in ("|", ">") and len(value) <= 2 else _unquoted(value)
+    return found
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+
+
+def _paragraph(body: str) -> str:
+    """Return the first lines of `body` that are text: no headings, no rules."""
+    said: list[str] = []
+    for line in body.splitlines():
+        plain = line.strip()
+        if plain and not plain.startswith(("#", FENCE, "```")):
+            said.append(plain)
+        elif said:
+            break
+    return " ".join(said)

@@ -1,0 +1,130 @@
+"""What a request is made of, part by part, as hashes; and the first part in which two requests differ.
+
+A provider's cache holds beginnings of requests, so what differs first is what made it miss. Parts stand in the order
+in which a request has them: model, tools, system text by sections, what is asked of the model, messages. Pure; the
+hashes of messages are those of their lines, which stand in the ledger once with epoch and entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.render import Wire
+from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.wire import canonical
+
+Named = tuple[tuple[str, str], ...]
+"""Names and hashes, in order."""
+SYSTEM = "system text"
+"""Stands behind the sections, for what no section of an older epoch tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """One request, by its parts."""
+
+    model: str
+    effort: str
+    tool_choice: str
+    tools: Named
+    sections: Named
+    messages: Named
+    """By entry or slot, see `name_of`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first part in which a request differs from the one before it."""
+
+    kind: str
+    """`model`, `tool`, `section`, `effort` (tool choice too), `message`, or `order` (of tools or sections)."""
+    what: str
+    """The name of the part."""
+    before: str
+    """What it was: a name, or the beginning of its hash; "" when it was not there."""
+    after: str
+
+
+def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprint:
+    """Return the parts of a request under `epoch`; `messages` are the names and line hashes of its messages."""
+    tools = tuple((str(tool.get("function", tool).get("name", "")), _sha(canonical(tool))) for tool in epoch.tools)
+    sections = [(str(one["id"]), _of_section(one)) for one in json.loads(epoch.sections)]
+    whole = (SYSTEM, _sha(epoch.system.encode()))
+    return Fingerprint(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
+
+
+def rendered(epoch: Epoch, slots: Iterable[Slot]) -> Fingerprint:
+    """Return the parts of a request of these slots, its messages rendered anew."""
+    arranged = flatten(group_tool_calls(slots))
+    lines = Wire(epoch).extend(arranged)
+    return fingerprint(epoch, ((name_of(slot), line.hex()) for slot, line in zip(arranged, lines, strict=True)))
+
+
+def name_of(slot: Slot) -> str:
+    """Return `entry 12`, or in what form it is shown: `a summary up to entry 40`, `a stub of entry 12`."""
+    if slot.form is Form.FULL:
+        return f"entry {slot.entry}"
+    where = "up to" if slot.form in (Form.SUMMARY, Form.MARKER) else "of"
+    return f"{'an' if slot.form is Form.ELIDED else 'a'} {slot.form} {where} entry {slot.entry}"
+
+
+def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | None:
+    """Return the first difference; None when `after` only goes on where `before` ended, or ends earlier."""
+    if before.model != after.model:
+        return Difference("model", after.model, before.model, after.model)
+    found = _among("tool", before.tools, after.tools) or _among("section", before.sections, after.sections)
+    if found:
+        return found
+    for what in ("effort", "tool_choice"):
+        was, now = getattr(before, what), getattr(after, what)
+        if was != now:
+            return Difference("effort", what.replace("_", " "), was, now)
+    for (was, old), (now, new) in zip(before.messages, after.messages, strict=False):
+        if old != new:
+            return Difference("message", was, was, now)
+    return None
+
+
+def in_common(before: Fingerprint, after: Fingerprint) -> int:
+    """Count the messages that both begin with; -1 if what precedes the messages differs."""
+    if _beginning(before) != _beginning(after):
+        return -1
+    pairs = list(zip(before.messages, after.messages, strict=False))
+    return next((place for place, (old, new) in enumerate(pairs) if old[1] != new[1]), len(pairs))
+
+
+def _beginning(one: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str]]:
+    return one.model, one.effort, one.tool_choice, one.tools, one.sections[-1]
+
+
+def _among(kind: str, before: Named, after: Named) -> Difference | None:
+    """Return the first tool or section that changed, came or went; `order` where the same ones stand otherwise."""
+    if before == after:
+        return None
+    if sorted(before) == sorted(after):
+        was, now = next((old[0], new[0]) for old, new in zip(before, after, strict=True) if old != new)
+        return Difference("order", f"{kind}s", was, now)
+    old, new = dict(before), dict(after)
+    names = [*(name for name, _ in after), *(name for name, _ in before if name not in new)]
+    for name in sorted(names, key=lambda name: _place(name, before, after)):
+        if old.get(name) != new.get(name):
+            return Difference(kind, name, old.get(name, "")[:12], new.get(name, "")[:12])
+    return Difference(kind, names[0], "", "")  # one name stands there twice
+
+
+def _place(name: str, *lists: Sequence[tuple[str, str]]) -> int:
+    """Return the first place of a name in any of the lists."""
+    return min(place for named in lists for place, (one, _) in enumerate(named) if one == name)
+
+
+def _of_section(section: dict[str, object]) -> str:
+    """Return the hash of its text; of an epoch from before there was one, what else tells a change: form and tokens."""
+    return str(section.get("sha256") or _sha(canonical([section.get("form"), section.get("tokens")])))
+
+
+def _sha(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()

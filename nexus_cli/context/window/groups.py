@@ -1,0 +1,135 @@
+"""Atomic groups, and the one repair of tool pairs (law 3).
+
+A group is one message, or an assistant message with calls and the result of each call in call order. Entries are kept
+in the order in which they happened; here they are put in the order in which a provider accepts them: a late result
+goes to its call, what came between follows the group, an orphan or a second result is left out, a missing one gets a
+placeholder. Pure; used for what is built, for loading, resuming and truncation alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Message, Role, ToolCall
+
+Group: TypeAlias = tuple[Slot, ...]
+Measure: TypeAlias = Callable[[Message, str], int]
+"""Tokens of a message with its preamble and overhead."""
+
+PLACEHOLDER = "[no result yet: this call has not finished]"
+PLACEHOLDER_TOKENS = 16
+"""Of a placeholder, where nobody measures it."""
+
+
+def group_tool_calls(slots: Iterable[Slot], measure: Measure | None = None) -> list[Group]:
+    """Return the groups of `slots`, in the order of their first messages, every call with exactly one result.
+
+    `measure` counts the placeholders.
+    """
+    groups: list[list[Slot | None]] = []
+    waiting: dict[str, list[tuple[int, int]]] = {}
+    for slot in slots:
+        message = slot.message
+        if message.role is Role.TOOL:
+            places = waiting.get(message.tool_call_id or "")
+            if places:
+                group, position = places.pop(0)
+                groups[group][position] = slot
+            continue
+        groups.append([slot, *[None] * len(message.tool_calls)])
+        for number, call in enumerate(message.tool_calls):
+            if groups[-1][0] is slot and number and any(c.id == call.id for c in message.tool_calls[:number]):
+                waiting[call.id].append((len(groups) - 1, number + 1))
+            else:
+                waiting[call.id] = [(len(groups) - 1, number + 1)]
+    return [_filled(group, measure) for group in groups]
+
+
+def _filled(group: Sequence[Slot | None], measure: Measure | None) -> Group:
+    first = group[0]
+    assert first is not None
+    if None not in group:
+        return tuple(slot for slot in group if slot is not None)
+    return (
+        first,
+        *(
+            _placeholder(first, call, measure) if slot is None else slot
+            for call, slot in zip(first.message.tool_calls, group[1:], strict=True)
+        ),
+    )
+
+
+def _placeholder(owner: Slot, call: ToolCall, measure: Measure | None) -> Slot:
+    message = Message(Role.TOOL, PLACEHOLDER, tool_call_id=call.id)
+    return Slot(owner.entry, Form.STUB, message, tokens=measure(message, "") if measure else PLACEHOLDER_TOKENS)
+
+
+def is_placeholder(slot: Slot) -> bool:
+    """True if a slot stands for a result that has not arrived."""
+    return slot.form is Form.STUB and slot.message.content == PLACEHOLDER
+
+
+def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
+    """Return `groups` from the first user message on; all of them where there is none."""
+    first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
+    return groups[first:]
+
+
+def flatten(groups: Iterable[Group]) -> list[Slot]:
+    """Return the slots of all groups in order."""
+    return [slot for group in groups for slot in group]
+
+
+def group_tokens(group: Group) -> int:
+    """Return the tokens of a group."""
+    return sum(slot.tokens for slot in group)
+
+
+def newest_entry_id(groups: Iterable[Group]) -> int:
+    """Return the newest entry in these groups: results that ran together are recorded in the order in which they ended.
+    """
+    return max(slot.entry for group in groups for slot in group)
+
+
+def is_request(group: Group) -> bool:
+    """True if the group is a user message of the conversation (not a summary or marker of ours)."""
+    slot = group[0]
+    return slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Next step: run these calls, which have no result."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Next step: a model request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Next step: none, the last message is the assistant's."""
+
+
+def next_step(slots: Sequence[Slot]) -> Dispatch | Ask | Done:
+    """Return what the loop has to do, from the tail of the window alone (design section 3)."""
+    answered: set[str] = set()
+    spoken = False
+    for slot in reversed(slots):
+        message = slot.message
+        if message.role is Role.TOOL:
+            answered.add(message.tool_call_id or "")
+        elif message.role is Role.ASSISTANT:
+            missing = tuple(call for call in message.tool_calls if call.id not in answered)
+            if missing:
+                return Dispatch(missing)
+            return Ask() if spoken or message.tool_calls else Done()
+        else:
+            spoken = True
+    return Ask() if spoken else Done()

@@ -1,0 +1,315 @@
+"""A lane: one line of requests, with its log, its epoch, the window and the cursor (design 1.1).
+
+The window is the epoch's head and every slot appended since. Only `rewrite` begins a new epoch; everything else
+appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also stand in a head,
+until the first request of its epoch settles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from nexus_cli.context.window.groups import (
+    Ask,
+    Dispatch,
+    Done,
+    Group,
+    Measure,
+    flatten,
+    group_tool_calls,
+    is_placeholder,
+    next_step,
+)
+from nexus_cli.context.window.render import Wire
+from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.entry import Drop, Entry, Epoch, Form, Kind, Memo, Slot
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.services import Fixed
+from nexus_cli.core.wire import WireRules
+
+Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
+"""What is noted of an epoch that is about to begin: kind and value of each memo."""
+SHOWN = (Form.FULL, Form.ELIDED)
+"""Forms of a slot that shows its entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The frozen beginning of an epoch, without its head."""
+
+    model: str = ""
+    system: str = ""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    rules: str = WireRules().dumps()
+    effort: str = ""
+    system_tokens: int = 0
+    tools_tokens: int = 0
+    sections: str = "[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A rendered request: to be committed before its first byte goes out."""
+
+    wire: Wire
+    last: int
+    fixed: tuple[Fixed, ...]
+    head_lines: tuple[bytes, ...]
+    counted: int
+    previous_end: int
+    dressed: tuple[Fixed, ...] = ()
+    """Slots of the head to which something was added, or from which it was taken, since the epoch was recorded."""
+
+
+class Lane:
+    """The window of one lane, and the only places where it changes."""
+
+    def __init__(self, timeline: Timeline, measure: Measure, frame: Frame | None = None) -> None:
+        self.timeline = timeline
+        self._measure = measure
+        self.epoch = _epoch(frame or Frame(), 0, None, "start", (), timeline.last)
+        self.tail: list[Slot] = []
+        self.cursor = 0
+        """Id of the last entry that the model was sent."""
+        self.run = 0
+        """Id of the entry with which the current run began; what the person says after it is steering."""
+        self._wire: Wire | None = None
+        self._begun = False
+        self._head_sent = False
+        self._head_open = False
+        self._dressed: set[int] = set()
+        self._sent_messages = 0
+        self._messages_tokens = 0
+
+    @classmethod
+    def load(
+        cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False
+    ) -> Lane:
+        """Restore a lane from its log; only the window is read. `head_open`: no request has settled the head yet."""
+        lane = cls(timeline, measure)
+        lane._head_open = head_open
+        lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
+        lane.tail = [slot_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
+        lane._head_sent = cursor > 0 and cursor >= epoch.base
+        lane.run = lane._newest_run()
+        lane._count()
+        return lane
+
+    def fork(self, timeline: Timeline) -> Lane:
+        """Return a lane that begins with this one's lines; `timeline` goes on after this one's last entry."""
+        self._head_open = False  # the fork may send it
+        other = Lane(timeline, self._measure)
+        other._dressed = set(self._dressed)
+        other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
+        other._wire = self._wire.fork() if self._wire else None
+        other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
+        other._messages_tokens, other._begun, other.run = self._messages_tokens, self._begun, self.run
+        return other
+
+    @property
+    def begun(self) -> bool:
+        """True if the epoch is recorded."""
+        return self._begun
+
+    @property
+    def sent(self) -> int:
+        """Id of the last entry that a request of this epoch held; -1 before its first one."""
+        return self.cursor if self._head_sent else -1
+
+    @property
+    def slots(self) -> list[Slot]:
+        """The window in the order in which things happened."""
+        return [*self.epoch.head, *self.tail]
+
+    @property
+    def counted(self) -> int:
+        """Our count of the whole window: system, tools, messages, preambles."""
+        return self.epoch.system_tokens + self.epoch.tools_tokens + self._messages_tokens
+
+    @property
+    def messages_tokens(self) -> int:
+        """Our count of the messages alone."""
+        return self._messages_tokens
+
+    def groups(self) -> list[Group]:
+        """Return the window as atomic groups, repaired."""
+        return group_tool_calls(self.slots, self._measure)
+
+    def next_step(self) -> Dispatch | Ask | Done:
+        """Return what the loop has to do."""
+        return next_step(self.slots)
+
+    def new_entry(self, kind: Kind, message: Message, actor: str) -> Entry:
+        """Return the next entry: the caller records it in `timeline.log`, then calls `add`."""
+        return self.timeline.new_entry(kind, message, actor, self._measure(message, ""))
+
+    def add(self, entry: Entry) -> None:
+        """Put a recorded entry at the end of the window."""
+        self.tail.append(slot_of(entry))
+        self._messages_tokens += entry.tokens
+        if entry.kind is Kind.USER:
+            self.run = entry.id
+
+    def append(self, kind: Kind, message: Message, actor: str) -> Entry:
+        """Record what happened, at the end of log and window."""
+        entry = self.new_entry(kind, message, actor)
+        self.timeline.log.append(entry)
+        self.add(entry)
+        return entry
+
+    def dress(self, preamble: str) -> bool:
+        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result; in an epoch under
+        which nothing was sent, where all is sent that it shows, on the newest of its messages.
+
+        Returns False when nothing is unsent; what was sent is never touched.
+        """
+        slot = self._wearer()
+        if slot is None:
+            return False
+        self._put(slot, f"{slot.preamble}\n{preamble}" if slot.preamble else preamble)
+        return True
+
+    def undress(self) -> None:
+        """Remove the preamble from the message that `dress` would take, if it is in a head: the epoch began after it
+        was added, and sends it again."""
+        slot = self._wearer()
+        if slot is not None and slot.preamble and slot not in self.tail:
+            self._put(slot, "")
+
+    def _wearer(self) -> Slot | None:
+        """Return the message that the next preamble goes to."""
+        head = [slot for slot in self.epoch.head if slot.form in SHOWN] if self._head_open else []
+        unsent = [slot for slot in (*head, *self.tail) if slot.entry > self.cursor]
+        for slots in (unsent, head):
+            for role in (Role.USER, Role.TOOL):
+                newest = next((slot for slot in reversed(slots) if slot.message.role is role), None)
+                if newest is not None:
+                    return newest
+        return None
+
+    def _put(self, slot: Slot, preamble: str) -> None:
+        other = replace(slot, preamble=preamble, tokens=self._measure(slot.message, preamble))
+        self._messages_tokens += other.tokens - slot.tokens
+        if slot in self.tail:
+            self.tail[self.tail.index(slot)] = other
+            return
+        self._dressed.add(slot.entry)
+        self.epoch = replace(self.epoch, head=tuple(other if one is slot else one for one in self.epoch.head))
+
+    def undressed(self) -> bool:
+        """True if an unsent user message has no preamble yet."""
+        return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
+
+    def seal(self) -> Sealed:
+        """Render what is new and move the cursor; the caller commits before it sends."""
+        head_lines: tuple[bytes, ...] = ()
+        dressed: tuple[Fixed, ...] = ()
+        if not self._begun:
+            self.begin()
+        if self._wire is None:
+            self._wire, lines, _ = self._rendered()
+            # Also where it was sent before: whether that was under this epoch, a resumed lane cannot tell.
+            head_lines = tuple(lines)
+            dressed = tuple(self._redressed(lines))
+            self._sent_messages = len(self._wire.messages) if self._head_sent else 0
+        fresh = flatten(group_tool_calls(self._split()[1]))
+        fixed = tuple(
+            Fixed(slot.entry, slot.preamble, slot.tokens, line)
+            for slot, line in zip(fresh, self._wire.extend(fresh), strict=True)
+        )
+        previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
+        self.cursor, self._head_sent = self.timeline.last, True
+        self._head_open, self._dressed = False, set()
+        return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous, dressed)
+
+    def _redressed(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
+        for slot, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
+            if slot.entry in self._dressed and slot.form in SHOWN:
+                yield Fixed(slot.entry, slot.preamble, slot.tokens, line)
+
+    def renders_as(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
+        """True if what was sent renders to the same lines: the stored hashes of the head's slots (none: not sent yet)
+        and of the entries after it."""
+        _, lines, entries = self._rendered()
+        return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
+
+    def _rendered(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
+        """Return the wire up to the cursor, with the hashes of the head's slots and of the entries after it."""
+        wire = Wire(self.epoch)
+        head = wire.extend(flatten(group_tool_calls(self.epoch.head)))
+        sent = flatten(group_tool_calls(self._split()[0]))
+        return wire, head, [(slot.entry, line) for slot, line in zip(sent, wire.extend(sent), strict=True)]
+
+    def _split(self) -> tuple[list[Slot], list[Slot]]:
+        """Return the tail before and after the cursor."""
+        sent = [slot for slot in self.tail if slot.entry <= self.cursor]
+        return sent, self.tail[len(sent) :]
+
+    def rewrite(
+        self,
+        head: Iterable[Slot],
+        cause: str,
+        drops: Sequence[Drop],
+        frame: Frame | None = None,
+        notes: Notes | None = None,
+    ) -> Epoch:
+        """Begin a new epoch with this head; the only way in which sent lines change. The memos of `notes`, which sees
+        the lane as it is then, are recorded with it; what is raised there or by the log leaves the lane as it was."""
+        kept = tuple(slot for slot in head if not is_placeholder(slot))
+        old = self.epoch
+        number = self.timeline.log.next_epoch()
+        new = _epoch(frame or frame_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
+        before = dict(vars(self))
+        self.epoch, self.tail, self._wire, self._begun = new, [], None, True
+        self._head_sent, self._sent_messages = False, 0
+        self._head_open, self._dressed = True, set()
+        self._count()
+        try:
+            now, last = self.timeline.now(), self.timeline.last
+            memos = [Memo(kind, now, last, value) for kind, value in (notes(new) if notes else ())]
+            self.timeline.log.begin_epoch(new, drops, memos)
+        except BaseException:
+            vars(self).update(before)
+            raise
+        return new
+
+    def reframe(self, frame: Frame) -> None:
+        """Give an epoch of which nothing was recorded or sent another frame."""
+        self.epoch = _epoch(frame, self.epoch.id, self.epoch.parent, self.epoch.cause, self.epoch.head, self.epoch.base)
+
+    def begin(self, drops: Sequence[Drop] = (), notes: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        """Record the first epoch of a new lane, with what its system text leaves out."""
+        self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
+        now, last = self.timeline.now(), self.timeline.last
+        self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
+        self._begun = True
+
+    def _newest_run(self) -> int:
+        """Return the newest entry of the window that began a run; asks the log, which alone tells a request from
+        steering."""
+        for slot in reversed(self.slots):
+            if slot.message.role is Role.USER and slot.form in (Form.FULL, Form.ELIDED):
+                entry = next(iter(self.timeline.read(slot.entry, slot.entry)), None)
+                if entry is not None and entry.kind is Kind.USER:
+                    return entry.id
+        return 0
+
+    def _count(self) -> None:
+        self._messages_tokens = sum(slot.tokens for slot in self.slots)
+
+
+def slot_of(entry: Entry) -> Slot:
+    """Return the slot that shows an entry whole."""
+    return Slot(entry.id, Form.FULL, entry.message, entry.preamble, entry.tokens)
+
+
+def frame_of(epoch: Epoch) -> Frame:
+    """Return the frame of an epoch."""
+    return Frame(**{f.name: getattr(epoch, f.name) for f in fields(Frame)})
+
+
+def _epoch(frame: Frame, number: int, parent: int | None, cause: str, head: tuple[Slot, ...], base: int) -> Epoch:
+    values = {f.name: getattr(frame, f.name) for f in fields(Frame)}
+    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **values)

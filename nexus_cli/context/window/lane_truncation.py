@@ -1,0 +1,167 @@
+"""Truncation of a lane: the cut, its drops and the line that tells the model where the hole is (laws 2, 4 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nexus_cli.context.strategies import Strategy
+from nexus_cli.context.window.elide_message import Shears
+from nexus_cli.context.window.groups import Group, is_placeholder
+from nexus_cli.context.window.lane import Frame, Lane, Notes, frame_of
+from nexus_cli.context.window.recall_links import line, ways_of
+from nexus_cli.context.window.truncation import Cut, Hole, cut
+from nexus_cli.core.elide import Marker, drop_marker, plain_marker
+from nexus_cli.core.entry import Cause, Drop, Form, Slot
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.wire import canonical
+
+REQUEST_FLOOR = 0.25
+"""Share of the budget below which the person's request is never cut."""
+RECALL = "recall"
+"""The tool that reads back what was left out."""
+MARKER_ROOM = 128
+"""Tokens kept free for the marker lines of a truncation."""
+
+
+@dataclass
+class Rewriter:
+    """Cuts lanes to their budget."""
+
+    count: Callable[[str], int]
+    strategy: Strategy
+    low_water: float | None = None
+    """Share of the budget to which a truncation goes down; None: the budget is filled."""
+    markers: bool = False
+    """Put a line where groups were removed, and record drops."""
+    measure: Callable[[Message, str], int] = field(kw_only=True)
+
+    def truncate(
+        self,
+        lane: Lane,
+        available: int,
+        *,
+        cause: str = "truncation",
+        frame: Frame | None = None,
+        groups: Sequence[Group] | None = None,
+        notes: Notes | None = None,
+    ) -> list[Drop]:
+        """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded.
+
+        `groups` is what there is to choose from, if not the window as it is; `notes` as in `Lane.rewrite`.
+        """
+        frame = frame or frame_of(lane.epoch)
+        fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
+        ids: dict[int, str] = {}
+        groups = lane.groups() if groups is None else groups
+        cited = cited_by(groups)
+        result = cut(
+            groups,
+            hard=available - fixed,
+            soft=int(available * (self.low_water or 1.0)) - fixed,
+            floor=self._floor(available, available - fixed),
+            strategy=self.strategy,
+            shears=Shears(
+                self.count,
+                self.measure,
+                lambda slot: self._marker(lane, slot, ids, cited, drop_marker),
+                lambda slot: self._marker(lane, slot, ids, cited, inner_marker),
+            ),
+            summaries=self.markers,
+            run=lane.run,
+        )
+        elided = [pair for pair in result.elided if pair[0].entry not in cited] if self.markers else []
+        drops = [self._elided(lane, old, new, ids) for old, new in elided]
+        head = self._head(lane, result, drops)
+        lane.rewrite(head, cause, drops, frame, notes)
+        return drops
+
+    def _floor(self, available: int, room: int) -> int:
+        """Return the least that the request keeps. Without markers the window fits before all, where there is room at
+        all."""
+        return 0 if room > 0 and not self.markers else int(available * REQUEST_FLOOR)
+
+    def _marker(
+        self, lane: Lane, slot: Slot, ids: dict[int, str], cited: Mapping[int, str], named: Callable[[str], Marker]
+    ) -> Marker:
+        if not self.markers:
+            return plain_marker
+        if slot.entry in cited:
+            return inner_marker(cited[slot.entry])
+        if slot.entry not in ids:
+            ids[slot.entry] = lane.timeline.log.next_drop()
+        return named(ids[slot.entry])
+
+    def _elided(self, lane: Lane, old: Slot, new: Slot, ids: dict[int, str]) -> Drop:
+        message = old.message
+        text = message.content
+        if message.tool_calls:
+            calls = (f"{call.name} {canonical(call.arguments).decode()}" for call in message.tool_calls)
+            text = "\n".join([text, *calls])
+        what = {Role.TOOL: f"part of the result of {message.tool_call_id}", Role.USER: "part of a message"}
+        return Drop(
+            ids[old.entry],
+            what.get(message.role, "part of a reply"),
+            old.tokens - new.tokens,
+            Cause.TRUNCATION,
+            lane.timeline.now(),
+            text=text,
+        )
+
+    def _head(self, lane: Lane, result: Cut, drops: list[Drop]) -> list[Slot]:
+        holes = {hole.before: hole for hole in result.holes}
+        head: list[Slot] = []
+        for position, group in enumerate(result.groups):
+            if self.markers and position in holes:
+                hole = holes[position]
+                if hole.marker:
+                    head.extend([hole.marker, *group])
+                    continue
+                head.append(self._marked(lane, hole, drops))
+            head.extend(group)
+        return head
+
+    @property
+    def recalls(self) -> bool:
+        """True if the model can read drops; otherwise no way back is named to it."""
+        return True
+
+    def _marked(self, lane: Lane, hole: Hole, drops: list[Drop]) -> Slot:
+        """Return the line that stands where groups were removed; what went with them now is added to `drops`."""
+        found, ways = ways_of(hole, recalls=self.recalls), []
+        for part in found.new:
+            ways.append(lane.timeline.log.next_drop())
+            drops.append(
+                Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, lane.timeline.now(), part.entries)
+            )
+        text = line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
+        message = Message(Role.USER, text)
+        return Slot(hole.last, Form.MARKER, message, tokens=self.measure(message, ""))
+
+
+def cited_by(groups: Sequence[Group]) -> dict[int, str]:
+    """Map entry to drop, for results that are a recalled piece: cut short they cite that drop, and make no new one.
+
+    Where `recall` failed its text is an error, which opens no bracket and is no piece of anything.
+    """
+    found = {}
+    for first, *results in groups:
+        for call, slot in zip(first.message.tool_calls, results, strict=True):
+            drop_id = call.arguments.get("id")
+            if call.name != RECALL or not isinstance(drop_id, str) or is_placeholder(slot):
+                continue
+            if slot.message.content.startswith("["):
+                found[slot.entry] = drop_id
+    return found
+
+
+def inner_marker(drop_id: str) -> Marker:
+    """Return the marker inside call arguments and recalled pieces: names the drop, and no range of it.
+
+    That of call arguments holds them as JSON; a piece knows its own offsets, which are not those of the drop.
+    """
+
+    def marker(start: int, end: int, total: int, tokens: int) -> str:
+        return f'[... {tokens:,} tokens left out: recall("{drop_id}") ...]'
+
+    return marker

@@ -1,0 +1,158 @@
+"""Stale tool results: what the window shows a second time, or what is no longer so. Pure, from groups to a new head.
+
+A result is stale when the same file was read again later or changed since by a tool of ours, or when the same listing
+or search was made again. It is replaced by one line that says so and how to read it back; nothing else changes, so
+pairs stay whole and the order stays. Whether that pays is said by `nexus_cli.context.window.rewrite_cost`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nexus_cli.context.window.groups import Group, Measure, is_placeholder
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.wire import canonical
+
+LEAST = 200
+"""Tokens that a result has at least before it is worth a stub."""
+RECENT = 8
+"""So many of the newest groups are never touched: the model is at work on them."""
+CUT = "left out: recall("
+"""Stands in a result that was cut short."""
+NAMED = 120
+"""Characters of a call's subject that its stub names."""
+READS, CHANGES = frozenset({"read_file"}), frozenset({"edit_file", "write_file"})
+LISTINGS: Mapping[str, str] = {"glob": "listed", "grep": "searched"}
+KNOWN = READS | CHANGES | frozenset(LISTINGS)
+FAILED = (
+    "arguments are no JSON object", "bad arguments for", "interrupted while it ran", "not permitted", "not run",
+    "outcome unknown", "the person said no", "there is no tool", "tools are switched off",
+)  # fmt: skip
+"""How the results of calls begin that could not run, or did not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """One result that need not stand in the window any more."""
+
+    slot: Slot
+    call: ToolCall
+    why: str
+    """`read again below`, `changed below`, ..."""
+
+    @property
+    def what(self) -> str:
+        """The call: `read_file src/a.py`."""
+        key = "path" if self.call.name in READS else "pattern"
+        subject = one_line(str(self.call.arguments.get(key, "")))
+        return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
+
+    def stub(self, drop_id: str, measure: Measure) -> Slot:
+        """Return the slot with the line that stands for it; its preamble stays."""
+        text = f'[{self.what}: {self.why}; recall("{drop_id}")]'
+        message = replace(self.slot.message, content=text)
+        return replace(self.slot, form=Form.STUB, message=message, tokens=measure(message, self.slot.preamble))
+
+
+def stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[Stale]:
+    """Return the stale results of a window, oldest first; errors and the `recent` newest groups stay."""
+    old = max(0, len(groups) - max(1, recent))
+    later = _Later()
+    found: list[Stale] = []
+    for index in reversed(range(len(groups))):
+        group = groups[index]
+        calls = group[0].message.tool_calls
+        for place in reversed(range(len(calls))):
+            call, slot = calls[place], group[place + 1]
+            if call.name not in KNOWN or _failed(call, slot) or is_placeholder(slot):
+                continue
+            if index < old and slot.form is Form.FULL and slot.tokens > LEAST < len(slot.message.content):
+                why = later.why(call)
+                if why:
+                    found.append(Stale(slot, call, why))
+            later.saw(call, slot)
+    return found[::-1]
+
+
+def pruned(groups: Sequence[Group], stubs: Mapping[int, Slot]) -> list[Slot]:
+    """Return the window's slots with the stubs, by entry, in the places of what they stand for."""
+    return [stubs.get(slot.entry, slot) if _is_result(slot) else slot for group in groups for slot in group]
+
+
+class _Later:
+    """The calls of a window from some place on, collected from its end."""
+
+    def __init__(self) -> None:
+        self._reads: dict[str, set[tuple[int, float, bool]]] = {}
+        self._changed: set[str] = set()
+        self._asked: set[tuple[str, bytes]] = set()
+
+    def why(self, call: ToolCall) -> str:
+        """Return why the result of an earlier call is stale; "" when it is not."""
+        if call.name in LISTINGS:
+            return f"{LISTINGS[call.name]} again below" if _key(call) in self._asked else ""
+        if call.name not in READS or not (path := _path(call)):
+            return ""
+        if path in self._changed:
+            return "changed below"
+        first, last = _lines(call)
+        again = any(
+            (start <= first and last <= end and whole) or (start, end) == (first, last)
+            for start, end, whole in self._reads.get(path, ())
+        )
+        return "read again below" if again else ""
+
+    def saw(self, call: ToolCall, slot: Slot) -> None:
+        """Take in a call that succeeded and its result."""
+        path = _path(call)
+        if call.name in CHANGES and path:
+            self._changed.add(path)
+        elif slot.form is not Form.FULL:
+            return
+        elif call.name in LISTINGS:
+            self._asked.add(_key(call))
+        elif call.name in READS and path and path not in self._changed:
+            self._reads.setdefault(path, set()).add((*_lines(call), CUT not in slot.message.content))
+
+
+def _failed(call: ToolCall, slot: Slot) -> bool:
+    """True if a result reports an error: then nothing was read or changed, and it is kept."""
+    text = slot.message.content
+    path = str(call.arguments.get("path", ""))
+    return (
+        bool(call.raw)
+        or text.startswith(FAILED)
+        or text.startswith(f"{call.name} failed:")
+        or bool(path and text.startswith(f"{path}: "))
+        or text.endswith("Nothing was changed.")
+    )
+
+
+def _is_result(slot: Slot) -> bool:
+    return slot.message.tool_call_id is not None
+
+
+def _key(call: ToolCall) -> tuple[str, bytes]:
+    return call.name, canonical(sorted(call.arguments.items()))
+
+
+def _path(call: ToolCall) -> str:
+    """Return the file that a call names, as far as words alone tell; "" where it names none."""
+    path = call.arguments.get("path")
+    return posixpath.normpath(path) if isinstance(path, str) and path else ""
+
+
+def _lines(call: ToolCall) -> tuple[int, float]:
+    """Return the lines that a call asks for: the first, and one past the last."""
+    first, limit = _whole(call.arguments.get("offset"), 1), call.arguments.get("limit")
+    return first, float("inf") if limit is None else first + _whole(limit, 0)
+
+
+def _whole(value: Any, otherwise: int) -> int:
+    return value if isinstance(value, int) else otherwise
+

@@ -1,0 +1,134 @@
+"""The log of one lane: append, read by range; nothing in it ever changes (seed C's timeline, design 1.1).
+
+`Timeline` gives entries their ids and times; where they are kept is the `Log`'s affair. `MemoryLog` keeps them in this
+process, for a `ContextManager` without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.clock import Clock, format_utc
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Message
+from nexus_cli.core.services import Fixed, Log
+from nexus_cli.core.usage import Usage
+
+
+class MemoryLog:
+    """A `Log` in lists; does not keep what only a ledger needs."""
+
+    def __init__(self, start: int = 0, drops: int = 0, epochs: int = 0) -> None:
+        """Continue after so many entries, drops and epochs of another log."""
+        self._entries: list[Entry] = []
+        self._start = start
+        self._last_drop, self._next_epoch = drops, epochs
+        self.drops: list[Drop] = []
+        self._memos: list[Memo] = []
+        self._epochs: dict[int, Epoch] = {}
+
+    def append(self, entry: Entry) -> None:
+        """See `Log`."""
+        self._entries.append(entry)
+
+    def read(self, first: int, last: int) -> Sequence[Entry]:
+        """See `Log`."""
+        return self._entries[max(0, first - 1 - self._start) : max(0, last - self._start)]
+
+    def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
+        """See `Log`."""
+        mine = reversed(self.read(self._start + 1, last))
+        return ((entry.id, entry.message.content) for entry in mine if entry.actor == "person")
+
+    def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
+        """See `Log`."""
+        return [(entry.kind, entry.actor, 1) for entry in self.read(self._start + 1, last)]
+
+    def last_id(self) -> int:
+        """See `Log`."""
+        return self._start + len(self._entries)
+
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
+        """See `Log`."""
+        self.drops.extend(drops)
+        self._memos.extend(memos)
+        self._epochs[epoch.id] = epoch
+        self._next_epoch = epoch.id + 1
+
+    def next_epoch(self) -> int:
+        """See `Log`."""
+        return self._next_epoch
+
+    def epoch(self, epoch_id: int) -> Epoch:
+        """See `Log`."""
+        if epoch_id not in self._epochs:
+            raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
+        return self._epochs[epoch_id]
+
+    def record_request(
+        self,
+        manifest: Manifest,
+        fixed: Sequence[Fixed],
+        head_lines: Sequence[bytes],
+        dressed: Sequence[Fixed] = (),
+    ) -> None:
+        """See `Log`."""
+
+    def record_reply(
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    ) -> None:
+        """See `Log`."""
+        if entry is not None:
+            self.append(entry)
+
+    def next_drop(self) -> str:
+        """See `Log`."""
+        self._last_drop += 1
+        return f"d{self._last_drop}"
+
+    def record_drop(self, drop: Drop) -> None:
+        """See `Log`."""
+        self.drops.append(drop)
+
+    def record_memo(self, memo: Memo) -> None:
+        """See `Log`."""
+        self._memos.append(memo)
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        """See `Log`."""
+        return [memo for memo in self._memos if memo.kind == kind]
+
+
+class Timeline:
+    """Everything that happened in one lane, in order."""
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        self.log = log
+        self._clock = clock
+
+    @property
+    def last(self) -> int:
+        """Id of the newest entry, 0 if there is none."""
+        return self.log.last_id()
+
+    def new_entry(self, kind: Kind, message: Message, actor: str, tokens: int) -> Entry:
+        """Return the next entry, which is not recorded yet."""
+        return Entry(self.last + 1, self.now(), actor, kind, message, tokens=tokens)
+
+    def read(self, first: int, last: int) -> Sequence[Entry]:
+        """The entries from `first` to `last`, both included."""
+        return self.log.read(first, last) if first <= last else ()
+
+    def memo(self, kind: str, value: Mapping[str, Any]) -> None:
+        """Record something about the lane that is no entry, see `Memo`."""
+        self.log.record_memo(Memo(kind, self.now(), self.last, value))
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        """All memos of one kind, oldest first."""
+        return self.log.memos(kind)
+
+    def now(self) -> str:
+        """The time, as it stands in the ledger."""
+        return format_utc(self._clock())

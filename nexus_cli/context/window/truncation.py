@@ -1,0 +1,171 @@
+"""Cutting a window to a budget (seed A, laws 2 to 4): a pure function from groups to the slots that stay.
+
+The current request with its steering and the newest group always stay; where even they do not fit, results inside the
+newest group are elided first, then the request down to its floor. What else stays is the strategy's choice. Groups
+before the first user message that stays are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nexus_cli.context.strategies import Strategy
+from nexus_cli.context.window.elide_message import WORTH, Shears, level
+from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
+from nexus_cli.core.entry import Form, Slot
+from nexus_cli.core.message import Role
+
+REQUEST_SHARE = 2 / 3
+"""Share of the messages' room that an oversized request is cut to, a little more than when it was recorded: the run
+needs the rest for its steps."""
+TRIES = 4
+"""How often a height is guessed, before everything is cut down to its markers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Groups left out between two kept ones."""
+
+    before: int
+    """Index in `Cut.groups` of the kept group that follows."""
+    first: int
+    last: int
+    """Entries left out, both included."""
+    tokens: int
+    """Of `gone`."""
+    gone: tuple[Slot, ...] = ()
+    """What left the window now."""
+    markers: tuple[Slot, ...] = ()
+    """The lines that stood for what had left it before."""
+    marker: Slot | None = None
+    """The line that already stands there, when nothing new was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The result of a truncation: what stays, what does not, which slots were shortened (original, elided)."""
+
+    groups: tuple[Group, ...]
+    holes: tuple[Hole, ...]
+    elided: tuple[tuple[Slot, Slot], ...]
+
+
+def newest_request(groups: Sequence[Group]) -> int | None:
+    """Return the index of the newest user message (a summary counts, a marker does not), or None."""
+    for index in reversed(range(len(groups))):
+        slot = groups[index][0]
+        if slot.message.role is Role.USER and slot.form is not Form.MARKER:
+            return index
+    return None
+
+
+def run_requests(groups: Sequence[Group], run: int) -> list[int]:
+    """Return the indices of the request in force and its steering: what the person said from entry `run` on, else the
+    newest."""
+    latest = newest_request(groups)
+    if latest is None:
+        return []
+    return [i for i, group in enumerate(groups) if run and is_request(group) and group[0].entry >= run] or [latest]
+
+
+def cut(
+    groups: Sequence[Group],
+    *,
+    hard: int,
+    soft: int,
+    floor: int,
+    strategy: Strategy,
+    shears: Shears,
+    summaries: bool,
+    run: int = 0,
+) -> Cut:
+    """Cut `groups` to `soft` tokens, never above `hard` (tokens for messages alone).
+
+    `floor` is the least that the request keeps; with `summaries`, summaries stay as long as they fit. The current run
+    began with entry `run` (0: with the newest user message).
+    """
+    places = [index for index, group in enumerate(groups) if group[0].form is not Form.MARKER]
+    everything, groups = groups, [groups[index] for index in places]
+    if not groups:
+        return Cut((), (), ())
+    requests = run_requests(groups, run)
+    required = {len(groups) - 1, *requests}
+    lean = _shrunk(list(groups), requests, max(hard, floor), floor, shears)
+    sizes = [group_tokens(group) for group in lean]
+    if summaries:
+        for index, group in enumerate(lean):
+            if group[0].form is Form.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
+                required.add(index)
+    kept = sorted(strategy.choose(sizes, min(hard, soft), required))
+    if requests:
+        first = next(index for index in kept if lean[index][0].message.role is Role.USER)
+        kept = [index for index in kept if index >= first]
+    elided = tuple(
+        (old, new)
+        for index in kept
+        for old, new in zip(groups[index], lean[index], strict=True)
+        if old is not new
+    )
+    return Cut(tuple(lean[i] for i in kept), tuple(_holes(everything, [places[i] for i in kept])), elided)
+
+
+def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int, shears: Shears) -> list[Group]:
+    """Return `groups` with the newest one, then the requests before it, elided so far that all of them fit `hard`.
+
+    Where there is no room at all they stay as they are.
+    """
+    tail = len(groups) - 1
+    earlier = [index for index in requests if index != tail]
+    others = sum(group_tokens(groups[index]) for index in earlier)
+    if hard <= 0 or others + group_tokens(groups[tail]) <= hard:
+        return groups
+    cap = max(int(hard * REQUEST_SHARE), floor)
+    room = hard - min(others, cap)
+    groups[tail] = _fit_group(groups[tail], min(room, cap) if tail in requests else room, shears)
+    left = max(min(cap, hard - group_tokens(groups[tail])), min(others, floor))
+    if others > left:
+        height = level([group_tokens(groups[index]) for index in earlier], left)
+        for index in earlier:
+            groups[index] = _fit_group(groups[index], height, shears)
+    return groups
+
+
+def _fit_group(group: Group, budget: int, shears: Shears) -> Group:
+    """Return `group` in `budget` tokens, if its markers fit: its largest slots are cut to one size."""
+    if group_tokens(group) <= budget:
+        return group
+    aim = budget
+    for _ in range(TRIES):
+        short = _levelled(group, aim, shears)
+        over = group_tokens(short) - budget
+        if over <= 0:
+            return short
+        aim -= max(over, WORTH)  # a cut that saves less is not made at all
+        if aim <= 0:
+            break
+    return _levelled(group, 0, shears)
+
+
+def _levelled(group: Group, budget: int, shears: Shears) -> Group:
+    height = level([slot.tokens for slot in group], budget)
+    return tuple(shears.shorten(slot, height) if slot.tokens > height else slot for slot in group)
+
+
+def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
+    """Return the holes before each kept group. One names all that went: an old request may stand behind what came
+    later."""
+    holes = []
+    previous = -1
+    for position, index in enumerate(kept):
+        missing = groups[previous + 1 : index]
+        if missing:
+            real = [group for group in missing if group[0].form is not Form.MARKER]
+            markers = tuple(group[0] for group in missing if group[0].form is Form.MARKER)
+            reached = newest_entry_id(groups[: previous + 1]) if previous >= 0 else 0
+            first = min([reached + 1, *(slot.entry for group in real for slot in group)])
+            old = None if real else missing[-1][0]
+            tokens = sum(map(group_tokens, real))
+            holes.append(Hole(position, first, newest_entry_id(missing), tokens, tuple(flatten(real)), markers, old))
+        previous = index
+    return holes

@@ -1,0 +1,48 @@
+"""Undoing a compaction: which epoch it replaced, and what the window would be without it. Pure.
+
+A summary links to the epoch that it replaced (`Epoch.parent`), and the log has everything since: so nothing has to be
+kept for it, and it works after a restart and several times over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from nexus_cli.context.window.groups import is_placeholder
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.core.entry import Entry, Epoch, Form, Slot
+
+COMPACTED = ("compaction", "overflow")
+UNDO = "undo"
+
+
+def in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
+    """Return the epoch that the newest compaction in force began; None where there is none.
+
+    `find` gives an epoch by its id. Every undo takes back the newest compaction before it that was not taken back yet.
+    """
+    undone = 0
+    while epoch.parent is not None:
+        if epoch.cause == UNDO:
+            undone += 1
+        elif epoch.cause in COMPACTED:
+            if not undone:
+                return epoch
+            undone -= 1
+        epoch = find(epoch.parent)
+    return None
+
+
+def replaced(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
+    """Return the epoch that the newest compaction in force replaced; None where there is none."""
+    made = in_force(epoch, find)
+    return None if made is None or made.parent is None else find(made.parent)
+
+
+def restored(old: Epoch, window: Iterable[Slot], since: Sequence[Entry]) -> tuple[Slot, ...]:
+    """Return the head of `old` and everything that happened `since`: a head for the epoch of cause `undo`.
+
+    What the present `window` shows whole stands as it does there, with what we added to it.
+    """
+    shown = {slot.entry: slot for slot in window if slot.form is Form.FULL and not is_placeholder(slot)}
+    return (*old.head, *(shown.get(entry.id) or slot_of(entry) for entry in since))

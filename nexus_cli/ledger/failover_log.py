@@ -1,0 +1,177 @@
+"""A lane's log that continues in memory when the ledger fails (interface.md section 4).
+
+The first commit that fails in any lane is reported once. The session is then copied into a database in memory, and
+all its lanes go on there. With `require_save` the failure is raised instead.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.entry import Drop, Epoch, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.opening import connect_memory
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
+from nexus_cli.ledger.session_copy import copy_session, cut_lane, make_empty_session
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Failover:
+    """State that the lanes of a session share."""
+
+    drops: int
+    """Number of the newest drop id."""
+    epochs: int
+    """Id of the next epoch."""
+    memory: Database | None = None
+    """Where the session goes on after a failed commit."""
+    has_past: bool = True
+    """False if `memory` could not take over what the session held."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class FailoverLog(LaneLog):
+    """A `LaneLog` that swaps its database for one in memory when a commit fails.
+
+    Over a ledger that is only read the swap happens at the first commit, without a warning.
+    """
+
+    def __init__(
+        self, db: Database, session: str, lane: int | None = None, clock: Clock = local_now, *,
+        require_save: bool, warn: Callable[[str], None], shared: _Failover | None = None,
+    ) -> None:  # fmt: skip
+        """`shared` comes from the lane that this one is a side lane of."""
+        super().__init__(db, session, lane, clock)
+        self._require_save = require_save
+        self._warn = warn
+        self._in_memory = shared is not None and db is shared.memory
+        log = LaneLog(db, session, self.lane)
+        self._shared = shared or _Failover(log.last_drop(), log.next_epoch())
+        self._last = log.last_id()
+
+    @property
+    def db(self) -> Database:
+        """The ledger's database, after a failure the one in memory."""
+        memory = self._shared.memory
+        if memory is None:
+            return self._database
+        if not self._in_memory:
+            cut_lane(memory, self.session_id, self.lane, self._last)
+            self._in_memory = True
+        return memory
+
+    @property
+    def is_saving(self) -> bool:
+        """False once the ledger has failed, and if it is only read."""
+        return self._shared.memory is None and not isinstance(self._database, ReadOnlyDatabase)
+
+    def close(self) -> None:
+        """Close the database in memory, if there is one."""
+        if self._shared.memory is not None:
+            self._shared.memory.close()
+
+    def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
+        """See `LaneLog`; both lanes swap their database together."""
+        lane = self._insert_lane(agent, at_entry)
+        return FailoverLog(
+            self.db, self.session_id, lane, self._clock,
+            require_save=self._require_save, warn=self._warn, shared=self._shared,
+        )  # fmt: skip
+
+    # Numbers that go on after a failure
+
+    def last_id(self) -> int:
+        """Return the id of the newest entry, without a query."""
+        return self._last
+
+    def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
+        """See `LaneLog`."""
+        super().begin_epoch(epoch, left_out, memos)
+        self._shared.epochs = epoch.id + 1
+
+    def next_epoch(self) -> int:
+        """Return the id of the session's next epoch, without a query."""
+        return self._shared.epochs
+
+    def next_drop(self) -> str:
+        """See `LaneLog`."""
+        name = super().next_drop()
+        self._shared.drops = int(name[1:])
+        return name
+
+    def note(self, path: str, digest: str, how: str) -> None:
+        """See `LaneLog`; with `require_save` the next commit that matters raises what fails here."""
+        with suppress(NexusError):
+            super().note(path, digest, how)
+
+    # The failure
+
+    @property
+    def _has_past(self) -> bool:
+        return self._shared.has_past
+
+    def _commit(self, write: Callable[[Database], T]) -> T:
+        if self.is_saving:
+            try:
+                with self._database.write():
+                    return write(self._database)
+            except NexusError as error:
+                self._fail_over(error)
+        elif self._shared.memory is None:
+            self._swap()
+        return super()._commit(write)
+
+    def _commit_optional(self, write: Callable[[Database], None]) -> None:
+        if self.is_saving or self._shared.memory is not None:
+            with suppress(NexusError):
+                super()._commit(write)
+
+    def _query(self, read: Callable[[Database], T], default: T) -> T:
+        try:
+            return super()._query(read, default)
+        except NexusError:
+            return default
+
+    def _fail_over(self, error: NexusError) -> None:
+        problem = self._diagnose(error)
+        if self._require_save or problem.kind != "ledger":
+            raise problem from error
+        if self._swap():
+            what = "what follows" if problem is not error else "the session"
+            self._warn(f"{problem.message}; {what} goes on in memory and is lost when it ends")
+
+    def _diagnose(self, error: NexusError) -> NexusError:
+        """Return `error`, or that the session is gone, which shows in many ways."""
+        try:
+            gone = not LaneLog(self._database, self.session_id, self.lane).session
+        except NexusError as missing:
+            gone = missing.kind == "usage"
+        if not gone:
+            return error
+        return NexusError("ledger", "the saved session is gone", "it was deleted by another process", "Start a new one")
+
+    def _swap(self) -> bool:
+        """Continue in memory; False if another lane has swapped meanwhile."""
+        shared = self._shared
+        with shared.lock:
+            if shared.memory is not None:
+                return False
+            memory = Database(connect_memory())
+            try:
+                copy_session(self._database, memory, self.session_id)
+            except NexusError:
+                memory.close()
+                memory = Database(connect_memory())
+                make_empty_session(memory, self.session_id, shared.drops, shared.epochs)
+                shared.has_past = False
+            shared.memory = memory
+        return True

@@ -1,0 +1,310 @@
+"""The log of one lane: works directly on the tables of a ledger.
+
+Owns what is recorded and read by lane, and the few things that a lane shares with its session (drop ids, seen files).
+Sessions, locks and search belong to `store`. A failing ledger is `failover_log`'s affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import TypeVar
+
+from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.services import Calibration, Fixed, SeenFile
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import drops, entries, epochs, lanes, requests, sessions, token_stats, tool_traces
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.requests import Inherited, RequestRow
+from nexus_cli.ledger.sessions import SessionInfo
+
+T = TypeVar("T")
+
+CACHED_CHARACTERS = 8_000_000
+"""Characters of sent entries that are kept in memory."""
+
+
+class _SentEntries:
+    """Cache of sent entries, which never change.
+
+    Nothing is evicted: a long history is read from its beginning, and an LRU cache would hold none of it by then.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry] = {}
+        self._room = CACHED_CHARACTERS
+
+    def prefix(self, first: int, last: int) -> list[Entry]:
+        """Return the entries from `first` on, up to the first one that is not cached."""
+        ids = takewhile(self._entries.__contains__, range(first, last + 1))
+        return [self._entries[number] for number in ids]
+
+    def add(self, found: Iterable[Entry]) -> None:
+        """Cache entries as long as there is room."""
+        for entry in found:
+            if self._room > 0 and entry.id not in self._entries:
+                self._entries[entry.id] = entry
+                self._room -= len(repr(entry))
+
+
+class LaneLog:
+    """Write one lane, and read it back.
+
+    Implements `Log`, `Recall`, `Seen`, `Calibrations` and `Counts` of `core.services`, and `Starts` of the dispatcher.
+    A method that writes has committed when it returns, or raises `NexusError("ledger", ...)` with nothing written.
+    """
+
+    def __init__(self, db: Database, session: str, lane: int | None = None, clock: Clock = local_now) -> None:
+        """Open the main lane of a session, or the given one; `NexusError("usage", ...)` for an unknown session."""
+        self._database = db
+        self._clock = clock
+        self.session_id = session
+        self.lane = sessions.info(db, session).main_lane if lane is None else lane
+        self._sent = _SentEntries()
+        self._last = 0
+        """The newest entry that was recorded here."""
+
+    @property
+    def db(self) -> Database:
+        """The database that the lane is read from and written to."""
+        return self._database
+
+    @property
+    def session(self) -> SessionInfo:
+        """The session as it is now."""
+        return sessions.info(self.db, self.session_id)
+
+    @property
+    def agent(self) -> str:
+        """Whose lane it is: `main`, or what a side lane was opened for."""
+        return lanes.agent_of(self.db, self.lane)
+
+    def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
+        """Open a side lane of the session: a fork of this one after `at_entry`, or with None an empty one."""
+        return LaneLog(self.db, self.session_id, self._insert_lane(agent, at_entry), self._clock)
+
+    def _insert_lane(self, agent: str, at_entry: int | None) -> int:
+        def insert(db: Database) -> int:
+            parent = None if at_entry is None else self.lane
+            return lanes.open_lane(db, self._session_key(db), agent, agent, parent, at_entry or 0)
+
+        return self._commit(insert)
+
+    def _session_key(self, db: Database) -> int:
+        return sessions.key_of(db, self.session_id)
+
+    def _now(self) -> str:
+        return format_utc(self._clock())
+
+    # How a log reaches its database: `FailoverLog` replaces these four.
+
+    @property
+    def _has_past(self) -> bool:
+        """True if what a request holds is there, so that the request can be recorded."""
+        return True
+
+    def _commit(self, write: Callable[[Database], T]) -> T:
+        """Run `write` in one transaction."""
+        with self.db.write():
+            return write(self.db)
+
+    def _commit_optional(self, write: Callable[[Database], None]) -> None:
+        """Run `write` in one transaction; a session can do without it."""
+        self._commit(write)
+
+    def _query(self, read: Callable[[Database], T], default: T) -> T:
+        """Return what `read` finds; a session can go on with `default`."""
+        return read(self.db)
+
+    # Entries
+
+    def append(self, entry: Entry) -> None:
+        """Record what happened; `NexusError("ledger", ...)` also if another process continued the lane."""
+        self._commit(lambda db: entries.append(db, self.lane, entry))
+        self._last = entry.id
+
+    def read(self, first: int, last: int) -> list[Entry]:
+        """Return the entries `first` to `last`, both included, of this lane and its ancestors."""
+        sent = self.cursor()  # 0 if the session is gone: reading below raises then
+        cached = self._sent.prefix(first, min(last, sent))
+        first += len(cached)
+        rest = entries.read(self.db, self.lane, first, last) if first <= last else []
+        self._sent.add(entry for entry in rest if entry.id <= sent)
+        return [*cached, *rest]
+
+    def user_messages(self, last: int = lanes.END) -> Iterator[tuple[int, str]]:
+        """Yield id and text of the person's messages up to entry `last`, newest first, each read when asked for."""
+        return entries.messages_of(self.db, self.lane, "person", last)
+
+    def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
+        """Return kind, actor and number of the entries up to `last`, without reading one."""
+        return self._query(lambda db: entries.count_by_kind(db, self.lane, last), [])
+
+    def last_id(self) -> int:
+        """Return the id of the newest entry, 0 if there is none."""
+        return lanes.last_id(self.db, self.lane)
+
+    def cursor(self) -> int:
+        """Return the id of the last entry that the lane's model was sent."""
+        return lanes.cursor(self.db, self.lane)
+
+    # Epochs
+
+    def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
+        """Record a new epoch together with its drops and notes."""
+        self._commit(lambda db: epochs.begin(db, self.lane, epoch, left_out, memos))
+
+    def next_epoch(self) -> int:
+        """Return the id of the session's next epoch."""
+        return epochs.next_id(self.db, self.lane)
+
+    def current_epoch(self) -> Epoch | None:
+        """Return the epoch in force, None before the first."""
+        return epochs.current(self.db, self.lane)
+
+    def epoch(self, epoch_id: int) -> Epoch:
+        """Return an epoch of this session or of one it was forked from; `NexusError("usage", ...)` if unknown."""
+        return epochs.read(self.db, epochs.require_key(self.db, self.lane, epoch_id))
+
+    def line_hashes(self, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
+        """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries behind it to `last`."""
+        db, key = self.db, epochs.require_key(self.db, self.lane, epoch_id)
+        return epochs.head_lines(db, key), entries.line_hashes(db, self.lane, epochs.base_of(db, key) + 1, last)
+
+    # Requests
+
+    def record_request(
+        self,
+        manifest: Manifest,
+        fixed: Sequence[Fixed],
+        head_lines: Sequence[bytes],
+        dressed: Sequence[Fixed] = (),
+    ) -> None:
+        """Record a request before its first byte is sent, and move the cursor."""
+
+        def write(db: Database) -> None:
+            if self._has_past:
+                requests.record(db, self.lane, manifest, fixed, head_lines, dressed)
+
+        self._commit(write)
+
+    def record_reply(
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    ) -> None:
+        """Record a reply, if it is worth an entry, and how its request ended, in one commit."""
+
+        def write(db: Database) -> None:
+            if entry is not None:
+                entries.append(db, self.lane, entry)
+            if self._has_past:
+                requests.record_outcome(db, self.lane, step, usage, finish, reported, sent)
+
+        self._commit(write)
+        if entry is not None:
+            self._last = entry.id
+
+    def step(self) -> int:
+        """Return how many requests the lane has sent."""
+        return requests.last_step(self.db, self.lane)
+
+    def requests(self, which: str = "all") -> list[RequestRow]:
+        """Return the lane's requests, oldest first: all, the `newest`, or the `notable` ones of `requests.WHICH`."""
+        return requests.list_requests(self.db, self.lane, which)
+
+    def last_request(self) -> RequestRow | None:
+        """Return the lane's newest request, or None."""
+        return next(iter(self.requests("newest")), None)
+
+    def inherited_requests(self, which: str = "all") -> Inherited:
+        """Return the requests of the lanes that this one was forked from; `which` as in `requests`."""
+        return requests.inherited(self.db, self.lane, which)
+
+    # Drops
+
+    def next_drop(self) -> str:
+        """Return a new drop id, unique in the session."""
+        return self._commit(lambda db: drops.next_id(db, self._session_key(db)))
+
+    def last_drop(self) -> int:
+        """Return the number in the session's newest drop id, 0 before the first."""
+        return drops.last(self.db, self._session_key(self.db))
+
+    def record_drop(self, drop: Drop) -> None:
+        """Record something that was left out."""
+        self._commit(lambda db: drops.record(db, self.lane, drop))
+
+    def drops(self) -> list[Drop]:
+        """Return everything left out in the session, oldest first, without texts."""
+        return self._query(lambda db: drops.list_drops(db, self._session_key(db)), [])
+
+    def recall(self, drop_id: str) -> str | None:
+        """Return the whole original of a drop, None if the session has no such drop. Counts the recall."""
+        text = self.original(drop_id)
+        if text is not None:
+            self.count_recall(drop_id)
+        return text
+
+    def original(self, drop_id: str) -> str | None:
+        """As `recall`, without counting."""
+        return self._query(lambda db: drops.original(db, self._session_key(db), drop_id), None)
+
+    def count_recall(self, drop_id: str) -> None:
+        """Count that a drop was read back."""
+        self._commit_optional(lambda db: drops.count_recall(db, self._session_key(db), drop_id))
+
+    # Notes of the lane
+
+    def record_memo(self, memo: Memo) -> None:
+        """Record something about the lane that is no entry."""
+        self._commit(lambda db: lanes.record_note(db, self.lane, memo))
+
+    def memos(self, kind: str = "", *, own: bool = False) -> list[Memo]:
+        """Return the notes of one kind, or of all, oldest first; `own` leaves out those of ancestors."""
+        return self._query(lambda db: lanes.notes(db, self.lane, kind, own=own), [])
+
+    # Files, tool starts
+
+    def digest(self, path: str) -> str | None:
+        """Return the hash of a file when the session last read or wrote it, or None."""
+        return self._query(lambda db: tool_traces.file_digest(db, self._session_key(db), path), None)
+
+    def note(self, path: str, digest: str, how: str) -> None:
+        """Record that `path` was `read`, `changed` or `created` and what it holds now."""
+        self._commit(lambda db: tool_traces.note_file(db, self.lane, path, digest, how, self._now()))
+
+    def files(self) -> list[tuple[str, str]]:
+        """Return path and use (`read`, `changed`, `created`) of every file that the session saw."""
+        return tool_traces.files(self.db, self._session_key(self.db))
+
+    def seen_files(self, most: int = 10_000) -> list[SeenFile]:
+        """Return the files that the session saw last, newest first."""
+        return tool_traces.seen_files(self.db, self._session_key(self.db), most)
+
+    def record_start(self, call_id: str, name: str) -> None:
+        """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before."""
+        self._commit(lambda db: tool_traces.record_start(db, self.lane, call_id, name, self._now()))
+
+    def was_started(self, call_id: str) -> bool:
+        """True if the tool of a call was started, in this lane or in an ancestor before the fork."""
+        return self._query(lambda db: tool_traces.was_started(db, self.lane, call_id), False)
+
+    # What was learned of tokens
+
+    def calibration(self, model: str) -> Calibration:
+        """Return what was learned of `model`."""
+        return self._query(lambda db: token_stats.calibration(db, model), Calibration())
+
+    def calibrate(self, model: str, value: Calibration) -> None:
+        """Store what was learned of `model`."""
+        self._commit_optional(lambda db: token_stats.calibrate(db, model, value))
+
+    def stored_count(self, encoding: str, digest: bytes) -> int | None:
+        """Return the stored token count of a text, or None."""
+        return self._query(lambda db: token_stats.stored_count(db, encoding, digest), None)
+
+    def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
+        """Store a token count with the next transaction; it may be lost."""
+        self._query(
+            lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None
+        )  # fmt: skip

@@ -1,0 +1,100 @@
+"""A ledger that is only read: nothing is made, locked, brought forward or written, not even beside it.
+
+SQLite reads a database in write-ahead mode only with the -wal and -shm files that are there, or as one that nobody
+changes. Nobody has changed it where there is no log, or an empty one; whether that stayed so is looked at after each
+query, for no lock says it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger.database import Database, ledger_error, primary_code, retry_while_busy
+
+UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+"""What SQLite says where it may not write, or there is no room."""
+_WRITABLE = "Make its folder writable, or copy it to one that is and set NEXUS_HOME"
+
+
+def is_unwritable(error: NexusError) -> bool:
+    """Whether a ledger could not be opened because nothing can be written there."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) or (isinstance(cause, sqlite3.Error) and primary_code(cause) in UNWRITABLE)
+
+
+def connect_readonly(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """A connection that leaves no trace, and whether it has to trust that nobody writes; `sqlite3.Error` where there
+    can be none."""
+    log = path.with_name(f"{path.name}-wal")
+    alone = not (log.exists() and log.stat().st_size)
+    how = "immutable=1" if alone else "readonly_shm=1"
+    uri = f"{path.absolute().as_uri()}?mode=ro&{how}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False), alone
+
+
+class ReadOnlyDatabase(Database):
+    """One connection that only reads."""
+
+    def __init__(self, path: Path) -> None:
+        """`NexusError("ledger", ...)` where the file cannot be read; which version it is of is for the caller."""
+        self._path = path
+        try:
+            self._state = _state(path)
+            connection, self._alone = connect_readonly(path)
+            super().__init__(connection)
+            try:
+                connection.execute("PRAGMA temp_store = MEMORY")
+                retry_while_busy(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
+            except sqlite3.Error:
+                connection.close()
+                raise
+        except OSError as error:
+            raise NexusError("ledger", self._what, error.strerror or str(error), "Check its permissions") from error
+        except sqlite3.OperationalError as error:
+            if primary_code(error) not in UNWRITABLE:
+                raise ledger_error(error, self._what) from error
+            why = "what was written last stands in a log beside it, which takes a writable folder to be read"
+            raise NexusError("ledger", self._what, why, _WRITABLE) from error
+        except sqlite3.DatabaseError as error:
+            raise ledger_error(error, self._what) from error
+
+    @property
+    def _what(self) -> str:
+        return f"the ledger {self._path} cannot be read"
+
+    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """See `Database`; also `NexusError("ledger", ...)` where another program has written meanwhile."""
+        try:
+            return super().all(sql, *values)
+        finally:
+            self._unchanged()
+
+    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+        """See `all`."""
+        try:
+            return super().one(sql, *values)
+        finally:
+            self._unchanged()
+
+    def run_later(self, sql: str, *values: Any) -> None:
+        """Nothing: it may be lost."""
+
+    def _unchanged(self) -> None:
+        if self._alone and _state(self._path) != self._state:
+            raise NexusError("ledger", self._what, "another program has written to it meanwhile", "Try again")
+
+
+def outdated_error(path: Path, found: int, today: int) -> NexusError:
+    """What a person is told of a ledger that has to be brought forward, which cannot be done here."""
+    why = f"an older nexus wrote it (schema {found}, today {today}), and bringing it forward takes a writable folder"
+    return NexusError("ledger", f"the ledger {path} cannot be read", why, _WRITABLE)
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is written; `OSError` where it cannot be looked at."""
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,87 @@
+"""Exclusive ownership across processes: a lock on a file, which the system releases however the process ends.
+
+Knows nothing of sessions. Standard: flock(2), held by the open file, so also a second `FileLock` of one process waits.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+
+from nexus_cli.config.paths import private_dir
+
+
+class FileLock:
+    """One lock file, held until `release` or the end of the process."""
+
+    def __init__(self, path: Path, handle: int) -> None:
+        self._path = path
+        self._handle = handle
+
+    @classmethod
+    def take(cls, path: Path) -> FileLock | None:
+        """The lock at `path`, or None when somebody has it; `OSError` when the file cannot be made."""
+        return cls._take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @classmethod
+    def wait(cls, path: Path, *, shared: bool = False) -> FileLock:
+        """The lock at `path`, as soon as nobody else has it (`shared`: nobody alone); `OSError` as with `take`."""
+        while True:
+            held = cls._take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            if held is not None:
+                return held
+
+    @classmethod
+    def wait_for(cls, path: Path, seconds: float) -> FileLock:
+        """Return the lock at `path` once it is free; `TimeoutError` after `seconds`, `OSError` as with `take`."""
+        end = time.monotonic() + seconds
+        while (held := cls.take(path)) is None:
+            if time.monotonic() > end:
+                raise TimeoutError(errno.ETIMEDOUT, "another process is changing it")
+            time.sleep(0.005)
+        return held
+
+    @classmethod
+    def _take(cls, path: Path, how: int) -> FileLock | None:
+        private_dir(path.parent)
+        while True:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, how)
+            except BlockingIOError:
+                os.close(handle)
+                return None
+            except BaseException:
+                os.close(handle)
+                raise
+            if _is_still(path, handle):
+                return cls(path, handle)
+            os.close(handle)  # its owner removed the file while we waited: lock the new one
+
+    def release(self, *, remove: bool = False) -> None:
+        """Give it up, and `remove` the file if it will not be needed again. Safe to call twice."""
+        if self._handle < 0:
+            return
+        if remove:
+            self._path.unlink(missing_ok=True)
+        os.close(self._handle)
+        self._handle = -1
+
+    def __enter__(self) -> FileLock:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(handle)
+    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)

@@ -1,0 +1,204 @@
+"""One open ledger: its sessions, their locks, and the way to the log of a lane.
+
+SQL stays in the modules beside this one. What happens in a lane is read and written by `lane_log`. Methods that write
+have committed when they return, or raise `NexusError("ledger", ...)` with nothing written. Several threads may use
+one `Ledger`, and several processes one file.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Episode, Fact
+from nexus_cli.core.services import Calibration
+from nexus_cli.ledger import forking, lanes, purge, sessions, token_stats
+from nexus_cli.ledger import search as searching
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.episodes import list_episodes
+from nexus_cli.ledger.facts import FactTable
+from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.opening import connect, connect_memory, lock_folder, open_readonly
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, is_unwritable
+from nexus_cli.ledger.search import Found
+from nexus_cli.ledger.session_lock import FileLock
+from nexus_cli.ledger.sessions import SessionInfo
+
+
+class Ledger:
+    """One open ledger. Use `open`."""
+
+    def __init__(self, db: Database, path: Path | None, notices: list[str]) -> None:
+        self.db = db
+        self._locks: dict[str, FileLock] = {}
+        self.facts = FactTable(db)
+        """What is remembered over sessions."""
+        self.path = path
+        """The file; None if it is in memory."""
+        self.notices = notices
+        """What a person should read about the opening, one line each."""
+        self.writes = not isinstance(db, ReadOnlyDatabase)
+        """False if it is only read: a session in it keeps what happens elsewhere."""
+
+    @classmethod
+    def open(cls, path: Path | None) -> Ledger:
+        """Open the ledger at `path`, created or upgraded as needed; with None one in memory.
+
+        A damaged file is set aside, never overwritten, and named in `notices`. Raises `NexusError("ledger", ...)` for
+        a place that cannot be written and for a newer schema.
+        """
+        notices: list[str] = []
+        connection = connect_memory() if path is None else connect(path, notices)
+        return cls(Database(connection), path, notices)
+
+    @classmethod
+    def look(cls, path: Path) -> Ledger:
+        """Open the ledger at `path` to read: as `open`, and read-only if its place cannot be written."""
+        try:
+            return cls.open(path)
+        except NexusError as error:
+            if not (is_unwritable(error) and os.path.isfile(path)):
+                raise
+        return cls(open_readonly(path), path, [])
+
+    def close(self) -> None:
+        """Write what is pending, release all locks, close. Safe to call twice."""
+        self.db.close()
+        while self._locks:
+            self._locks.popitem()[1].release()
+
+    # Sessions
+
+    def create_session(
+        self, *, folder: str, project: str, model: str, recipe: str, name: str = "", at: str
+    ) -> SessionInfo:
+        """Create a session with its main lane."""
+        with self.db.write():
+            key, session = sessions.create(
+                self.db, folder=folder, project=project, model=model, recipe=recipe, name=name, at=at
+            )
+            sessions.open_main(self.db, key, recipe)
+        return self.session(session)
+
+    def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
+        """Create a session that goes on after `entry` of `source` (default: its newest), sharing its rows and epoch.
+
+        An entry inside a group of calls and results means the last one before the group.
+        """
+        return self.session(forking.fork_session(self.db, source, name, at, entry))
+
+    def session(self, session: str) -> SessionInfo:
+        """Return a session by its whole id; `NexusError("usage", ...)` if there is none."""
+        return sessions.info(self.db, session)
+
+    def find_session(self, key: str) -> SessionInfo:
+        """Return a session by id, unique prefix of an id, or name; `NexusError("usage", ...)` for none or several."""
+        return sessions.find(self.db, key)
+
+    def newest_session(self, folder: str) -> SessionInfo | None:
+        """Return the session of `folder` that was used last; an empty one only if there is no other."""
+        return next(iter(sessions.list_sessions(self.db, folder, 1, only_used=True) or self.sessions(folder, 1)), None)
+
+    def sessions(self, folder: str | None = None, limit: int = 50) -> list[SessionInfo]:
+        """Return the sessions of one folder or of all, last used first."""
+        return sessions.list_sessions(self.db, folder, limit)
+
+    def search(self, text: str, folder: str | None = None, limit: int = 20) -> Found:
+        """Find `text` in the sessions of one folder or of all, newest entry first."""
+        return searching.search(self.db, text, folder, limit)
+
+    def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
+        """Return the last used sessions of a project, newest first, without those related to session `without`."""
+        return list_episodes(self.db, project, without, limit)
+
+    def rename_session(self, session: str, name: str) -> None:
+        """Give a session another name; "" removes its name."""
+        sessions.rename(self.db, session, name)
+
+    def touch_session(
+        self, session: str, *, model: str | None = None, recipe: str | None = None, at: str | None = None
+    ) -> None:
+        """Record the session's present model and recipe, or that it was used."""
+        sessions.touch(self.db, session, model, recipe, at)
+
+    def delete_session(self, session: str) -> int:
+        """Purge what no other session needs, and return the bytes freed; `NexusError("usage", ...)` while another
+        process uses it."""
+        key = sessions.key_of(self.db, session)
+        if not self.hold(session):
+            why = "another process is using it"
+            raise NexusError("usage", f"session {session} cannot be deleted", why, "End that one first")
+        self.facts.clear_quotes(session)
+        freed = purge.delete(self.db, key)
+        if session in self._locks:
+            self._locks.pop(session).release(remove=True)
+        return freed
+
+    # Locks
+
+    def hold(self, session: str) -> bool:
+        """Lock a session until `close` or the end of the process; False if another live process has it."""
+        if self.path is None or not self.writes or session in self._locks:
+            return True
+        try:
+            lock = FileLock.take(lock_folder(self.path) / f"{session}.lock")
+        except OSError as error:
+            what = f"session {session} cannot be locked"
+            raise NexusError("ledger", what, error.strerror or str(error), "Check the permissions") from error
+        if lock is not None:
+            self._locks[session] = lock
+        return lock is not None
+
+    def is_held(self, session: str) -> bool:
+        """True if this ledger has locked the session."""
+        return session in self._locks
+
+    def release(self, session: str) -> None:
+        """Unlock a session, and delete it if nothing happened in it."""
+        lock = self._locks.pop(session, None)
+        try:
+            key = sessions.key_of(self.db, session)
+            if not self.session(session).entries and sessions.is_empty(self.db, key):
+                purge.delete(self.db, key)
+        finally:
+            if lock is not None:
+                lock.release()
+
+    # Lanes
+
+    def log(self, session: str, lane: int | None = None) -> LaneLog:
+        """Return the log of a session's main lane, or of another one."""
+        return LaneLog(self.db, session, lane)
+
+    def logs(self, session: str) -> list[LaneLog]:
+        """Return the logs of all lanes of a session, the main one first."""
+        key, main = sessions.key_of(self.db, session), self.session(session).main_lane
+        every = sorted(lanes.of_session(self.db, key), key=lambda lane: (lane != main, lane))
+        return [LaneLog(self.db, session, lane) for lane in every]
+
+    # What was learned of models
+
+    def calibration(self, model: str) -> Calibration:
+        """Return what was learned of a model."""
+        return token_stats.calibration(self.db, model)
+
+    def calibrate(self, model: str, value: Calibration) -> None:
+        """Store what was learned of a model."""
+        with self.db.write():
+            token_stats.calibrate(self.db, model, value)
+
+
+def read_facts(path: Path, project: str) -> list[Fact]:
+    """Return what the ledger at `path` remembers of `project` and everywhere, without leaving a trace there.
+
+    For a session that saves nothing. Empty if the ledger is missing, older than facts, or cannot be read.
+    """
+    if not path.is_file():
+        return []
+    try:
+        with closing(ReadOnlyDatabase(path)) as db:
+            return FactTable(db).list_facts(project)
+    except (NexusError, ValueError):
+        return []

@@ -1,0 +1,70 @@
+"""Traces of work outside the conversation: files seen by a session, and tool calls that were started."""
+
+from __future__ import annotations
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.services import SeenFile
+from nexus_cli.ledger import lanes
+from nexus_cli.ledger.database import Database
+
+_USES = ("read", "changed", "created")
+"""What a session does with a file; a later one outranks those before it."""
+
+
+def file_digest(db: Database, session: int, path: str) -> str | None:
+    """Hash of the file at `path` when this session last read or wrote it, or None."""
+    row = db.one("SELECT digest FROM files WHERE session = ? AND path = ?", session, _bytes(path))
+    return str(row[0]) if row else None
+
+
+def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str) -> None:
+    """Record what the file at `path` holds now, and the most that the session did with it; inside a transaction."""
+    session = lanes.session_of(db, lane)
+    main = db.one("SELECT main FROM sessions WHERE key = ?", session)
+    entry = lanes.last_id(db, main[0] if main else lane)
+    row = db.one("SELECT how FROM files WHERE session = ? AND path = ?", session, _bytes(path))
+    how = max(how, row[0] if row else how, key=_USES.index)
+    db.run("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", session, _bytes(path), digest, how, at, entry)
+
+
+def files(db: Database, session: int) -> list[tuple[str, str]]:
+    """Path and use (`read`, `changed`, `created`) of every file the session saw, by path."""
+    rows = db.all("SELECT path, how FROM files WHERE session = ? ORDER BY path", session)
+    return [(row[0].decode("utf-8", "surrogatepass"), row[1]) for row in rows]
+
+
+def seen_files(db: Database, session: int, most: int) -> list[SeenFile]:
+    """The files that the session saw last, the newest first."""
+    rows = db.all(
+        "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?", session, most
+    )
+    return [SeenFile(row[0].decode("utf-8", "surrogatepass"), *row[1:]) for row in rows]
+
+
+def _bytes(path: str) -> bytes:
+    """A file name as bytes: names that are no UTF-8 stay distinct."""
+    return path.encode("utf-8", "surrogatepass")
+
+
+def record_start(db: Database, lane: int, call: str, name: str, at: str) -> None:
+    """Record that a tool is about to run for `call`; inside a transaction.
+
+    `NexusError("ledger", ...)` when it was started before: then it must not run again.
+    """
+    lanes.session_of(db, lane)
+    if was_started(db, lane, call):
+        raise NexusError("ledger", f"the call {call} cannot start", "it was started before and may have run")
+    entry = lanes.last_id(db, lane)
+    db.run("INSERT INTO started (lane, call, name, at, entry) VALUES (?, ?, ?, ?, ?)", lane, call, name, at, entry)
+
+
+def was_started(db: Database, lane: int, call: str) -> bool:
+    """Whether the tool of `call` was started in this lane, or in an ancestor before the fork.
+
+    What an ancestor did afterwards has the same ids, as both count on from the fork.
+    """
+    statement = "SELECT 1 FROM started WHERE lane = ? AND call = ? AND entry <= ?"
+    return any(
+        db.one(statement, segment.lane, call, segment.last)
+        for segment in lanes.ancestry(db, lane)
+    )

@@ -1,0 +1,220 @@
+"""A lane: within an epoch lines are only appended, and only a rewrite begins another."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from context.conversation import Letters
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nexus_cli.context.window.groups import flatten
+from nexus_cli.context.window.lane import Frame, Lane
+from nexus_cli.context.window.timeline import MemoryLog, Timeline
+from nexus_cli.core.entry import Epoch, Form, Kind
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.wire import canonical
+
+U, A, T = Role.USER, Role.ASSISTANT, Role.TOOL
+
+
+class Record(MemoryLog):
+    """A log that keeps the epochs too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epochs: list[Epoch] = []
+
+    def begin_epoch(self, epoch: Epoch, drops: Any, memos: Any = ()) -> None:
+        super().begin_epoch(epoch, drops, memos)
+        self.epochs.append(epoch)
+
+
+def measure(message: Message, preamble: str) -> int:
+    return Letters().count_messages([message]) + len(preamble)
+
+
+def new_lane() -> Lane:
+    timeline = Timeline(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC))
+    return Lane(timeline, measure, Frame("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5))
+
+
+def lines(lane: Lane) -> list[bytes]:
+    """What a request sent now would hold."""
+    return [canonical(message) for message in lane.seal().wire.messages]
+
+
+def say(lane: Lane, role: Role, text: str) -> None:
+    kind = {U: Kind.USER, A: Kind.ASSISTANT}[role]
+    lane.append(kind, Message(role, text), "someone")
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("user"), st.text("x", max_size=5)),
+        st.tuples(st.just("reply"), st.text("y", min_size=1, max_size=5)),
+        st.tuples(st.just("calls"), st.integers(1, 3)),
+        st.tuples(st.just("dress"), st.text("p", min_size=1, max_size=5)),
+        st.tuples(st.just("send"), st.none()),
+    ),
+    max_size=30,
+)
+REWRITES = st.one_of(st.tuples(st.just("rewrite"), st.integers(0, 9)), st.tuples(st.just("undress"), st.none()))
+
+
+@settings(max_examples=150)
+@given(STEPS, st.lists(st.tuples(st.integers(0, 30), REWRITES), max_size=4))
+def test_within_an_epoch_each_request_begins_with_the_one_before(
+    steps: list[tuple[str, Any]], rewrites: list[tuple[int, tuple[str, Any]]]
+) -> None:
+    lane, before = new_lane(), list[bytes]()
+    for place, step in rewrites:
+        steps.insert(place, step)
+    for number, (name, value) in enumerate([*steps, ("send", None)]):
+        match name:
+            case "user":
+                say(lane, U, value)
+            case "reply":
+                say(lane, A, value)
+            case "calls":
+                calls = tuple(ToolCall(f"c{number}{i}", "look") for i in range(value))
+                lane.append(Kind.ASSISTANT, Message(A, "", calls), "agent")
+                for call in reversed(calls):
+                    lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=call.id), "tool:look")
+            case "dress":
+                lane.dress(value)
+            case "undress":
+                lane.undress()
+            case "rewrite":
+                lane.rewrite(flatten(lane.groups()[-value:]), "truncation", ())
+                before = []
+            case "send":
+                now = lines(lane)
+                assert now[: len(before)] == before
+                before = now
+                assert lane.cursor == lane.timeline.last
+                assert not lane.undressed()
+    assert lane.counted == 15 + sum(measure(s.message, s.preamble) for s in lane.slots)
+
+
+@settings(max_examples=100)
+@given(STEPS, st.integers(0, 30))
+def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str, Any]], cut: int) -> None:
+    lane = new_lane()
+    lane.begin()
+    for number, (name, value) in enumerate(steps):
+        if name == "user":
+            say(lane, U, value)
+        elif name == "calls":
+            lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall(f"c{number}", "look"),)), "agent")
+            lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=f"c{number}"), "tool:look")
+        if number == cut and lane.slots:
+            lane.seal()
+    again = Lane.load(lane.timeline, measure, lane.epoch, lane.cursor)
+    assert again.slots == lane.slots
+    assert again.counted == lane.counted
+    assert again.run == lane.run
+    first, second = lane.seal(), again.seal()
+    assert second.wire.messages == first.wire.messages
+    assert second.wire.sha256 == first.wire.sha256
+    assert second.fixed == first.fixed
+    assert second.previous_end == first.previous_end
+
+
+def test_a_preamble_goes_to_the_newest_unsent_message_and_never_to_a_sent_one() -> None:
+    lane = new_lane()
+    assert not lane.dress("nothing is there")
+    say(lane, U, "one")
+    assert lane.undressed()
+    assert lane.dress("first")
+    assert lane.dress("second")
+    assert lane.slots[0].preamble == "first\nsecond"
+    sent = lines(lane)
+    assert not lane.dress("too late")
+    lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall("c1", "look"),)), "agent")
+    lane.append(Kind.TOOL, Message(T, "seen", tool_call_id="c1"), "tool:look")
+    assert lane.dress("notice")
+    assert lines(lane)[: len(sent)] == sent
+    assert lane.slots[-1].preamble == "notice"
+
+
+def test_what_is_added_to_a_head_is_settled_by_its_first_request() -> None:
+    lane = new_lane()
+    say(lane, U, "one")
+    lane.dress("old")
+    lane.rewrite(lane.slots, "truncation", ())
+    recorded = lane.epoch
+    lane.undress()
+    assert lane.dress("new") and lane.dress("newer")
+    assert (recorded.head[0].preamble, lane.slots[0].preamble) == ("old", "new\nnewer")
+    [fixed] = lane.seal().dressed
+    assert (fixed.entry, fixed.preamble, fixed.tokens) == (1, "new\nnewer", lane.slots[0].tokens)
+    assert not lane.dress("too late")
+    lane.undress()
+    assert lane.slots[0].preamble == "new\nnewer" and not lane.seal().dressed
+    again = Lane.load(lane.timeline, measure, recorded, 0, head_open=True)
+    assert again.dress("later") and not again.fork(lane.timeline).dress("in a fork") and not again.dress("after it")
+
+
+def test_what_is_settled_is_said_once_and_the_head_with_the_first_request() -> None:
+    lane = new_lane()
+    say(lane, U, "one")
+    say(lane, A, "two")
+    lane.rewrite(lane.slots, "truncation", ())
+    say(lane, U, "three")
+    first, second = lane.seal(), lane.seal()
+    assert len(first.head_lines) == 2
+    assert [fixed.entry for fixed in first.fixed] == [3]
+    assert (second.head_lines, second.fixed) == ((), ())
+    assert (first.previous_end, second.previous_end) == (0, 4)
+
+
+def test_the_first_request_records_the_epoch_that_nobody_began() -> None:
+    lane = new_lane()
+    say(lane, U, "one")
+    log: Any = lane.timeline.log
+    assert (lane.begun, log.epochs) == (False, [])
+    lane.seal()
+    assert lane.begun
+    assert [epoch.system for epoch in log.epochs] == ["system text"]
+    lane.seal()
+    assert len(log.epochs) == 1
+
+
+def test_a_rewrite_begins_an_epoch_with_a_parent_and_another_frame() -> None:
+    lane = new_lane()
+    lane.begin()
+    say(lane, U, "one")
+    epoch = lane.rewrite(lane.slots, "reload", (), Frame("n", "other", system_tokens=3))
+    assert (epoch.id, epoch.parent, epoch.cause, epoch.base) == (1, 0, "reload", 1)
+    assert (epoch.model, epoch.system, epoch.tools) == ("n", "other", ())
+    assert lane.tail == []
+    assert lane.counted == 3 + measure(Message(U, "one"), "")
+
+
+def test_a_placeholder_is_never_part_of_a_head() -> None:
+    lane = new_lane()
+    lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall("c1", "look"),)), "agent")
+    placeholder = lane.groups()[0][1]
+    assert placeholder.form is Form.STUB
+    assert placeholder.tokens == measure(placeholder.message, "")
+    lane.rewrite([slot for group in lane.groups() for slot in group], "truncation", ())
+    assert [slot.message.role for slot in lane.slots] == [A]
+    lane.append(Kind.TOOL, Message(T, "real", tool_call_id="c1"), "tool:look")
+    assert lane.groups()[0][1].message.content == "real"
+
+
+def test_a_fork_begins_with_the_lines_of_its_parent_and_leaves_it_alone() -> None:
+    lane = new_lane()
+    lane.begin()
+    say(lane, U, "one")
+    parent = lines(lane)
+    say(lane, A, "two")
+    window, cursor = lane.slots, lane.cursor
+    fork = lane.fork(Timeline(MemoryLog(lane.timeline.last, epochs=1), lambda: datetime(2026, 1, 13, tzinfo=UTC)))
+    fork.append(Kind.INSTRUCTION, Message(U, "sum up"), "nexus")
+    sent = lines(fork)
+    assert sent[: len(parent)] == parent
+    assert (lane.slots, lane.cursor) == (window, cursor)
+    assert lines(lane) == sent[:-1]
