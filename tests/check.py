@@ -1,7 +1,7 @@
-"""The whole check of a checkout: ruff, mypy --strict, then the suite (with the architecture tests in it).
+"""The check of a checkout: ruff, mypy --strict, then the suite. With `quick`, only the tests of what changed.
 
 Owns the order and the exit status: every step runs, any step that fails fails the whole, and pytest comes last, so that
-its closing line ends the output. Leaves installing to the README's Test line.
+its closing line ends the output. Leaves installing to the README's Test line. `tests/README.md` says what to run when.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,14 +26,23 @@ STEPS = (
 
 COLLECT = ("-m", "pytest", "--collect-only", "--quiet", "--quiet")
 """Compiles every test beside the first steps, which leave a core idle: else each process of the suite would do it."""
+UPSTREAM = ("upstream/main", "origin/main", "main")
+"""Branches that a change is compared with: the first one that exists."""
+ALWAYS = "tests/test_architecture.py"
 
 
 def main(arguments: list[str]) -> int:
     """Run every step with this interpreter; `arguments` go to pytest. Returns 1 when any of them failed."""
     failed: list[str] = []
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    quick = arguments[:1] == ["quick"]
+    if quick:
+        chosen = choose_tests(changed_files())
+        print(f"quick: {' '.join(chosen)}", flush=True)
+        arguments = [*chosen, *arguments[1:]]
     nothing = subprocess.DEVNULL
-    ahead = subprocess.Popen([sys.executable, *COLLECT], cwd=ROOT, stdin=nothing, stdout=nothing, stderr=nothing)
+    collect = [sys.executable, *COLLECT, *(arguments if quick else ())]
+    ahead = subprocess.Popen(collect, cwd=ROOT, stdin=nothing, stdout=nothing, stderr=nothing)
     for name, step in STEPS:
         print(f"== {name}{', after a failure of ' + ' and '.join(failed) if failed else ''}", flush=True)
         extra = arguments if name == "suite" else []
@@ -42,6 +52,47 @@ def main(arguments: list[str]) -> int:
         if done.returncode:
             failed.append(name)
     return 1 if failed else 0
+
+
+def changed_files(root: Path = ROOT) -> list[str]:
+    """Return the files that differ from the merge base with upstream, committed or not, deleted and new ones too."""
+    base = next((found for name in UPSTREAM if (found := _git(root, "merge-base", "HEAD", name))), ["HEAD"])
+    listed = _git(root, "diff", "--name-only", "--no-renames", base[0])
+    return sorted({*listed, *_git(root, "ls-files", "--others", "--exclude-standard")})
+
+
+def choose_tests(changed: Iterable[str], root: Path = ROOT) -> list[str]:
+    """Return what pytest runs for these files: changed tests, and the test folder of each changed room.
+
+    A change in `nexus_cli/ui/input/` means `tests/ui/input/`, or `tests/ui/` if there is no such folder.
+    """
+    chosen = {ALWAYS}
+    for name in changed:
+        path = PurePosixPath(name)
+        if path.match("tests/**/test_*.py") or path.match("tests/test_*.py"):
+            chosen.add(name)
+        elif path.parts[0] == "nexus_cli":
+            chosen.add(str(PurePosixPath("tests", *path.parent.parts[1:])))
+        elif path.parts[0] == "tests":  # a conftest.py, a fixture, an expected screen
+            chosen.add(str(path.parent))
+    found = {_existing(root, name) for name in chosen} - {""}
+    return sorted(name for name in found if not any(str(above) in found for above in PurePosixPath(name).parents))
+
+
+def _existing(root: Path, name: str) -> str:
+    """Return the first of `name` and its parents below `tests/` that exists; "" if none does."""
+    path = PurePosixPath(name)
+    if path.suffix:
+        return name if (root / name).exists() else ""
+    while len(path.parts) > 1 and not (root / path).is_dir():
+        path = path.parent
+    return str(path) if len(path.parts) > 1 else ""
+
+
+def _git(root: Path, *words: str) -> list[str]:
+    """Return the lines that git prints; none if it fails."""
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
+    return [] if done.returncode else done.stdout.split("\n")[:-1]
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ FLOOR = {
 }
 """A room imports from lower floors only; rooms of one floor do not know each other. A new room needs a line here."""
 
-ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/tokens.py"}
+ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/tokens/counter.py"}
 """Libraries that one file alone may import, and only when it must."""
 
 LAZY = {
@@ -42,8 +42,8 @@ LAZY = {
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
-    "context/tokens.py": {"tiktoken"},
-    "session/reports/shown.py": {"nexus_cli"},
+    "context/tokens/counter.py": {"tiktoken"},
+    "session/reports/request_view.py": {"nexus_cli"},
     "session/usable.py": {"nexus_cli"},
     "ledger/sessions.py": {"difflib"},
     "tools/listing.py": {"pathspec"},
@@ -261,6 +261,21 @@ def test_broad_excepts_give_their_reason() -> None:
             if not re.search(r"\w{3}", re.sub(r"noqa(: *[A-Z0-9, ]+)?", "", said)):
                 wrong.append(f"{name(path)}:{line} {source[line - 1].strip()}")
     assert not wrong, "\n".join(wrong)
+
+
+ESTIMATES = {"estimate", "estimate_without_anchor", "layers", "unanchored", "upper"}
+"""Methods of the token estimator that say how large a request is."""
+
+
+def test_one_module_says_how_large_a_request_is() -> None:
+    wrong = [
+        f"{name(path)}:{node.lineno} asks for {node.attr}"
+        for path in product()
+        if room(path) != "context" and not name(path).startswith("session/next_request/")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "meter" in ast.unparse(node.value)
+    ]
+    assert not wrong, "read it off `next_request` or `window_request`:\n" + "\n".join(wrong)
 
 
 def test_the_top_level_holds_only_what_belongs_there() -> None:

@@ -61,7 +61,7 @@ def show_context(
         resume=found or "", save=False, interactive=terminal,
     )  # fmt: skip
     if diff and found is not None:
-        value = reports.difference(options, settings, found, step)
+        value = reports.difference(settings, found, step)
         if json:
             print_json(value)
         else:

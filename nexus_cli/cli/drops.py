@@ -10,7 +10,7 @@ from nexus_cli.cli.options import Json, SessionKey
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports import drops as reports
+from nexus_cli.session import drop_list as reports
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.reports.drops import drops_text
 from nexus_cli.ui.terminal_sanitizer import sanitize

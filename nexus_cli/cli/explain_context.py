@@ -10,7 +10,7 @@ from typing import Any
 
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import ContextPlan, Event
-from nexus_cli.session.reports.result import drop_value
+from nexus_cli.session.drop_list import drop_value
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.plan import brief, plan_lines, told_lines
 from nexus_cli.ui.terminal_sanitizer import sanitize

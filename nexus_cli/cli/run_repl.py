@@ -32,7 +32,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports import last
+from nexus_cli.session.reports import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.input.box import InputBox
@@ -197,7 +197,7 @@ class _ReplRun:
         for notice in session.take_notices():
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:
-            repl.show("last", last.value(session))
+            repl.show("last", last_exchange.value(session))
 
     def _resume_line(self) -> str:
         session = self._repl.session

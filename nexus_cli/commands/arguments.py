@@ -11,8 +11,8 @@ from typing import Any
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger
+from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.anew import anew
 
 LONGEST_NAME = 100
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
@@ -119,12 +119,12 @@ async def describe_cache_miss(context: CommandContext) -> str:
     """What the next request does not find in a cache, as it is by now, as a sentence; "" where it goes on from all that
     was sent last, before the first request, and where the ledger cannot tell."""
     try:
-        value = await asyncio.to_thread(context.session.look, anew)
+        request = await asyncio.to_thread(context.session.look, prepare_next_request)
     except NexusError:
         return ""
-    tokens, new = value["tokens"], value["tokens"] - value["cached"]
+    tokens, new = request.tokens, request.sent_anew
     if not new:
         return ""
-    if not value["cached"]:
+    if new == tokens:
         return f"The next request is sent anew: about {tokens:,} tokens that no cache has."
     return f"Of the next request about {new:,} of {tokens:,} tokens are sent anew."

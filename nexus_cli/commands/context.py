@@ -33,13 +33,11 @@ async def run(context: CommandContext, rest: str) -> None:
     ledger, session = require_ledger(context), context.session.id
     warn_if_stale(context)
     if option == "--step":
-        held = await asyncio.to_thread(of_request, ledger, session, context.options, context.settings, int(number))
+        held = await asyncio.to_thread(of_request, ledger, session, context.settings, int(number))
         context.show("context", held)
         return
     step = int(number) if number else None
-    context.show(
-        "between", await asyncio.to_thread(difference_in, ledger, session, context.options, context.settings, step)
-    )
+    context.show("between", await asyncio.to_thread(difference_in, ledger, session, context.settings, step))
 
 
 def _words(context: CommandContext) -> Sequence[str]:

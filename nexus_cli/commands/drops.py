@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.commands.arguments import complete_drop_ids, parse_drop_range, require_record
 from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.session.reports import drops as reports
+from nexus_cli.session import drop_list as reports
 
 SHOWN, MOST = 4000, 100_000
 """Characters that are shown unless a range asks for others, and of a range at most."""

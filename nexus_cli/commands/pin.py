@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.reports import compaction as reports
-from nexus_cli.session.reports.said import said
+from nexus_cli.session.user_messages import newest_messages
 
 MESSAGES = 10
 """Messages of the person that are listed with their numbers."""
@@ -33,7 +33,7 @@ async def run(context: CommandContext, rest: str) -> None:
 
 
 def _said(context: CommandContext) -> list[dict[str, Any]]:
-    return said(context.session.context.lane.timeline, MESSAGES)
+    return newest_messages(context.session.context.lane.timeline, MESSAGES)
 
 
 def _numbers(context: CommandContext) -> Sequence[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     )
     from nexus_cli.context.manager import ContextConfig, ContextManager
     from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
-    from nexus_cli.context.tokens import SimpleTokenCounter, TiktokenCounter, TokenCounter, get_token_counter
+    from nexus_cli.context.tokens.counter import SimpleTokenCounter, TiktokenCounter, TokenCounter, get_token_counter
 
 __all__ = [
     "CompactionResult",
@@ -38,7 +38,7 @@ _HOMES = {
     ),
     "manager": ("ContextConfig", "ContextManager"),
     "prompt_loader": ("LoadedPrompt", "PromptLoader"),
-    "tokens": ("SimpleTokenCounter", "TiktokenCounter", "TokenCounter", "get_token_counter"),
+    "tokens.counter": ("SimpleTokenCounter", "TiktokenCounter", "TokenCounter", "get_token_counter"),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.tokens import TokenCounter, compact
+from nexus_cli.context.tokens.counter import TokenCounter, compact
 from nexus_cli.context.window.groups import group_tool_calls
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Form, Slot

@@ -19,7 +19,7 @@ from itertools import accumulate
 
 from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
-from nexus_cli.context.window.entry_ranges import Span, between, named, unseen
+from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, subtract_ranges, unseen_ranges
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
@@ -114,12 +114,12 @@ class CompactionPlan:
         """The messages that go: `1 to 17`, `1 to 17 without 15`."""
         return self.named_but(())
 
-    def named_but(self, unseen: Sequence[Span]) -> str:
+    def named_but(self, unseen: Sequence[EntryRange]) -> str:
         """The messages that go without those `unseen`: `18 to 40 without 25`."""
         first, last = self.entries
         staying = [entry for entry in self.staying if not any(a <= entry <= b for a, b in unseen)]
         names = ", ".join(map(str, staying[:NAMED])) + (", ..." if len(staying) > NAMED else "")
-        return named(between(first, last, unseen)) + (f" without {names}" if names else "")
+        return format_ranges(subtract_ranges(first, last, unseen)) + (f" without {names}" if names else "")
 
     @property
     def leaving(self) -> tuple[Slot, ...]:
@@ -127,9 +127,9 @@ class CompactionPlan:
         return tuple(slot for slot in flatten(self.gone) if slot.form not in (Form.SUMMARY, Form.MARKER))
 
     @property
-    def unseen(self) -> tuple[Span, ...]:
+    def unseen(self) -> tuple[EntryRange, ...]:
         """The messages behind it that a summary of the window cannot tell of: they were out of it before."""
-        return unseen(flatten(self.gone), self.kept, self.entries[1])
+        return unseen_ranges(flatten(self.gone), self.kept, self.entries[1])
 
     @property
     def entries(self) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from nexus_cli.context.compaction import is_blank_summary
 from nexus_cli.context.strategies import Strategy, strategies
-from nexus_cli.context.tokens import TokenCounter, compact, get_token_counter
+from nexus_cli.context.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.context.window.groups import (
     PLACEHOLDER,
     flatten,
@@ -23,7 +23,7 @@ from nexus_cli.context.window.groups import (
     is_request,
 )
 from nexus_cli.context.window.lane import Frame, Lane, frame_of, slot_of
-from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Form, Kind, Slot
@@ -67,7 +67,7 @@ class ContextManager:
         self._clock = clock
         self._logged = logger is not None
         self.lane = Lane(Timeline(logger or MemoryLog(), clock or local_now), self.measure)
-        self.rewriter = Rewriter(self.counter.count, strategy, low_water, markers, measure=self.measure)
+        self.truncator = LaneTruncator(self.counter.count, strategy, low_water, markers, measure=self.measure)
         self._origin = self.lane.epoch
         self._hidden = False
         self._preambles: dict[int, str] = {}
@@ -241,8 +241,8 @@ class ContextManager:
 
     def reframe(self, frame: Frame) -> None:
         """Change the frame: of this epoch where nothing of it was recorded or sent yet, else in a new one."""
-        if not self.lane.begun:
-            self.lane.reframe(frame)
+        if not self.lane.is_recorded:
+            self.lane.replace_header(frame)
         elif frame != self.frame():
             self.lane.rewrite(self.lane.slots, "reload", (), frame)
 
@@ -261,7 +261,7 @@ class ContextManager:
         return replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt))
 
     def _add(self, kind: Kind, message: Message, actor: str) -> None:
-        if self._logged and not self.lane.begun:
+        if self._logged and not self.lane.is_recorded:
             self.lane.begin()
         self.lane.append(kind, message, actor)
 
@@ -292,19 +292,19 @@ class ContextManager:
         preamble = f"Current date: {moment:%Y-%m-%d}, Current time: {moment:%H:%M} (local)"
         self._preambles[newest.entry] = preamble
         if newest in self.lane.tail:
-            self.lane.dress(preamble)
+            self.lane.attach_preamble(preamble)
         else:
             head = [self._dressed(slot) if slot is newest else slot for slot in self.lane.slots]
             self.lane.rewrite(head, "reload", ())
 
     def _truncate(self) -> None:
         self._hidden = True
-        self.rewriter.strategy = _strategy(self.config.truncation_strategy)
+        self.truncator.strategy = _strategy(self.config.truncation_strategy)
         groups = list(from_first_user_message(self.lane.groups()))
         request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
         for index in {request, -1} if groups else ():
             groups[index] = tuple(map(self._whole, groups[index]))
-        self.rewriter.truncate(self.lane, self.available, groups=groups)
+        self.truncator.truncate(self.lane, self.available, groups=groups)
 
     def _whole(self, slot: Slot) -> Slot:
         """An elided slot as it was: what is cut again is cut from the original."""

@@ -12,8 +12,8 @@ from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.summary_head import PINNED
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.window.lane_truncation import Rewriter
-from nexus_cli.context.window.truncation import Cut
+from nexus_cli.context.window.lane_truncation import LaneTruncator
+from nexus_cli.context.window.truncation import Truncation
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role
 
@@ -42,8 +42,8 @@ class Kept:
 
 
 @dataclass
-class PinningRewriter(Rewriter):
-    """A rewriter that puts the pins and the words which would go into its first marker, as far as there is room."""
+class PinningTruncator(LaneTruncator):
+    """A truncator that puts the pins and the words which would go into its first marker, as far as there is room."""
 
     keeps: Kept = field(default_factory=Kept)
 
@@ -58,7 +58,7 @@ class PinningRewriter(Rewriter):
 
     @property
     def recalls(self) -> bool:
-        """See `Rewriter`."""
+        """See `LaneTruncator`."""
         return self.keeps.recalls
 
     def _line(self, crowded: Sequence[Pin]) -> int:
@@ -81,7 +81,7 @@ class PinningRewriter(Rewriter):
                 found.add(pin.id)
         return [pin for pin in pins if pin.id in found], [pin for pin in pins if pin.id not in found]
 
-    def _head(self, lane: Lane, result: Cut, drops: list[Drop]) -> list[Slot]:
+    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[Slot]:
         head = super()._head(lane, result, drops)
         kept = flatten(result.groups)
         texts = [slot.message.content for slot in head]
@@ -138,10 +138,10 @@ class PinningRewriter(Rewriter):
         return [quote.text for quote in chosen]
 
 
-def with_pins(rewriter: Rewriter, keeps: Kept) -> PinningRewriter:
-    """`rewriter`, with what it keeps."""
-    values: dict[str, object] = {one.name: getattr(rewriter, one.name) for one in fields(Rewriter)}
-    make: Callable[..., PinningRewriter] = PinningRewriter
+def with_pins(truncator: LaneTruncator, keeps: Kept) -> PinningTruncator:
+    """`truncator`, with what it keeps."""
+    values: dict[str, object] = {one.name: getattr(truncator, one.name) for one in fields(LaneTruncator)}
+    make: Callable[..., PinningTruncator] = PinningTruncator
     return make(**values, keeps=keeps)
 
 

@@ -14,7 +14,7 @@ from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.own_words import Quote, quoted
 from nexus_cli.context.pin import left_out
 from nexus_cli.context.untrusted_text import named_drops, neutralize
-from nexus_cli.context.window.entry_ranges import BUT, SUMMED, Span, named
+from nexus_cli.context.window.entry_ranges import BUT, SUMMED, EntryRange, format_ranges
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message
@@ -34,7 +34,7 @@ class Additions:
     """Pins that had no room, by their id, each with the drop that it can be read in."""
     recalls: bool = True
     """True if the model can read drops: where it cannot, no way back is named to it."""
-    unseen: Sequence[Span] = ()
+    unseen: Sequence[EntryRange] = ()
     """The messages that whoever wrote the summary was never shown."""
     words_left: int = 0
     """Messages with words of the person that are not quoted, or not whole."""
@@ -78,7 +78,7 @@ def head(
     """The new head: one summary message, then what is kept."""
     notes = SUMMED.format(chosen.named_but(more.unseen))
     if more.unseen:
-        notes += BUT.format(named(more.unseen))
+        notes += BUT.format(format_ranges(more.unseen))
         notes += f'. Read all of them as they were with recall("{drop_id}").]' if more.recalls else ".]"
     else:
         notes += f'; read them as they were with recall("{drop_id}").]' if more.recalls else ".]"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 HIGH_PRESSURE = 0.6
 CRITICAL_PRESSURE = 0.8
@@ -22,6 +23,10 @@ class Used:
     def total(self) -> int:
         """Return the sum of all layers."""
         return self.system + self.tools + self.history + self.event
+
+    def described(self) -> dict[str, int]:
+        """Return the layers and their total as JSON."""
+        return {**asdict(self), "total": self.total}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,18 @@ class TokenBudget:
     def pressure(self) -> str:
         """Return `normal`, `high` from 60 %, or `critical` from 80 %."""
         return self.pressure_beyond(0)
+
+    def described(self) -> dict[str, Any]:
+        """Return it as JSON (interface.md section 8)."""
+        return {
+            "window": self.window,
+            "reserve_reply": self.reserve_reply,
+            "reserve_tools": self.reserve_tools,
+            "available": self.available,
+            "used": self.used.described(),
+            "remaining": self.remaining,
+            "pressure": self.pressure,
+        }
 
     def pressure_beyond(self, found: int) -> str:
         """Return the same of what is used beyond `found` tokens, in the room that these leave."""

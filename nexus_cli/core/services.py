@@ -164,12 +164,17 @@ class Calibration:
     factor: float = 1.0
     """Reported tokens per counted token, 0.5 to 2.5."""
     reports: int = 0
-    worst: float = 0.0
-    """The largest relative error seen since, as a share."""
+    misses: tuple[float, ...] = ()
+    """Relative errors of the estimates of whole requests, the newest last, as shares."""
     window: int = 0
     """The provider's window in tokens as a refusal named it; 0 when none did."""
-    kinds: tuple[float, ...] = ()
-    """The factor by kind of content, see `nexus_cli.context.kinds`; empty before anything was learned of them."""
+    ratios: tuple[float, ...] = ()
+    """The factor by kind of content, see `nexus_cli.context.tokens.estimator`; empty before the first report."""
+
+    @property
+    def worst(self) -> float:
+        """Return the largest of the misses."""
+        return max(self.misses, default=0.0)
 
 
 class Calibrations(Protocol):

@@ -1,4 +1,4 @@
-"""Work that is not left half done: a cancellation waits until it has ended, and then takes effect."""
+"""Runs a short coroutine to completion even if cancelled."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` gives; cancelled meanwhile it ends all the same, and `CancelledError` is raised afterwards.
+    """Run `work` to completion even if cancelled, then re-raise `CancelledError`.
 
-    For short work that keeps what would else be lost, such as a person's words.
+    For short work that saves what would otherwise be lost, such as a person's words.
     """
     task = asyncio.ensure_future(work)
     try:

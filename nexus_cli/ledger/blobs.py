@@ -20,7 +20,7 @@ _BIG = 1 << 20
 
 
 def put(db: Database, data: bytes) -> int:
-    """Id of the blob that holds `data`; inside a transaction."""
+    """Store `data` once and return its blob id; inside a transaction."""
     digest = sha256(data).digest()
     found = db.one("SELECT id FROM blobs WHERE hash = ?", digest)
     if found:
@@ -31,17 +31,17 @@ def put(db: Database, data: bytes) -> int:
 
 
 def put_text(db: Database, text: str) -> int:
-    """Id of the blob that holds `text`."""
+    """Store `text` and return its blob id."""
     return put(db, replace_surrogates(text).encode())
 
 
 def put_json(db: Database, value: Any) -> int:
-    """Id of the blob that holds `value` as one canonical JSON line, its keys in their order."""
+    """Store `value` as one canonical JSON line, keys in their order, and return its blob id."""
     return put(db, canonical(value))
 
 
 def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> bytes:
-    """What was put, from the columns `hash, codec, data`; `NexusError("ledger", ...)` when it is not that any more."""
+    """Return the data behind the columns `hash, codec, data`; `NexusError("ledger", ...)` if it is damaged."""
     if digest is None or stored is None:
         raise _damaged("it is missing")
     try:
@@ -54,23 +54,23 @@ def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> byt
 
 
 def get(db: Database, blob: int) -> bytes:
-    """What was put under id `blob`; `NexusError("ledger", ...)` when it is damaged or missing."""
+    """Return the data of a blob; `NexusError("ledger", ...)` if it is damaged or missing."""
     return unpack(*(db.one("SELECT hash, codec, data FROM blobs WHERE id = ?", blob) or (None, None, None)))
 
 
 def get_text(db: Database, blob: int) -> str:
-    """The text of a blob."""
+    """Return the text of a blob."""
     return get(db, blob).decode()
 
 
 def get_json(db: Database, blob: int) -> Any:
-    """The JSON value of a blob."""
+    """Return the JSON value of a blob."""
     return json.loads(get(db, blob))
 
 
 @contextmanager
 def damage_at(what: str) -> Iterator[None]:
-    """While it is open, a damaged text is reported as `what`."""
+    """Prefix the error of a damaged text with `what`, inside the `with` block."""
     try:
         yield
     except NexusError as error:

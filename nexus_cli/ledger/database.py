@@ -1,6 +1,6 @@
 """The one connection to a ledger file: transactions, waiting, and SQLite's errors in a person's words.
 
-Knows no table. What is stored, and how, is said by the modules beside it; opening a file is `opening`.
+Knows no table; opening a file is `opening`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _WHY = {
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """SQLite's primary result code of `error`; -1 for errors that the Python module raised itself."""
+    """Return SQLite's primary result code; -1 for errors that the Python module raised itself."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return -1 if code is None else code & 0xFF
 
 
 def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> NexusError:
-    """`error` as the `NexusError("ledger", ...)` that a person can act on."""
+    """Return `error` as the `NexusError("ledger", ...)` that a person can act on."""
     code = primary_code(error)
     if code in _BUSY:
         return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
@@ -48,7 +48,7 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
 
 
 def retry_while_busy(action: Callable[[], T], seconds: float = BUSY_SECONDS) -> T:
-    """What `action` returns, tried again while SQLite says that another process is busy; then its error."""
+    """Return what `action` returns, retried while SQLite reports that another process is busy."""
     deadline = time.monotonic() + seconds
     pause = 0.005
     while True:
@@ -62,12 +62,12 @@ def retry_while_busy(action: Callable[[], T], seconds: float = BUSY_SECONDS) -> 
 
 
 def commit(connection: sqlite3.Connection) -> None:
-    """End the transaction; on return it is on the disk. Tests replace this to end the process around it."""
+    """Commit the transaction to the disk. Tests replace this to end the process around it."""
     connection.execute("COMMIT")
 
 
 class Database:
-    """One connection, usable from several threads, with explicit transactions."""
+    """One connection with explicit transactions; several threads may use it."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -75,7 +75,7 @@ class Database:
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """All rows of a query; `NexusError("ledger", ...)` when it fails."""
+        """Return all rows of a query; `NexusError("ledger", ...)` if it fails."""
         with self._lock:
             try:
                 return retry_while_busy(lambda: self.connection.execute(sql, values).fetchall())
@@ -83,7 +83,7 @@ class Database:
                 raise ledger_error(error, "the ledger could not be read") from error
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
-        """The first row of a query, or None; `NexusError("ledger", ...)` when it fails."""
+        """Return the first row of a query, or None; `NexusError("ledger", ...)` if it fails."""
         with self._lock:
             try:
                 run = self.connection.execute
@@ -93,18 +93,18 @@ class Database:
             return found
 
     def run(self, sql: str, *values: Any) -> int:
-        """One statement inside `write()`; the row id that it inserted."""
+        """Run one statement inside `write()` and return the row id that it inserted."""
         return self.connection.execute(sql, values).lastrowid or 0
 
     def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
-        """One statement for many rows, inside `write()`."""
+        """Run one statement for many rows, inside `write()`."""
         self.connection.executemany(sql, rows)
 
     @contextmanager
     def write(self) -> Iterator[None]:
-        """A transaction: committed to the disk when the block ends, undone when it raises.
+        """Open a transaction: committed to the disk when the block ends, rolled back if it raises.
 
-        Raises `NexusError("ledger", ...)` when SQLite refuses; then nothing of the block was written.
+        Raises `NexusError("ledger", ...)` if SQLite refuses; then nothing of the block was written.
         """
         with self._lock:
             try:
@@ -129,7 +129,7 @@ class Database:
             pass  # closed: then there is nothing to undo
 
     def run_later(self, sql: str, *values: Any) -> None:
-        """A statement that may be lost: it rides along with the next transaction."""
+        """Run a statement with the next transaction; it may be lost."""
         with self._lock:
             self._pending.append((sql, values))
             full = len(self._pending) >= _MOST_PENDING
@@ -138,7 +138,7 @@ class Database:
                 pass
 
     def shrink(self) -> None:
-        """Give freed pages back and empty the write-ahead log; another process that reads may put the second off."""
+        """Release freed pages and empty the write-ahead log; another reading process may delay the latter."""
         with self._lock:
             try:
                 # The pragma returns no row and frees a page per step; of the module's calls this one takes every step.
@@ -148,7 +148,7 @@ class Database:
                 raise ledger_error(error, "what was deleted is gone, but the file could not be made smaller") from error
 
     def close(self) -> None:
-        """Write what waits, and close. Never raises for what may be lost; safe to call twice."""
+        """Write what is pending, and close. Never raises for what may be lost; safe to call twice."""
         with self._lock:
             try:
                 if self._pending:

@@ -1,4 +1,4 @@
-"""Drops: what was left out of requests, and the way back to it."""
+"""Drops: what was left out of requests, and how to read it back."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def next_id(db: Database, session: int) -> str:
 
 
 def last(db: Database, session: int) -> int:
-    """The number in the newest id that was given out; 0 before the first."""
+    """Return the number in the newest id, 0 before the first."""
     row = db.one("SELECT drops FROM sessions WHERE key = ?", session)
     return int(row[0]) if row else 0
 
 
 def record(db: Database, lane: int, drop: Drop) -> None:
-    """Record `drop`; inside a transaction. `ValueError` when its id was not given out or is taken."""
+    """Record `drop`; inside a transaction. `ValueError` if its id was not given out or is taken."""
     session, seq = lanes.session_of(db, lane), _seq(drop.id)
     given = db.one("SELECT drops FROM sessions WHERE key = ?", session)
     if seq is None or given is None or seq > given[0] or _row(db, session, seq):
@@ -46,20 +46,14 @@ def record(db: Database, lane: int, drop: Drop) -> None:
 
 
 def list_drops(db: Database, session: int) -> list[Drop]:
-    """Every drop of the session and of those that it came from, oldest first, without texts."""
+    """Return every drop of the session and of those it was forked from, oldest first, without texts."""
     return [_drop(row) for row in db.all(f"SELECT {_COLUMNS} FROM drops WHERE session = ? ORDER BY seq", session)]
 
 
-def find(db: Database, session: int, drop_id: str) -> Drop | None:
-    """One drop without its text, or None."""
-    row = _row(db, session, _seq(drop_id))
-    return _drop(row) if row else None
-
-
 def original(db: Database, session: int, drop_id: str) -> str | None:
-    """The whole original, or None when the session has no such drop.
+    """Return the whole original, None if the session has no such drop.
 
-    For a range of entries it is their transcript; a drop that kept nothing gives "".
+    For a range of entries it is their transcript; for a drop that kept nothing "".
     """
     seq = _seq(drop_id)
     row = db.one(
@@ -87,6 +81,6 @@ def _drop(row: tuple[Any, ...]) -> Drop:
 
 
 def _seq(drop_id: str) -> int | None:
-    """The number in a drop's id; None when it is no such id."""
+    """Return the number in a drop's id, None for anything else."""
     match = _ID.fullmatch(drop_id.strip())
     return int(match[1]) if match else None

@@ -1,8 +1,8 @@
-"""Entries: appended once, read by range, fixed when they are first sent.
+"""Entries: appended once, read by range, settled when they are first sent.
 
-What an entry became on the wire (preamble, tokens, hash of its lines) is settled by the first request that holds it
-and never changes. Where a forked session sends an entry of its parent first, the parent may still settle it otherwise
-for itself: the fork keeps its own in `fixes`.
+The first request that holds an entry settles how it is sent (preamble, tokens, line hash); that never changes. If a
+forked session sends an unsent entry of its parent first, the parent may still settle it differently for itself. The
+fork keeps its own values in `fixes`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _Settled = tuple[str, int, bytes | None]
 
 
 def append(db: Database, lane: int, entry: Entry) -> None:
-    """Record `entry` as the next of `lane`, and what listings show of it; inside a transaction.
+    """Record `entry` as the next of `lane`, and update the listing columns; inside a transaction.
 
-    Raises `NexusError("ledger", ...)` when another process has gone on with the session, `ValueError` when the id is
-    not the next one.
+    Raises `NexusError("ledger", ...)` if another process continued the session, `ValueError` if the id is not the
+    next one.
     """
     session = lanes.session_of(db, lane)
     last = lanes.last_id(db, lane)
@@ -47,7 +47,7 @@ def append(db: Database, lane: int, entry: Entry) -> None:
 
 
 def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
-    """The entries `first` to `last` that `lane` shows; costs time and memory by the length of the range alone."""
+    """Return the entries `first` to `last` of `lane`; time and memory depend on the length of the range alone."""
     chain = lanes.ancestry(db, lane)
     settled = _overrides(db, chain, first, last)
     found = []
@@ -60,7 +60,7 @@ def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
 
 
 def count_by_kind(db: Database, lane: int, last: int) -> list[tuple[Kind, str, int]]:
-    """Kinds and actors of the entries up to `last` that `lane` shows, and how many there are of each; none is read."""
+    """Return kind, actor and number of the entries of `lane` up to `last`, without reading one."""
     found, chain = Counter[tuple[str, str]](), lanes.ancestry(db, lane)
     for first in range(1, last + 1, _SORTED):
         end = min(last, first + _SORTED - 1)
@@ -81,7 +81,7 @@ def messages_of(db: Database, lane: int, actor: str, last: int) -> Iterator[tupl
 
 
 def line_hashes(db: Database, lane: int, first: int, last: int) -> list[tuple[int, bytes]]:
-    """Id and line hash of the entries `first` to `last` that were sent."""
+    """Return id and line hash of the entries `first` to `last` that were sent."""
     chain = lanes.ancestry(db, lane)
     settled = _overrides(db, chain, first, last)
     found = []
@@ -93,15 +93,15 @@ def line_hashes(db: Database, lane: int, first: int, last: int) -> list[tuple[in
 
 
 def count_turns(db: Database, lane: int, last: int) -> int:
-    """How many turns the person began in `lane` up to entry `last`."""
+    """Return how many turns the person began in `lane` up to entry `last`."""
     rows = _rows(db, lanes.ancestry(db, lane), 1, last, "count(*)", f"AND e.kind = '{Kind.USER}'")
     return sum(int(row[0]) for row in rows)
 
 
 def settle(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
-    """Settle entries as they are about to be sent; inside a transaction.
+    """Settle entries that are about to be sent; inside a transaction.
 
-    The same values again are accepted; other ones, or an entry that is not there, are a `ValueError`.
+    The same values are accepted again. `ValueError` for other values, and for an entry that is not recorded.
     """
     if not fixed:
         return
@@ -128,7 +128,7 @@ def settle(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
 def _settle_inherited(
     db: Database, chain: Sequence[Segment], root: Segment, entry: int, row: tuple[Any, ...], value: _Settled
 ) -> None:
-    """Settle, for the session of lane `root` alone, an entry that belongs to the session it was forked from."""
+    """Settle an entry of the session it was forked from, for the session of lane `root` alone."""
     own = db.one("SELECT preamble, tokens, line FROM fixes WHERE lane = ? AND entry = ?", root.lane, entry)
     if own is not None:
         if own != value:
@@ -147,7 +147,7 @@ def _conflict(entry: int) -> ValueError:
 
 
 def _overrides(db: Database, chain: Sequence[Segment], first: int, last: int) -> dict[int, _Settled]:
-    """What forked sessions settled for themselves, the nearest fork first."""
+    """Return what forked sessions settled for themselves, nearest fork first."""
     settled: dict[int, _Settled] = {}
     if all(segment.session == chain[0].session for segment in chain) and chain[0].session is not None:
         return settled
@@ -164,7 +164,7 @@ def _overrides(db: Database, chain: Sequence[Segment], first: int, last: int) ->
 def _rows(
     db: Database, chain: Sequence[Segment], first: int, last: int, columns: str, also: str = ""
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows of `first` to `last`, oldest first, over the segments of `chain`."""
+    """Yield the rows of `first` to `last`, oldest first, over the segments of `chain`."""
     source = "entries e LEFT JOIN blobs b ON b.id = e.blob" if "b." in columns else "entries e"
     for segment in reversed(chain):
         low, high = max(first, segment.first), min(last, segment.last)

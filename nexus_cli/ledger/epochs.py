@@ -1,7 +1,7 @@
 """Epochs: frozen beginnings of a lane's requests, with their system text, tool schemas and slots.
 
 Every text of an epoch is a blob, so a slot that shows its entry whole shares the entry's text. Ids count from 0 in a
-session and go on in its forks, which find the epochs they came from along the line of parents.
+session and go on in its forks, which find inherited epochs along the line of parents.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _INHERITED = """WITH RECURSIVE line (key) AS (
 def begin(
     db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), noted: Sequence[Memo] = ()
 ) -> None:
-    """Record `epoch`, what it leaves out and what is noted of it, and put `lane` under it; inside a transaction.
+    """Record `epoch` with its drops and notes, and put `lane` under it; inside a transaction.
 
-    `ValueError` when its id is taken or its parent is unknown.
+    `ValueError` if its id is taken or its parent is unknown.
     """
     session = lanes.session_of(db, lane)
     if key_of(db, lane, epoch.id) is not None:
@@ -62,7 +62,7 @@ def _row(db: Database, slot: Slot) -> tuple[int, str, int, str, int]:
 
 
 def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
-    """The key of an epoch of the lane's session, or of one that it came from."""
+    """Return the key of an epoch of the lane's session, or of one that it was forked from; None if unknown."""
     session = lanes.session_of(db, lane)
     row = db.one("SELECT key FROM epochs WHERE session = ? AND id = ?", session, epoch_id) or db.one(
         f"{_INHERITED} SELECT key FROM epochs JOIN line USING (key) WHERE id = ?", session, epoch_id
@@ -71,7 +71,7 @@ def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
 
 
 def require_key(db: Database, lane: int, epoch_id: int) -> int:
-    """As `key_of`; `NexusError("usage", ...)` when there is none."""
+    """As `key_of`; `NexusError("usage", ...)` if unknown."""
     key = key_of(db, lane, epoch_id)
     if key is None:
         raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
@@ -79,7 +79,7 @@ def require_key(db: Database, lane: int, epoch_id: int) -> int:
 
 
 def next_id(db: Database, lane: int) -> int:
-    """The id that the session's next epoch takes."""
+    """Return the id of the session's next epoch."""
     session = lanes.session_of(db, lane)
     row = db.one(
         f"{_INHERITED} SELECT max(id) FROM epochs WHERE session = ? OR key IN (SELECT key FROM line)", session, session
@@ -88,13 +88,13 @@ def next_id(db: Database, lane: int) -> int:
 
 
 def current(db: Database, lane: int) -> Epoch | None:
-    """The epoch that `lane` is under, or None before its first."""
+    """Return the epoch in force in `lane`, None before its first."""
     row = db.one("SELECT epoch FROM lanes WHERE id = ?", lane)
     return read(db, int(row[0])) if row and row[0] is not None else None
 
 
 def read(db: Database, key: int) -> Epoch:
-    """An epoch whole; `NexusError("ledger", ...)` when a text of it is damaged, naming the line of its requests."""
+    """Return a whole epoch; `NexusError("ledger", ...)` that names the damaged line if a text of it is damaged."""
     row = db.one(
         "SELECT e.id, p.id, e.cause, e.model, e.system, e.rules, e.base, e.system_tokens, e.tools_tokens,"
         " e.tool_choice, e.effort, e.sections FROM epochs e LEFT JOIN epochs p ON p.key = e.parent WHERE e.key = ?",
@@ -132,8 +132,10 @@ def _head(db: Database, key: int) -> tuple[Slot, ...]:
 
 
 def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequence[Fixed] = ()) -> None:
-    """Settle the line hashes of an epoch's slots, and what is added to those of them that are `dressed`; inside a
-    transaction. `ValueError` if they were others before."""
+    """Settle the line hashes of an epoch's slots, and the preambles of `dressed` slots; inside a transaction.
+
+    `ValueError` if they were settled differently before.
+    """
     if not lines:
         return
     before = head_lines(db, key)
@@ -157,13 +159,13 @@ def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequenc
 
 
 def head_lines(db: Database, key: int) -> list[bytes]:
-    """The line hashes of an epoch's slots; empty before its first request."""
+    """Return the line hashes of an epoch's slots; empty before its first request."""
     return [
         row[0] for row in db.all("SELECT line FROM slots WHERE epoch = ? AND line IS NOT NULL ORDER BY position", key)
     ]
 
 
 def base_of(db: Database, key: int) -> int:
-    """The last entry that an epoch's head accounts for."""
+    """Return the last entry that an epoch's head accounts for."""
     row = db.one("SELECT base FROM epochs WHERE key = ?", key)
     return int(row[0]) if row else 0

@@ -1,4 +1,4 @@
-"""A session that goes on from another one: it shares the rows up to the fork and begins under the same epoch."""
+"""Forks a session: the new one shares the rows up to the fork and begins under the same epoch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nexus_cli.ledger.database import Database
 
 
 def fork_session(db: Database, source: str, name: str, at: str, entry: int | None) -> str:
-    """The id of a new session that shows the main lane of `source` up to `entry` (its newest when None).
+    """Create a session that shows the main lane of `source` up to `entry` (default: its newest), and return its id.
 
-    Inside a group of calls and results it ends before the group: a call that was answered is not asked for again.
-    Drops and seen files are rows without text, so those known at the fork are copied; entries and epochs are shared.
-    Raises `NexusError("usage", ...)` for an unknown session or entry.
+    Inside a group of calls and results the fork ends before the group, so that no answered call runs again. Drops and
+    seen files known at the fork are copied; entries and epochs are shared. Raises `NexusError("usage", ...)` for an
+    unknown session or entry.
     """
     with db.write():
         key = sessions.key_of(db, source)
@@ -40,9 +40,9 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
 
 
 def _before_open_group(db: Database, lane: int, upto: int, last: int) -> int:
-    """`upto`, or the last entry before the group whose calls are answered only after `upto`.
+    """Return `upto`, or the last entry before a group whose calls are answered only after `upto`.
 
-    Calls without any result by `last` stay: whoever goes on from here answers them.
+    Calls without any result by `last` stay: the fork answers them.
     """
     before = (entries.read(db, lane, number, number)[0] for number in range(upto, 0, -1) if upto < last)
     asked = next((entry for entry in before if entry.message.role is Role.ASSISTANT), None)
@@ -59,7 +59,7 @@ def _before_open_group(db: Database, lane: int, upto: int, last: int) -> int:
 
 
 def _copy_drops_and_files(db: Database, source: int, fork: int, lane: int, last: int, upto: int) -> None:
-    """The drops of the main lane that existed at entry `upto`, and the files seen before it."""
+    """Copy the drops of the main lane that existed at entry `upto`, and the files seen before it."""
     db.run(
         "INSERT INTO drops SELECT ?, seq, ?, after, what, tokens, cause, at, first_entry, last_entry, blob,"
         " uncounted, 0 FROM drops WHERE session = ? AND lane = (SELECT main FROM sessions WHERE key = ?)"

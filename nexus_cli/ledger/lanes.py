@@ -20,7 +20,7 @@ END = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The entries `first` to `last` as one lane of the ancestry holds them; empty when `last < first`."""
+    """The entries `first` to `last` that one lane of the ancestry holds; empty if `last < first`."""
 
     lane: int
     session: int | None
@@ -32,7 +32,7 @@ class Segment:
 
 
 def ancestry(db: Database, lane: int) -> Sequence[Segment]:
-    """The segments that `lane` shows, its own first; `NexusError("ledger", ...)` when there is no such lane."""
+    """Return the segments that `lane` shows, its own first; `NexusError("ledger", ...)` if there is no such lane."""
     rows = db.all(
         """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
             SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
@@ -49,7 +49,7 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
 
 
 def session_of(db: Database, lane: int) -> int:
-    """Key of the session that owns `lane`; `NexusError("ledger", ...)` when it was deleted."""
+    """Return the key of the session that owns `lane`; `NexusError("ledger", ...)` if it was deleted."""
     row = db.one("SELECT session FROM lanes WHERE id = ?", lane)
     if row is None or row[0] is None:
         raise NexusError("ledger", "the session cannot go on", "it was deleted meanwhile", "Start a new session")
@@ -57,7 +57,7 @@ def session_of(db: Database, lane: int) -> int:
 
 
 def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int | None, entry: int) -> int:
-    """A new lane, inside a transaction: a fork of `parent` after `entry`, under the epoch in force there."""
+    """Create a lane, inside a transaction: empty, or a fork of `parent` after `entry` with its epoch."""
     if parent is None:
         statement = "INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?)"
         return db.run(statement, session, agent, recipe)
@@ -73,18 +73,18 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
 
 
 def of_session(db: Database, session: int) -> list[int]:
-    """The lanes of a session in the order of their making; its main lane is the first."""
+    """Return the lanes of a session in order of creation."""
     return [int(row[0]) for row in db.all("SELECT id FROM lanes WHERE session = ? ORDER BY id", session)]
 
 
 def agent_of(db: Database, lane: int) -> str:
-    """Whose lane it is: `main`, `compact`; "" when there is no such lane."""
+    """Return what a lane was opened for: `main`, `compact`; "" if there is no such lane."""
     row = db.one("SELECT agent FROM lanes WHERE id = ?", lane)
     return str(row[0]) if row else ""
 
 
 def last_id(db: Database, lane: int) -> int:
-    """Id of the newest entry that `lane` shows, 0 when there is none."""
+    """Return the id of the newest entry that `lane` shows, 0 if there is none."""
     row = db.one(
         "SELECT coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry) FROM lanes WHERE id = ?",
         lane,
@@ -93,15 +93,15 @@ def last_id(db: Database, lane: int) -> int:
 
 
 def cursor(db: Database, lane: int) -> int:
-    """Id of the last entry that the lane's model was sent."""
+    """Return the id of the last entry that the lane's model was sent."""
     row = db.one("SELECT cursor FROM lanes WHERE id = ?", lane)
     return int(row[0]) if row else 0
 
 
 def epoch_at(db: Database, lane: int, entry: int) -> int | None:
-    """Key of the epoch that was in force in `lane` when `entry` was its newest; None before the first.
+    """Return the key of the epoch in force in `lane` when `entry` was its newest; None before the first.
 
-    The newest one in the line of parents that was begun by then and shows nothing later.
+    It is the newest epoch in the line of parents that was begun by then and shows nothing later.
     """
     row = db.one(
         """WITH RECURSIVE line (depth, key) AS (

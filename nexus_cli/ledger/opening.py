@@ -1,6 +1,6 @@
-"""Opens a ledger file: folders and modes, WAL, the schema brought forward, a broken file set aside.
+"""Opens a ledger file: folders and modes, WAL, schema upgrades, a broken file set aside.
 
-Owns everything that can go wrong before the first statement. What the tables hold is in `schema`.
+Owns everything that can fail before the first statement. The tables are in `schema`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOTHING_IN_IT = ("it is empty, and cannot be begun", "Free some space on its di
 
 
 def connect_memory() -> sqlite3.Connection:
-    """A connection to an empty ledger that lives in memory."""
+    """Return a connection to an empty ledger in memory."""
     connection = _connect(":memory:")
     _set_page_layout(connection)
     schema.upgrade(connection)
@@ -41,10 +41,10 @@ def connect_memory() -> sqlite3.Connection:
 
 
 def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
-    """A connection to the ledger at `path`, created or brought forward as needed.
+    """Return a connection to the ledger at `path`, created or upgraded as needed.
 
-    A file that is no database, or is damaged, is renamed aside and named in `notices`. Raises
-    `NexusError("ledger", ...)` for a place that cannot be written, a newer schema, another program's database.
+    A file that is no database, or is damaged, is renamed and named in `notices`. Raises `NexusError("ledger", ...)` for
+    a place that cannot be written, a newer schema, or another program's database.
     """
     what = f"the ledger {path} cannot be opened"
     door = lock_folder(path) / "opening.lock"
@@ -62,8 +62,7 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
 
 
 def open_readonly(path: Path) -> ReadOnlyDatabase:
-    """The ledger at `path` as it is, where nothing can be written; `NexusError("ledger", ...)` where it cannot be read,
-    or would have to be brought forward first."""
+    """Open the ledger at `path` as it is; `NexusError("ledger", ...)` if it is unreadable or needs an upgrade."""
     database = ReadOnlyDatabase(path)
     try:
         if (found := _check_version(database.connection, path)) != len(schema.STEPS):
@@ -76,12 +75,12 @@ def open_readonly(path: Path) -> ReadOnlyDatabase:
 
 
 def lock_folder(path: Path) -> Path:
-    """Where the lock files of the ledger at `path` lie."""
+    """Return the folder of lock files of the ledger at `path`."""
     return path.parent / "locks"
 
 
 def _make_private_file(path: Path) -> None:
-    """The folder and an empty file, private; SQLite gives -wal and -shm the mode of the file."""
+    """Create the folder and an empty file, both private; SQLite gives -wal and -shm the mode of the file."""
     private_dir(path.parent)
     # An existing file is never opened here: closing it would drop the POSIX locks of this process's connections.
     try:
@@ -104,7 +103,7 @@ def _connect(target: str) -> sqlite3.Connection:
 
 
 def _connect_if_current(path: Path) -> sqlite3.Connection | None:
-    """A connection, when the file is a ledger of today's version; None when there is something to do first."""
+    """Return a connection if the file is a ledger with today's schema, else None."""
     connection = _connect(str(path))
     try:
         if _check_version(connection, path) == len(schema.STEPS) and _journal_mode(connection) == "wal":
@@ -128,7 +127,7 @@ def _journal_mode(connection: sqlite3.Connection) -> str:
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a file that this program may use."""
+    """Return the schema version of a file that this program may use; `NexusError("ledger", ...)` for others."""
     connection.execute("BEGIN")  # one view of all three, while another program may be making its tables
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     owner = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -145,7 +144,7 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _connect_current(path: Path) -> sqlite3.Connection | None:
-    """A connection to a ledger that needs nothing; None when there is something to do first."""
+    """Return a connection to a ledger that needs no change, else None."""
     _make_private_file(path)
     try:
         return retry_while_busy(lambda: _connect_if_current(path))
@@ -156,7 +155,7 @@ def _connect_current(path: Path) -> sqlite3.Connection | None:
 
 
 def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
-    """Create, bring forward, or set aside."""
+    """Create or upgrade the ledger, or set a broken one aside, and return a connection."""
     _make_private_file(path)
     try:
         return retry_while_busy(lambda: _create_or_upgrade(path))
@@ -186,7 +185,7 @@ def _create_or_upgrade(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> Path:
-    """Rename the file and what belongs to it to a name that nothing has."""
+    """Rename the file, with its -wal and -shm, to an unused name."""
     base = f"{path.name}.broken-{local_now():%Y%m%d-%H%M%S}"
     aside, count = path.with_name(base), 1
     while aside.exists():

@@ -1,7 +1,7 @@
-"""Deletion: what no session can reach any more leaves the file, and the text with it.
+"""Deletion: what no session can reach any more leaves the file, with its text.
 
 A fork keeps the entries up to its fork and the epochs it came from, also when its parent goes; they go with the last
-fork that needs them. Freed pages are overwritten (secure_delete), given back, and the write-ahead log is emptied.
+fork that needs them. Freed pages are overwritten (secure_delete) and released, and the write-ahead log is emptied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOBS = """DELETE FROM blobs WHERE id NOT IN (
 
 
 def delete(db: Database, key: int) -> int:
-    """Purge a session; bytes that the file lost. `NexusError("ledger", ...)` when nothing could be written."""
+    """Purge a session and return the bytes that the file lost; `NexusError("ledger", ...)` if nothing was written."""
     before = _size(db)
     with db.write():
         db.run("DELETE FROM requests WHERE lane IN (SELECT id FROM lanes WHERE session = ?)", key)

@@ -1,8 +1,7 @@
-"""A ledger that is only read: nothing is made, locked, brought forward or written, not even beside it.
+"""A ledger that is only read: nothing is created, locked, upgraded or written, not even beside it.
 
-SQLite reads a database in write-ahead mode only with the -wal and -shm files that are there, or as one that nobody
-changes. Nobody has changed it where there is no log, or an empty one; whether that stayed so is looked at after each
-query, for no lock says it.
+SQLite reads a database in write-ahead mode only with its -wal and -shm files, or as immutable. It is immutable as long
+as there is no log, or an empty one. No lock guarantees that, so each query checks afterwards that the file is the same.
 """
 
 from __future__ import annotations
@@ -21,14 +20,13 @@ _WRITABLE = "Make its folder writable, or copy it to one that is and set NEXUS_H
 
 
 def is_unwritable(error: NexusError) -> bool:
-    """Whether a ledger could not be opened because nothing can be written there."""
+    """True if a ledger could not be opened because nothing can be written there."""
     cause = error.__cause__
     return isinstance(cause, OSError) or (isinstance(cause, sqlite3.Error) and primary_code(cause) in UNWRITABLE)
 
 
 def connect_readonly(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """A connection that leaves no trace, and whether it has to trust that nobody writes; `sqlite3.Error` where there
-    can be none."""
+    """Return a connection that leaves no trace, and whether it relies on nobody writing; `sqlite3.Error` otherwise."""
     log = path.with_name(f"{path.name}-wal")
     alone = not (log.exists() and log.stat().st_size)
     how = "immutable=1" if alone else "readonly_shm=1"
@@ -40,7 +38,7 @@ class ReadOnlyDatabase(Database):
     """One connection that only reads."""
 
     def __init__(self, path: Path) -> None:
-        """`NexusError("ledger", ...)` where the file cannot be read; which version it is of is for the caller."""
+        """Raise `NexusError("ledger", ...)` if the file cannot be read; its version is for the caller to check."""
         self._path = path
         try:
             self._state = _state(path)
@@ -67,7 +65,7 @@ class ReadOnlyDatabase(Database):
         return f"the ledger {self._path} cannot be read"
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """See `Database`; also `NexusError("ledger", ...)` where another program has written meanwhile."""
+        """See `Database`; also `NexusError("ledger", ...)` if another program has written meanwhile."""
         try:
             return super().all(sql, *values)
         finally:
@@ -81,7 +79,7 @@ class ReadOnlyDatabase(Database):
             self._unchanged()
 
     def run_later(self, sql: str, *values: Any) -> None:
-        """Nothing: it may be lost."""
+        """Do nothing: the statement may be lost."""
 
     def _unchanged(self) -> None:
         if self._alone and _state(self._path) != self._state:
@@ -89,12 +87,12 @@ class ReadOnlyDatabase(Database):
 
 
 def outdated_error(path: Path, found: int, today: int) -> NexusError:
-    """What a person is told of a ledger that has to be brought forward, which cannot be done here."""
+    """Return the error for a ledger that needs an upgrade, which cannot be done here."""
     why = f"an older nexus wrote it (schema {found}, today {today}), and bringing it forward takes a writable folder"
     return NexusError("ledger", f"the ledger {path} cannot be read", why, _WRITABLE)
 
 
 def _state(path: Path) -> tuple[int, int, int]:
-    """What changes when a file is written; `OSError` where it cannot be looked at."""
+    """Return what changes when a file is written; `OSError` if it cannot be looked at."""
     found = os.stat(path)
     return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,4 +1,4 @@
-"""Requests: the manifest of each, written before its first byte goes out, and what came of it."""
+"""Requests: the manifest of each, written before its first byte is sent, and its outcome."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RequestRow:
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """The requests under the epochs that a lane shares with those it goes on from, oldest first in each lane."""
+    """The requests under the epochs that a lane shares with the lanes it was forked from, oldest first in each lane."""
 
     before: tuple[RequestRow, ...] = ()
     """Those whose messages the lane has as they were sent."""
@@ -52,9 +52,9 @@ def record(
     head_lines: Sequence[bytes],
     dressed: Sequence[Fixed] = (),
 ) -> None:
-    """Record a request before it is sent: manifest, what it settles, the cursor; inside a transaction.
+    """Record a request before it is sent: manifest, settled entries, cursor; inside a transaction.
 
-    `ValueError` when the step is not the next one or something was settled otherwise before.
+    `ValueError` if the step is not the next one, or something was settled differently before.
     """
     expected = last_step(db, lane) + 1
     if manifest.step != expected:
@@ -76,7 +76,7 @@ def record_outcome(
 ) -> None:
     """Record how request `step` ended; inside a transaction.
 
-    `ValueError` when it was not sent or has ended otherwise before.
+    `ValueError` if it was not sent, or has ended differently before.
     """
     value = (finish, int(reported), *_columns(usage))
     row = db.one(
@@ -101,7 +101,7 @@ def _columns(usage: Usage) -> tuple[Any, ...]:
 
 
 def last_step(db: Database, lane: int) -> int:
-    """How many requests `lane` has sent."""
+    """Return how many requests `lane` has sent."""
     row = db.one("SELECT max(step) FROM requests WHERE lane = ?", lane)
     return int(row[0]) if row and row[0] is not None else 0
 
@@ -130,7 +130,7 @@ and the smallest of which the provider reported what it took, and the newest for
 
 
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
-    """The requests of `lane` that are asked for, see `WHICH`, oldest first."""
+    """Return the requests of `lane` that `which` names (see `WHICH`), oldest first."""
     found = db.all(
         "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
         " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent"
@@ -148,7 +148,7 @@ def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes
 
 
 def inherited(db: Database, lane: int, which: str = "all") -> Inherited:
-    """The requests that others sent before `lane` went on from them, or beside it; `which` of either, see `WHICH`."""
+    """Return the requests of the lanes that `lane` was forked from, before the fork and beside it."""
     found = Inherited()
     chain = lanes.ancestry(db, lane)
     epoch = sent = lanes.END
@@ -169,8 +169,10 @@ def inherited(db: Database, lane: int, which: str = "all") -> Inherited:
 
 
 def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Name one of them") -> T:
-    """Request `step`, from 1; `NexusError("usage", ...)` that names the step, or what it was `named`, and how many
-    there are, where there is none of this number."""
+    """Return request `step`, counted from 1.
+
+    `NexusError("usage", ...)` names the step (or `named`) and how many there are if there is none of this number.
+    """
     if 1 <= step <= len(requests):
         return requests[step - 1]
     there = f"{len(requests)} {'request' if len(requests) == 1 else 'requests'}"

@@ -1,10 +1,10 @@
-"""The tables of the ledger, and the steps that bring an older file forward.
+"""The tables of the ledger, and the steps that upgrade an older file.
 
 `user_version` counts the steps taken. A step is a tuple of statements and runs in one transaction. Once released a
-step is never edited: a change of the tables is a new step at the end.
+step is never edited: a change of the tables is a new step at the end, with a stored ledger of its own in tests/ledger.
 
-Text lives in `blobs` alone, once per content; the other tables refer to it. Rows of a session that no fork needs go
-with it (`purge`); a lane or epoch that a fork still needs stays, with `session` NULL.
+Text is in `blobs` alone, once per content; the other tables refer to it. Rows of a session that no fork needs are
+deleted with it (`purge`); a lane or epoch that a fork still needs stays, with `session` NULL.
 """
 
 from __future__ import annotations
@@ -128,13 +128,13 @@ STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STAR
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """How many steps this file has taken."""
+    """Return how many steps this file has taken."""
     found: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return found
 
 
 def upgrade(connection: sqlite3.Connection, steps: tuple[tuple[str, ...], ...] | None = None) -> None:
-    """Take every step that is missing, each in its own transaction. Safe when several processes do it at once."""
+    """Take every missing step, each in its own transaction. Safe if several processes do it at once."""
     steps = STEPS if steps is None else steps
     while version(connection) < len(steps):
         connection.execute("BEGIN IMMEDIATE")

@@ -1,7 +1,6 @@
-"""Where a text occurs in what was said and done: a scan over the entries of sessions, the newest first.
+"""Text search in what was said and done: a scan over the entries of sessions, newest first.
 
-Every text is unpacked and looked at, one at a time; nothing but the places found is kept. What stands in side lanes
-and what we add to messages is not searched.
+Texts are unpacked one at a time; only the hits are kept. Side lanes and preambles are not searched.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to."""
+    """The result of a search."""
 
     hits: tuple[Hit, ...]
     """The newest first."""
@@ -53,9 +52,9 @@ class Found:
 
 
 def search(db: Database, text: str, folder: str | None, limit: int) -> Found:
-    """The newest entries that hold `text`, letter case aside, in the sessions of one folder or of all; at most `limit`.
+    """Find the newest entries that hold `text`, case aside, in the sessions of one folder or of all; at most `limit`.
 
-    What a fork shares with its source is found once, in the source as long as that is there.
+    What a fork shares with its source is found once, in the source as long as that exists.
     """
     pattern = re.compile(re.escape(replace_surrogates(text)), re.IGNORECASE)
     hits: list[Hit] = []
@@ -79,7 +78,7 @@ _Session = tuple[str, str, str]
 
 
 def _newest_first(db: Database, folder: str | None) -> Iterator[tuple[str, _Session, int, str, tuple[Any, ...]]]:
-    """Time, session, id, actor and stored text of every entry of the main lanes.
+    """Yield time, session, id, actor and stored text of every entry of the main lanes.
 
     A lane that several sessions show comes with one of them.
     """
@@ -100,7 +99,7 @@ def _newest_first(db: Database, folder: str | None) -> Iterator[tuple[str, _Sess
 
 
 def _backwards(db: Database, lane: int, session: _Session, last: int) -> Iterator[tuple[str, _Session, int, str, int]]:
-    """The entries of one lane up to `last`, the newest first, without their texts."""
+    """Yield the entries of one lane up to `last`, newest first, without their texts."""
     while True:
         rows = db.all(
             "SELECT at, id, actor, blob FROM entries WHERE lane = ? AND id <= ? ORDER BY id DESC LIMIT ?",
@@ -114,7 +113,7 @@ def _backwards(db: Database, lane: int, session: _Session, last: int) -> Iterato
 
 
 def _snippet(message: Message, pattern: re.Pattern[str]) -> str | None:
-    """The words around the first place in a message or in one of its calls; None where there is none."""
+    """Return the words around the first hit in a message or one of its calls; None if there is none."""
     calls = (f"{call.name} {call.raw or _plain(call.arguments)}" for call in message.tool_calls)
     for text in (message.content, *calls):
         match = pattern.search(text)
@@ -126,5 +125,5 @@ def _snippet(message: Message, pattern: re.Pattern[str]) -> str | None:
 
 
 def _plain(arguments: Any) -> str:
-    """Arguments as a person would write them: texts as they are, the rest as JSON."""
+    """Return arguments as a person would write them: strings as they are, the rest as JSON."""
     return " ".join(value if isinstance(value, str) else canonical(value).decode() for value in arguments.values())

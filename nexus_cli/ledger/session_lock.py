@@ -1,6 +1,6 @@
-"""Exclusive ownership across processes: a lock on a file, which the system releases however the process ends.
+"""Exclusive ownership across processes: a lock on a file, released by the system however the process ends.
 
-Knows nothing of sessions. Standard: flock(2), held by the open file, so also a second `FileLock` of one process waits.
+Uses flock(2), which is held by the open file: a second `FileLock` of the same process waits too.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class FileLock:
 
     @classmethod
     def take(cls, path: Path) -> FileLock | None:
-        """The lock at `path`, or None when somebody has it; `OSError` when the file cannot be made."""
+        """Return the lock at `path`, None if another has it; `OSError` if the file cannot be created."""
         return cls._take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @classmethod
     def wait(cls, path: Path, *, shared: bool = False) -> FileLock:
-        """The lock at `path`, as soon as nobody else has it (`shared`: nobody alone); `OSError` as with `take`."""
+        """Return the lock at `path` once it is free; `OSError` as with `take`. Shared ones exclude exclusive ones."""
         while True:
             held = cls._take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             if held is not None:
@@ -63,7 +63,7 @@ class FileLock:
             os.close(handle)  # its owner removed the file while we waited: lock the new one
 
     def release(self, *, remove: bool = False) -> None:
-        """Give it up, and `remove` the file if it will not be needed again. Safe to call twice."""
+        """Release the lock, and `remove` the file if it is not needed again. Safe to call twice."""
         if self._handle < 0:
             return
         if remove:

@@ -1,4 +1,4 @@
-"""Sessions: made, listed, found, renamed. What listings show stands in columns of its own, so that no entry is read.
+"""Sessions: created, listed, found, renamed. Listings read columns of their own and no entry.
 
 Forks are in `forking`, deletion in `purge`.
 """
@@ -78,8 +78,10 @@ def ulid(at: str) -> str:
 def create(
     db: Database, *, folder: str, project: str, model: str, recipe: str, name: str, at: str, parent: str | None = None
 ) -> tuple[int, str]:
-    """A new session without lanes, inside a transaction: its key and its id. `NexusError("usage", ...)` for a name that
-    is taken."""
+    """Create a session without lanes, inside a transaction, and return its key and id.
+
+    `NexusError("usage", ...)` for a name that is taken.
+    """
     session = ulid(at)
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent, used)"
@@ -91,14 +93,14 @@ def create(
 
 
 def open_main(db: Database, key: int, recipe: str, parent: int | None = None, entry: int = 0) -> int:
-    """The main lane of a new session, inside a transaction."""
+    """Create the main lane of a new session, inside a transaction."""
     lane = lanes.open_lane(db, key, MAIN, recipe, parent, entry)
     db.run("UPDATE sessions SET main = ? WHERE key = ?", lane, key)
     return lane
 
 
 def key_of(db: Database, session: str) -> int:
-    """The key of a session by its whole id; `NexusError("usage", ...)` when there is none."""
+    """Return the key of a session by its whole id; `NexusError("usage", ...)` if there is none."""
     row = db.one("SELECT key FROM sessions WHERE id = ?", session)
     if row is None:
         raise _unknown_session(db, session)
@@ -106,7 +108,7 @@ def key_of(db: Database, session: str) -> int:
 
 
 def info(db: Database, session: str) -> SessionInfo:
-    """A session by its whole id; `NexusError("usage", ...)` when there is none."""
+    """Return a session by its whole id; `NexusError("usage", ...)` if there is none."""
     row = db.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", session)
     if row is None:
         raise _unknown_session(db, session)
@@ -114,9 +116,9 @@ def info(db: Database, session: str) -> SessionInfo:
 
 
 def list_sessions(db: Database, folder: str | None, limit: int, *, only_used: bool = False) -> list[SessionInfo]:
-    """The newest first; of one folder or of all, and with `begun` only those in which something happened.
+    """Return the sessions of one folder or of all, newest first; with `only_used` without empty ones.
 
-    Among those of a folder there are none of side work, in which nobody speaks.
+    A listing of one folder leaves out empty sessions of side work.
     """
     spoken = f"folder = ? AND NOT (recipe IN ({', '.join(map(repr, SIDE_WORK))}) AND entries=0)"
     where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (replace_surrogates(folder),))
@@ -126,16 +128,16 @@ def list_sessions(db: Database, folder: str | None, limit: int, *, only_used: bo
 
 
 def is_empty(db: Database, key: int) -> bool:
-    """Whether nothing happened in any lane of a session: no entry, and nothing noted about it."""
+    """True if no lane of a session has an entry or a note."""
     tables = ("entries", "memos")
     lanes_of = "SELECT id FROM lanes WHERE session = ?"
     return not any(db.one(f"SELECT 1 FROM {table} WHERE lane IN ({lanes_of}) LIMIT 1", key) for table in tables)
 
 
 def find(db: Database, key: str) -> SessionInfo:
-    """The session that `key` names: a whole id, the beginning of one, or a name.
+    """Return the session that `key` names: a whole id, a prefix of one, or a name.
 
-    Raises `NexusError("usage", ...)` when there is none, naming the nearest, or several, listing them.
+    Raises `NexusError("usage", ...)` for none, with the nearest name, and for several, listing them.
     """
     key = _one_line(key)
     if not key:
@@ -163,7 +165,7 @@ def rename(db: Database, session: str, name: str) -> None:
 
 
 def touch(db: Database, session: str, model: str | None, recipe: str | None, at: str | None) -> None:
-    """Record that a session goes on with `model`, in `recipe`, or was used at `at`."""
+    """Record that a session continues with `model`, in `recipe`, or was used at `at`."""
     key = key_of(db, session)
     with db.write():
         db.run(
@@ -185,7 +187,7 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
 
 
 def add_cost(db: Database, key: int, usage: Usage) -> None:
-    """Add what a request cost; inside a transaction."""
+    """Add the cost of a request; inside a transaction."""
     db.run(
         "UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ? WHERE key = ?",
         usage.cost_usd or 0.0, int(usage.cost_usd is None), key,
@@ -197,7 +199,7 @@ def _one_line(name: str) -> str:
 
 
 def _check_name(db: Database, name: str, own: int = 0) -> str:
-    """`name` as it is stored; `NexusError("usage", ...)` where `find` would take it for a session other than `own`."""
+    """Return `name` as it is stored; `NexusError("usage", ...)` if `find` would take it for a session but `own`."""
     title = _one_line(name)
     start = title.upper()
     other = title and db.one(

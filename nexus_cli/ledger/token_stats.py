@@ -1,4 +1,4 @@
-"""Figures learned on the way: one calibration per model, and token counts by the hash of a text."""
+"""What was learned of tokens: one calibration per model, and token counts by the hash of a text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ _DIGEST = 16
 
 
 def calibration(db: Database, model: str) -> Calibration:
-    """What was learned of `model`; the neutral value when nothing was. Of one at an address of its own (`NAME at HOST`)
-    it is at first what was learned of the name, but for the window."""
+    """Return what was learned of `model`, the neutral value if nothing was.
+
+    A model at an address of its own (`NAME at HOST`) starts with the values of its name, without the window.
+    """
     row = db.one("SELECT factor, reports, worst, window, kinds FROM calibrations WHERE model = ?", model)
     name, _, address = model.partition(" at ")
     if row is None:
         return replace(calibration(db, name), window=0) if address else Calibration()
-    return Calibration(row[0], row[1], row[2], row[3], tuple(json.loads(row[4])))
+    factor, reports, worst, window, learned = row
+    known = json.loads(learned)
+    if not isinstance(known, dict):  # an older release stored the factors of other kinds, and no single misses
+        return Calibration(factor, reports, (worst,), window)
+    return Calibration(factor, reports, tuple(known.get("misses", ())), window, tuple(known.get("ratios", ())))
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:
@@ -27,17 +33,18 @@ def calibrate(db: Database, model: str, value: Calibration) -> None:
     db.run(
         "INSERT OR REPLACE INTO calibrations (model, factor, reports, worst, window, kinds)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        model, value.factor, value.reports, value.worst, value.window, json.dumps(value.kinds),
+        model, value.factor, value.reports, value.worst, value.window,
+        json.dumps({"ratios": value.ratios, "misses": value.misses}),
     )  # fmt: skip
 
 
 def stored_count(db: Database, encoding: str, digest: bytes) -> int | None:
-    """The stored count of a text, or None."""
+    """Return the stored token count of a text, or None."""
     row = db.one("SELECT tokens FROM counts WHERE digest = ? AND encoding = ?", digest[:_DIGEST], encoding)
     return int(row[0]) if row else None
 
 
 def store_count(db: Database, session: int, encoding: str, digest: bytes, tokens: int) -> None:
-    """Store a count with the next transaction; it goes when the session goes."""
+    """Store a count with the next transaction; it is deleted with the session."""
     statement = "INSERT OR IGNORE INTO counts VALUES (?, ?, ?, ?)"
     db.run_later(statement, digest[:_DIGEST], encoding, tokens, session)

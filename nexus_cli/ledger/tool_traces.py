@@ -1,4 +1,4 @@
-"""Traces of work outside the conversation: files seen by a session, and tool calls that were started."""
+"""Traces of work outside the conversation: files that a session saw, and tool calls that were started."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _USES = ("read", "changed", "created")
 
 
 def file_digest(db: Database, session: int, path: str) -> str | None:
-    """Hash of the file at `path` when this session last read or wrote it, or None."""
+    """Return the hash of the file at `path` when this session last read or wrote it, or None."""
     row = db.one("SELECT digest FROM files WHERE session = ? AND path = ?", session, _bytes(path))
     return str(row[0]) if row else None
 
 
 def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str) -> None:
-    """Record what the file at `path` holds now, and the most that the session did with it; inside a transaction."""
+    """Record what the file at `path` holds now, and the strongest use of it; inside a transaction."""
     session = lanes.session_of(db, lane)
     main = db.one("SELECT main FROM sessions WHERE key = ?", session)
     entry = lanes.last_id(db, main[0] if main else lane)
@@ -28,13 +28,13 @@ def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str
 
 
 def files(db: Database, session: int) -> list[tuple[str, str]]:
-    """Path and use (`read`, `changed`, `created`) of every file the session saw, by path."""
+    """Return path and use (`read`, `changed`, `created`) of every file that the session saw, by path."""
     rows = db.all("SELECT path, how FROM files WHERE session = ? ORDER BY path", session)
     return [(row[0].decode("utf-8", "surrogatepass"), row[1]) for row in rows]
 
 
 def seen_files(db: Database, session: int, most: int) -> list[SeenFile]:
-    """The files that the session saw last, the newest first."""
+    """Return the files that the session saw last, newest first."""
     rows = db.all(
         "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?", session, most
     )
@@ -42,14 +42,14 @@ def seen_files(db: Database, session: int, most: int) -> list[SeenFile]:
 
 
 def _bytes(path: str) -> bytes:
-    """A file name as bytes: names that are no UTF-8 stay distinct."""
+    """Return a file name as bytes: names that are no UTF-8 stay distinct."""
     return path.encode("utf-8", "surrogatepass")
 
 
 def record_start(db: Database, lane: int, call: str, name: str, at: str) -> None:
     """Record that a tool is about to run for `call`; inside a transaction.
 
-    `NexusError("ledger", ...)` when it was started before: then it must not run again.
+    `NexusError("ledger", ...)` if it was started before: it must not run again.
     """
     lanes.session_of(db, lane)
     if was_started(db, lane, call):
@@ -59,9 +59,9 @@ def record_start(db: Database, lane: int, call: str, name: str, at: str) -> None
 
 
 def was_started(db: Database, lane: int, call: str) -> bool:
-    """Whether the tool of `call` was started in this lane, or in an ancestor before the fork.
+    """True if the tool of `call` was started in this lane, or in an ancestor before the fork.
 
-    What an ancestor did afterwards has the same ids, as both count on from the fork.
+    Later calls of an ancestor have the same ids, as both lanes count on from the fork.
     """
     statement = "SELECT 1 FROM started WHERE lane = ? AND call = ? AND entry <= ?"
     return any(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from nexus_cli.context.kinds import Profile, profile
+from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.elide import Count, ElidedText, drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, Form, Kind, Slot
@@ -45,10 +45,10 @@ async def kept(log: Log, drop: Drop) -> None:
         log.record_drop(drop)
 
 
-def _like(engine: Engine, text: str) -> Profile:
+def _like(engine: Engine, text: str) -> ByKind:
     """What kind of content a text is, by its beginning: the provider may make more of it than of what was said."""
     message = Message(Role.USER, text[:SAMPLE])
-    return profile(Slot(0, Form.FULL, message, tokens=engine.context.measure(message, "")))
+    return slot_by_kind(Slot(0, Form.FULL, message, tokens=engine.context.measure(message, "")))
 
 
 async def admit(

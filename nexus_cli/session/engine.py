@@ -5,29 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from nexus_cli.config.settings import CompactSettings
-from nexus_cli.context.contents import Contents
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
-from nexus_cli.core.budget import TokenBudget, Used
+from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, Slot
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Dropped, Event, Notice
-from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Calibrations, Log, SeenFile
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import window_command
+from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.control import Control
-from nexus_cli.session.sent import Sent
+from nexus_cli.session.next_request.request import LimitsInForce, NextRequest
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
 Emit = Callable[[Event], None]
@@ -57,6 +55,17 @@ class Preamble:
     """To be called when it stands in the window: what is in it is not told again."""
 
 
+@dataclass(frozen=True, eq=False)
+class NextEpoch:
+    """The epoch that the next request begins, put together before it is sent, and not recorded."""
+
+    epoch: Epoch
+    drops: tuple[Drop, ...] = ()
+    """What its system text leaves out, without the texts."""
+    notices: tuple[str, ...] = ()
+    """Which contributor was skipped, and what is odd about a file that was read."""
+
+
 @dataclass
 class Engine:
     """One lane with everything that its turns need."""
@@ -64,7 +73,7 @@ class Engine:
     context: ContextManager
     model: Model
     budget: TokenBudget
-    meter: Meter
+    meter: TokenEstimator
     compact: CompactSettings
     clock: Clock
     emit: Emit
@@ -85,9 +94,12 @@ class Engine:
     """Number of the lane's newest request."""
     pending: str = ""
     """Why the next request has to begin a new epoch (`model`, `reload`), or ""."""
-    ahead: tuple[Meter, int] | None = None
-    """Where the next request begins a new epoch and somebody has looked: the meter for that, and our count of its
-    system text and schemas."""
+    draft: NextEpoch | None = None
+    """The epoch that the next request begins, where it begins one and that was looked up."""
+    made: tuple[tuple[object, ...], NextRequest] | None = None
+    """The request that the window makes, with what it was made of; see `next_request.current`."""
+    foreseen: tuple[tuple[object, ...], NextRequest] | None = None
+    """The same with what waits, and under the epoch that is drafted."""
     along: Callable[[], Sequence[str]] = tuple
     """Texts that wait to be sent with the person's next message."""
     last_usage: Usage | None = None
@@ -96,16 +108,8 @@ class Engine:
     """What the lane's newest request was answered with, as far as it came; without the marks that the window has."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
-    sent: Sent | None = None
-    """The lane's newest request that reached the provider; a fork begins with that of its parent."""
-    cold: int = 0
-    """Tokens that the lane's requests sent without finding them in a cache; where it was resumed, about as many."""
-    earlier: dict[int, Sent] = field(default_factory=dict)
-    """The newest requests under the epochs that were used last, by epoch, those of forks among them."""
-    least: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By what requests begin with, the smallest one: tokens as reported and by our count."""
-    uses: dict[int, datetime] = field(default_factory=dict)
-    """When each epoch was used last, by this lane or by a fork."""
+    cache: CacheHistory = field(default_factory=CacheHistory)
+    """What was sent before, as far as a cache may hold it."""
     doubted: int = 0
     """The window that a refusal in an earlier session named, while this one goes beyond it; else 0."""
     confirmed: bool = False
@@ -114,16 +118,18 @@ class Engine:
     """The files that the session read or changed, as the ledger has them."""
     before_summary: Callable[[], Awaitable[None]] = _at_once
     """What is done before a summary is asked for (facts are taken out, where that is switched on)."""
-    limits: Callable[[], Limits] | None = None
-    """What is in force by now, with what the state of the run binds; None: what `spending` keeps to."""
+    in_force: Callable[[], LimitsInForce] | None = None
+    """The limits by now, with what the state of the run binds; None: what `spending` keeps to."""
     event: Sequence[Mapping[str, Any]] = ()
-    """The event sections of the next request: the `sections` of interface.md section 8."""
+    """The event sections of the next request, until it is sent: the `sections` of interface.md section 8."""
+    facts: Sequence[Mapping[str, Any]] = ()
+    """The remembered facts among them: `id`, `slot` and `text` of each."""
 
     work: WorkLog = field(default_factory=WorkLog)
     """What the log of the lane says of commands and turns, as far as it was read."""
 
     def __post_init__(self) -> None:
-        self.meter.contents = Contents(lambda: (self.lane.epoch, self.lane.slots))
+        self.meter.contents = WindowContents(lambda: (self.lane.epoch, self.lane.slots))
 
     @property
     def lane(self) -> Lane:
@@ -136,22 +142,6 @@ class Engine:
         slots = reversed(self.lane.slots)
         return next((s.message.content for s in slots if is_request((s,))), "")
 
-    def expected(self) -> int:
-        """Tokens that the next request is expected to take, at most."""
-        return self.meter.upper(self.lane.counted)
-
-    def expected_beside_answer(self) -> int:
-        """Return the tokens that the cap of the next answer leaves to its request.
-
-        In an epoch of which nothing was reported yet the known error is that of other contents: a tenth more is left,
-        as far as the least answer allows.
-        """
-        expected, info = self.expected(), self.model.info
-        if self.meter.anchor is not None:
-            return expected
-        careful = round(self.meter.estimate(self.lane.counted) * 1.1)
-        return max(expected, min(careful, left_over(info, self.least_output)))
-
     @property
     def least_output(self) -> int:
         """A request that leaves less for its answer is not sent: `LEAST_OUTPUT`, or all that is ever kept for one."""
@@ -161,37 +151,6 @@ class Engine:
     def room(self) -> int:
         """Tokens that a request may take: the budget, and in very large windows what the least answer leaves."""
         return min(self.budget.available, left_over(self.model.info, self.least_output))
-
-    def fits(self) -> bool:
-        """Whether the next request fits by count and known error (law 2)."""
-        return self.expected() <= self.room
-
-    def coming(self) -> int:
-        """Tokens that the next request takes, as far as it is known what that begins with, and with what waits for it:
-        the one figure of status line, result and reports."""
-        epoch = self.lane.epoch
-        meter, fixed = self.ahead or (self.meter, epoch.system_tokens + epoch.tools_tokens)
-        return meter.estimate(fixed + self.lane.messages_tokens + self.waiting())
-
-    @property
-    def basis(self) -> str:
-        """What `coming` is made from: `estimate` or `reported+estimate`."""
-        return (self.ahead[0] if self.ahead else self.meter).basis
-
-    def waiting(self) -> int:
-        """Our count of what waits to be sent with the person's next message."""
-        return sum(map(self.context.counter.count, self.along()))
-
-    def used(self) -> Used:
-        """What the window holds now, by layer, scaled to the estimate."""
-        lane = self.lane
-        event = sum(slot.tokens for slot in lane.tail if slot.entry > lane.cursor)
-        history = lane.messages_tokens - event
-        return self.meter.layers(Used(lane.epoch.system_tokens, lane.epoch.tools_tokens, history, event))
-
-    def planned(self) -> TokenBudget:
-        """The budget with what the window holds now."""
-        return replace(self.budget, used=self.used())
 
     def begin(
         self,
@@ -210,7 +169,7 @@ class Engine:
             yield from notes(epoch) if notes else ()
 
         self.lane.rewrite(head, cause, every, planned.frame, noted)
-        self.ahead = None
+        self.draft = None
         self.meter.forget()
         self.told(every)
 
@@ -223,7 +182,7 @@ class Engine:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
         a refusal beyond the window that an earlier one named that this is the window."""
         limit = error.limit or self.doubted
-        self.meter.overflowed(counted, error.counted, limit or None)
+        self.meter.learn_from_overflow(counted, error.counted, limit or None)
         if self.calibrations:
             self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
         if limit and limit < self.budget.window:
@@ -269,9 +228,9 @@ class Engine:
         """Take over what a provider reported for the newest request; one with images says nothing of our count."""
         images = any(slot.message.parts for slot in self.lane.slots)
         if 0 < self.meter.calibration.window < reported:
-            self.meter.outgrown()
+            self.meter.forget_window()
             if self.calibrations:
                 self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
-        learned = self.meter.report(self.lane.cursor, counted, reported, teaches=not images)
+        learned = self.meter.learn(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
             self.calibrations.calibrate(self.model.info.served_name, learned)

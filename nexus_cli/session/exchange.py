@@ -19,8 +19,10 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
-from nexus_cli.session.cache import Outlook, outlook, remember, result
+from nexus_cli.session.cache.expectation import cache_result, record_use
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.next_request.request import Outlook
 
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
@@ -48,7 +50,7 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
     Without `main` (side lanes) no text is emitted and the turn's steps are not counted.
     """
-    ahead = outlook(engine)
+    ahead = window_request(engine).outlook()
     request = _send(engine, cap, main, ahead)
     info = engine.model.info
     first = engine.lane.timeline.last + 1
@@ -84,8 +86,8 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
 def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = engine.lane
     engine.said = ""
-    expected = engine.meter.estimate(lane.counted)
-    sealed = lane.seal()
+    expected = window_request(engine).tokens
+    sealed = lane.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
     engine.step += 1
     engine.spending.steps += main
@@ -99,7 +101,8 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         format_utc(engine.clock()),
         ahead.tokens,
     )
-    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.dressed)
+    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
+    engine.event = ()
     if main:
         engine.emit(event.StepStart(engine.step))
         engine.emit(event.CacheExpect(manifest.cached))
@@ -120,12 +123,12 @@ def _received(engine: Engine, reply: Reply, main: bool, ahead: Outlook) -> Reply
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
-    possible = reply.usage and engine.meter.possible(counted, reply.usage.input, engine.model.info.window)
+    possible = reply.usage and engine.meter.is_possible(counted, reply.usage.input, engine.model.info.window)
     reported = reply.usage if possible else None
     usage = reported or _estimated(engine, reply.message)
     told = reported or Usage()
-    cached = result(engine, ahead, told)
-    remember(engine, ahead, told)
+    cached = cache_result(engine, ahead, told)
+    record_use(engine, ahead, told)
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
         engine.learn(counted, reply.usage.input)
@@ -166,7 +169,7 @@ def _judge(reply: Reply) -> None:
 def _estimated(engine: Engine, message: Message) -> Usage:
     """What a request used of which the provider reported nothing that can be so: by our count, at the known prices."""
     said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
-    usage = Usage(engine.meter.estimate(engine.lane.counted), said)
+    usage = Usage(window_request(engine).tokens, said)
     return replace(usage, cost_usd=usage_cost(usage, engine.model.info))
 
 
@@ -177,7 +180,7 @@ def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, began: O
     usage = _estimated(engine, message) if began else Usage(cost_usd=usage_cost(Usage(), engine.model.info))
     engine.spending.add(usage)
     if began:
-        remember(engine, began, Usage())
+        record_use(engine, began, Usage())
     return _record(engine, _marked(message, mark) if message.content else None, usage, why, False)
 
 

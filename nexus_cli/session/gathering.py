@@ -20,9 +20,9 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Log
-from nexus_cli.session.left_out import SectionDrops
+from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.status import snapshot
+from nexus_cli.session.section_drops import SectionDrops
 from nexus_cli.session.sources import project_outline
 
 

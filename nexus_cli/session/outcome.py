@@ -1,11 +1,16 @@
-"""How a turn ended, from what its last step said and its figures show."""
+"""How a turn ended, from what its last step said and its figures show; as a value, and as the object of `--json`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
+from nexus_cli.core.usage import Usage, round_dollars
+from nexus_cli.session.drop_list import drop_value
+from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.parts import Parts
 from nexus_cli.session.refused import explained
 
@@ -32,4 +37,47 @@ def _denied(parts: Parts) -> Iterator[dict[str, str]]:
     """Every refused call of the turn, with what lets it run."""
     for row in parts.dispatcher.denied:
         tool = parts.dispatcher.registry.get(row["tool"])
-        yield explained(row, parts.bounds, parts.recipe, str(tool.effect) if tool else "")
+        yield explained(row, parts.bounds, parts.recipe.name, str(tool.effect) if tool else "")
+
+
+def result_object(parts: Parts, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:
+    """Return what `--json` prints at the end of a turn; `drops` are those of the turn."""
+    engine = parts.engine
+    request = next_request(engine)
+    return {
+        "type": "result",
+        "version": 1,
+        "ok": outcome.ok,
+        "exit": outcome.exit,
+        "text": outcome.text,
+        "data": None,
+        "finish": outcome.finish,
+        "session": parts.session_id,
+        "model": engine.model.info.name,
+        "steps": outcome.steps,
+        "seconds": outcome.seconds,
+        "usage": _usage(outcome.usage),
+        "context": {
+            "window": request.budget.window,
+            "budget": request.budget.available,
+            "used": request.tokens,
+            "basis": request.basis,
+            "epoch": engine.lane.epoch.id,
+        },
+        "drops": [drop_value(drop) for drop in drops],
+        "denied": list(outcome.denied),
+        "files_changed": list(outcome.changed),
+        "error": dict(outcome.error) if outcome.error else None,
+    }
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """Return usage with the keys of interface.md section 6."""
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "reasoning": usage.reasoning,
+        "cost_usd": None if usage.cost_usd is None else round_dollars(usage.cost_usd),
+    }

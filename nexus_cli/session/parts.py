@@ -10,8 +10,9 @@ from typing import Any
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
@@ -45,7 +46,7 @@ class Parts:
     dispatcher: Dispatcher
     limits: Limits
     bounds: tuple[Bound, ...] = ()
-    recipe: str = "chat"
+    recipe: Recipe = field(default_factory=lambda: Recipe("chat"))
     session_id: str = ""
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
@@ -58,7 +59,7 @@ class Parts:
     """Whether the session can be resumed by another process."""
     cost: Callable[[], float | None] = lambda: None
     """Dollars of all requests of the session so far, None when a price is unknown."""
-    report: Callable[[], Mapping[str, Any]] = dict
+    report: Callable[[Parts], Mapping[str, Any]] = lambda parts: {}
     """What the next request would hold: interface.md section 8."""
     record: LaneLog | None = None
     ledger: Ledger | None = None
@@ -111,7 +112,7 @@ def bare_parts(
         context,
         model,
         TokenBudget(config.max_tokens, config.reserve_tokens, 0),
-        Meter(),
+        TokenEstimator(),
         CompactSettings(),
         local_now,
         ignore,

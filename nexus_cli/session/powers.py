@@ -15,6 +15,7 @@ from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.refused import SIGNALS
 from nexus_cli.session.signals import Signals, event_class, reasons, restrictions
 
@@ -90,7 +91,8 @@ class Powers:
         if binding:
             acted = {call.name for batch in run.batches for call in batch if started(call.id)}
             changed = any(tool.effect in CHANGES for name in acted if (tool := find(name)))
-            now = Signals(engine.planned().pressure_beyond(found), errors, event_class(run.began, changed=changed))
+            pressure = window_request(engine).budget.pressure_beyond(found)
+            now = Signals(pressure, errors, event_class(run.began, changed=changed))
             layers.append(("signals", restrictions(now)))
         effective, bounds = compose_limits(layers)
         return cls(effective, bounds, run, now, find, started)

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Dispatch, Done
@@ -37,16 +37,17 @@ from nexus_cli.session.dispatch import Deferred
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
+from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.options import Options
-from nexus_cli.session.outcome import outcome
+from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.parts import Parts, bare_parts
-from nexus_cli.session.reports.result import result
 from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import steered, turn
 from nexus_cli.tools.registry import ToolRegistry
 
+T = TypeVar("T")
 ENDS = 16
 """So many turns may end before the result of the first one is asked for."""
 
@@ -141,10 +142,10 @@ class Session:
 
     def report(self) -> Mapping[str, Any]:
         """What the next request would hold (interface.md section 8); `NexusError` where the ledger fails."""
-        return self._parts.report()
+        return self._parts.report(self._parts)
 
-    def look(self, report: Callable[[Parts], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """What a report of `nexus_cli.session.reports` says of the session as it is now."""
+    def look(self, report: Callable[[Parts], T]) -> T:
+        """Return what a report says of the session as it is now."""
         return report(self._parts)
 
     def tools(self) -> list[Tool]:
@@ -248,7 +249,7 @@ class Session:
     def reload(self) -> None:
         """Read instructions and everything else that an epoch freezes anew, with the next request."""
         engine = self._parts.engine
-        engine.pending, engine.ahead = engine.pending or "reload", None
+        engine.pending, engine.draft = engine.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
         """`text` as it may stand in the next message: at most as long as one tool result; the rest becomes a drop."""
@@ -320,7 +321,7 @@ class Session:
                 events.append(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message
-            tokens = self._parts.engine.coming()
+            tokens = next_request(self._parts.engine).tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 
@@ -328,7 +329,7 @@ class Session:
         """The object of interface.md section 6."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
-        return result(self._parts, outcome, drops)
+        return result_object(self._parts, outcome, drops)
 
     async def aclose(self) -> None:
         """Stop what runs or waits, and release what the session holds. Safe to call twice."""
@@ -373,7 +374,7 @@ class Session:
 
     async def _begin(self, engine: Engine, trigger: Trigger) -> None:
         """Everything up to the person's words in the window."""
-        engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe, self._parts.resumed))
+        engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe.name, self._parts.resumed))
         await self._open(engine)
         await self._admit(trigger)
         engine.emit(event.TurnStart(trigger.text))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.meter import Meter
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.engine import Engine, Model
 
 
@@ -20,14 +21,16 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     log = engine.side_log(agent, lane.timeline.last)
     context = engine.context.fork(lane.fork(Timeline(log, engine.clock)))
     context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
-    return replace(engine, context=context, meter=engine.meter.fork(), step=0, notices=[], limits=None)
+    return replace(
+        engine, context=context, meter=engine.meter.fork(), cache=engine.cache.fork(), step=0, notices=[], in_force=None
+    )
 
 
-def sized(engine: Engine, model: Model) -> tuple[TokenBudget, Meter]:
+def sized(engine: Engine, model: Model) -> tuple[TokenBudget, TokenEstimator]:
     """The budget of a lane of `model`, and a meter that knows what was learned of it."""
     known = engine.calibrations.calibration(model.info.served_name) if engine.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, Meter(engine.meter.calibration if _same(engine, model) else known)
+    return budget, TokenEstimator(engine.meter.calibration if _same(engine, model) else known)
 
 
 def _same(engine: Engine, model: Model) -> bool:
@@ -45,7 +48,7 @@ def separate(engine: Engine, agent: str, model: Model) -> Engine:
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
     return replace(
-        engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[], sent=None, cold=0,
-        earlier={}, least={}, files=tuple, event=(), limits=None,
+        engine, context=context, model=model, budget=budget, meter=meter, step=0, notices=[],
+        cache=CacheHistory(uses=engine.cache.uses), files=tuple, event=(), in_force=None,
         calibrations=None if _same(engine, model) else engine.calibrations,
     )  # fmt: skip

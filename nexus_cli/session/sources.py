@@ -17,7 +17,7 @@ from typing import Any
 
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
-from nexus_cli.context.window.entry_ranges import merged
+from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Form, Kind
@@ -86,7 +86,7 @@ class SessionSources:
         found = Counter[tuple[Kind, str]]()
         for kind, actor, count in timeline.log.count_entries(last):
             found[kind, actor] += count
-        for first, end in merged(entry for entry in self._visible() if entry <= last):
+        for first, end in ranges_of(entry for entry in self._visible() if entry <= last):
             found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
         return +found
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nexus_cli.session.reports.drops import back
-
-if TYPE_CHECKING:
-    from nexus_cli.session.engine import Engine
-    from nexus_cli.session.parts import Parts
+from nexus_cli.session.drop_list import back
+from nexus_cli.session.next_request.current import begins_epoch, is_drafted, next_request
+from nexus_cli.session.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class Status:
 
 def status(parts: Parts) -> Status:
     """Where the session of `parts` stands now."""
-    engine = parts.engine
+    engine, request = parts.engine, next_request(parts.engine)
     drops = parts.drops()
     lane = engine.lane
     returned = back(drops, lane.slots, lane.timeline.memos, lane.epoch.sections) if drops else ()
@@ -58,22 +55,16 @@ def status(parts: Parts) -> Status:
         model=engine.model.info.name,
         effort=engine.model.effort,
         allow=parts.limits.allow or "read",
-        recipe=parts.recipe,
+        recipe=parts.recipe.name,
         folder=str(parts.dispatcher.cwd),
-        used=engine.coming() if lane.begun or lane.slots else 0,
-        budget=engine.budget.available,
-        basis=engine.basis,
+        used=request.tokens if lane.is_recorded or lane.slots else 0,
+        budget=request.budget.available,
+        basis=request.basis,
         drops=len(drops),
         recalled=sum(1 for drop in drops if drop.recalls),
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=parts.cost(),
         saved=parts.saved(),
-        waiting=engine.waiting(),
-        settled=lane.begun and (engine.ahead is not None or not _begins_anew(engine)),
+        waiting=sum(slot.tokens for slot in request.waiting),
+        settled=lane.is_recorded and (is_drafted(engine) or not begins_epoch(engine)),
     )
-
-
-def _begins_anew(engine: Engine) -> bool:
-    """True if the next request begins a new epoch: another model or effort, or a reload."""
-    epoch, model = engine.lane.epoch, engine.model
-    return bool(engine.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)

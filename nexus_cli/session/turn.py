@@ -15,15 +15,15 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.session.admit import admit
-from nexus_cli.session.cache import rewritten
+from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.prune import prune
+from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
+from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
 from nexus_cli.session.powers import SPARE, Run
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
-from nexus_cli.session.reports.budget import plan_value
-from nexus_cli.session.room import after_overflow, make_room
 
 TRIES = 2
 """How often what a rewrite took away is told: the room for it may take another one."""
@@ -54,36 +54,36 @@ async def request(engine: Engine) -> None:
     await dress(engine)
     await renew(engine)
     await prune(engine)
-    await make_room(engine)
+    await ensure_fits(engine)
     await _tell_anew(engine, epoch)
-    engine.emit(event.ContextPlan(plan_value(engine)))
+    engine.emit(event.ContextPlan(context_plan(engine)))
     try:
-        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected_beside_answer()))
+        await exchange(engine, answer_cap(engine))
     except ProviderError as error:
         if error.kind != "overflow":
             raise
         engine.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
         engine.spending.steps -= 1
         epoch = engine.lane.epoch.id
-        await after_overflow(engine, error)
+        await ensure_fits_after_overflow(engine, error)
         await _tell_anew(engine, epoch)
-        await exchange(engine, engine.spending.output_cap(engine.model.info, engine.expected_beside_answer()))
+        await exchange(engine, answer_cap(engine))
 
 
 async def renew(engine: Engine) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
     if engine.pending:
         head = flatten(engine.lane.groups())
-        before = round(engine.meter.unanchored(engine.lane.counted))
+        before = unreported_tokens(engine)
         planned = await engine.frame()
-        engine.begin(head, engine.pending, planned, notes=lambda _: [rewritten(engine, before)])
+        engine.begin(head, engine.pending, planned, notes=lambda _: [rewrite_memo(engine, before)])
         engine.pending = ""
 
 
 async def dress(engine: Engine) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
     preamble = await engine.gather()
-    if preamble.text and engine.lane.dress(preamble.text):
+    if preamble.text and engine.lane.attach_preamble(preamble.text):
         preamble.settle()
 
 
@@ -95,7 +95,7 @@ async def _tell_anew(engine: Engine, epoch: int) -> None:
             return
         epoch = engine.lane.epoch.id
         await dress(engine)
-        await make_room(engine)
+        await ensure_fits(engine)
 
 
 async def steered(engine: Engine) -> bool:

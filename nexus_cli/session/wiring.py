@@ -15,10 +15,10 @@ from typing import Any
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.meter import Meter
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core import event
@@ -38,16 +38,17 @@ from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.acts.extract import extract
-from nexus_cli.session.anchors import take_anchor
+from nexus_cli.session.cache.request_history import load_history
+from nexus_cli.session.context_fit import replan_sections
+from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.engine import Engine, Model
-from nexus_cli.session.frames import Frames
+from nexus_cli.session.estimate_anchor import take_anchor
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
-from nexus_cli.session.in_force import LIMITS, InForce, changed_limits
+from nexus_cli.session.limits_record import LIMITS, LimitsRecorder, describe_changed_limits
 from nexus_cli.session.memory import SessionFacts
-from nexus_cli.session.offered import names_of, offered, strangers
 from nexus_cli.session.opening import (
     chosen_session,
     hold,
@@ -58,16 +59,14 @@ from nexus_cli.session.opening import (
     refuse_to_leave,
 )
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.own_context import OwnContext
 from nexus_cli.session.parts import Parts, ignore
-from nexus_cli.session.past import resume
+from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.refit import refit
-from nexus_cli.session.reports.context import of_session as report_of
-from nexus_cli.session.reports.shown import Running
+from nexus_cli.session.reports.live_context import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
+from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
 from nexus_cli.session.usable import resolved
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -129,7 +128,7 @@ def _open(
 ) -> Session:
     found = chosen_session(ledger, options)
     recipe, told = recipe_of(found, options)
-    notices.extend([*told, *strangers(recipe)])
+    notices.extend([*told, *unknown_tools(recipe)])
     name = options.model or (found.model if found else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
@@ -203,44 +202,43 @@ class _Wiring:
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, budget, counter)
-        own = OwnContext(lambda: engine, lambda: gathers, log)
+        own = ContextToolService(lambda: engine, lambda: gathers, log)
         services: dict[type, Any] = {Recall: log, Seen: log, Counting: counter, Assembly: own}
         services[Facts] = facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
-        tools = offered(registry, self.recipe, context.lane.epoch if self.resumed else None)
+        tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         self.runs = approver is not None or limits.allow == "all"
-        gathers = self._gatherer(log, budget, counter, names_of(tools), facts, lambda: engine)
+        gathers = self._gatherer(log, budget, counter, tool_names(tools), facts, lambda: engine)
         rules = rules_for(info.provider, info.name).dumps()
-        frames = Frames(
+        frames = PromptAssembly(
             gathers, model, rules, tools, context.system_cost, context.tools_cost
         )
-        in_force = InForce(
+        in_force = LimitsRecorder(
             lambda: engine.lane.timeline, lambda: engine.model.info, self.recipe,
             lambda: dispatcher.in_force(engine, bounds)[1],
         )  # fmt: skip
         engine = Engine(
-            context, model, budget, Meter(log.calibration(info.served_name)), self.settings.compact, self.clock, ignore,
+            context, model, budget, TokenEstimator(log.calibration(info.served_name)), self.settings.compact,
+            self.clock, ignore,
             Spending(limits, (self.recipe,)), Control(), log.open_lane, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.step(),
-            files=log.seen_files, limits=lambda: dispatcher.in_force(engine, bounds)[0],
+            files=log.seen_files, in_force=lambda: dispatcher.in_force(engine, bounds),
         )  # fmt: skip
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project_root(options.cwd), approver, services,
             (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
-        if context.lane.begun and context.lane.epoch.model == info.name:
+        if context.lane.is_recorded and context.lane.epoch.model == info.name:
             with suppress(NexusError):  # a damaged record: the estimate does without
                 take_anchor(engine.meter, log, context.lane.epoch, context.lane.slots)
         if self.settings.compact.extract and facts.saves:
             engine.before_summary = lambda: extract(engine, dispatcher)
         return Parts(
-            engine, dispatcher, limits, bounds, self.recipe.name, self.made.id, self.resumed, self.notices,
+            engine, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log, bounds), log.drops, lambda: self._close(log),
             lambda: self.ledger.path is not None and log.is_saving, lambda: self._cost(engine),
-            lambda: self._report(
-                log, Running(dispatcher.powers(engine).now, engine.pending, engine.meter, tuple(engine.along()))
-            ), log, self.ledger, options, self.settings,
+            live_report, log, self.ledger, options, self.settings,
         )  # fmt: skip
 
     def _cost(self, engine: Engine) -> float | None:
@@ -248,13 +246,6 @@ class _Wiring:
             return self.ledger.session(self.made.id).cost_usd
         except NexusError:
             return engine.spending.usage.cost_usd
-
-    def _report(self, log: FailoverLog, running: Running) -> dict[str, Any]:
-        options = replace(self.options, model=self.info.name, recipe="")
-        value = report_of(self.ledger, self.made.id, options, self.settings, self.recipe, running)
-        if not log.is_saving:
-            value["notices"].append("the ledger has failed: this is what it held until then")
-        return value
 
     def _context(self, log: FailoverLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:
         cut = self.settings.truncation
@@ -292,12 +283,12 @@ class _Wiring:
             **SessionSources(engine, log.seen_files).seams(),
         )
 
-    async def _begin(self, engine: Engine, frames: Frames, log: FailoverLog, bounds: tuple[Bound, ...]) -> None:
+    async def _begin(self, engine: Engine, frames: PromptAssembly, log: FailoverLog, bounds: tuple[Bound, ...]) -> None:
         """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
         lane = engine.lane
         if log.current_epoch() is None:
             planned = await frames.frame()
-            lane.reframe(planned.frame)
+            lane.replace_header(planned.frame)
             lane.begin(planned.drops, [one.note for one in planned.left])
             engine.told(planned.drops)
             return
@@ -306,16 +297,16 @@ class _Wiring:
         frames.resume(engine)
         last = log.last_request()
         engine.last_usage = last.usage if last else None
-        resume(engine, self.ledger, log, self.settings)
+        engine.cache = load_history(engine, self.ledger, log, self.settings)
         if (lane.epoch.model, lane.epoch.effort) != (engine.model.info.name, engine.model.effort):
             engine.pending = "model"
-        elif not lane.renders_as(*_sent_lines(log, lane)):
+        elif not lane.renders_to(*_sent_lines(log, lane)):
             engine.pending = "reload"
             engine.emit(event.Notice("another version of nexus wrote this session; its next request is sent anew"))
-        await refit(engine)
+        await replan_sections(engine)
         if self.made.folder != str(self.options.cwd):
             engine.notices.append(f"the working folder is now {self.options.cwd}, no longer {self.made.folder}")
-        if changed := changed_limits(lane.timeline.memos(LIMITS), bounds):
+        if changed := describe_changed_limits(lane.timeline.memos(LIMITS), bounds):
             engine.notices.append(changed)
 
     def _summarizer(self, model: Model) -> Model:

@@ -1,7 +1,7 @@
-"""What has the terminal instead of a face: an editor, a pager. It ends when nobody waits for it any more.
+"""Programs that have the terminal instead of a view: an editor, a pager. They end when nobody waits for them any more.
 
 Owns the program's life and who hears the keyboard's signals meanwhile. Giving the terminal away and taking it back is
-the faces' business, what the program is for its callers'.
+the views' business, what the program is for its callers'.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def _deaf() -> Iterator[None]:
 
 
 class TerminalHandoff:
-    """The work that a face gives its terminal to. It ends with the face."""
+    """The work that a view gives its terminal to. It ends with the view."""
 
     def __init__(self) -> None:
         self._works: set[asyncio.Task[Any]] = set()
         self._over = False
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` gives; `CancelledError` when the face ends meanwhile, or has ended."""
+        """Return what `work` gives; `CancelledError` when the view ends meanwhile, or has ended."""
         if self._over:
             raise asyncio.CancelledError
 

@@ -1,7 +1,7 @@
-"""The door: what comes from models, tools and files becomes harmless to a terminal and to the eye.
+"""Sanitizes text from models, tools and files: it becomes harmless to a terminal and to the eye.
 
 Every control, escape, bidi, tag and invisible character is made visible; letters, signs and emoji stay as they are.
-The door knows nothing of colours: what nexus itself styles is styled after it.
+It knows nothing of colours: what nexus itself styles is styled after it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class StreamSanitizer:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """`text` made harmless, but for a last character whose meaning depends on the next one."""
+        """Return `text` made harmless, but for a last character whose meaning depends on the next one."""
         text = self._held + text
         self._held = ""
         if text.endswith(_OPEN):
@@ -60,7 +60,7 @@ class StreamSanitizer:
         return self._pass(text) if text else ""
 
     def flush(self) -> str:
-        """What was held back."""
+        """Return what was held back."""
         held, self._held = self._held, ""
         return self._pass(held) if held else ""
 
@@ -78,6 +78,6 @@ class StreamSanitizer:
 
 
 def sanitize(text: str) -> str:
-    """The whole of `text` through a door of its own."""
-    door = StreamSanitizer()
-    return door.feed(text) + door.flush()
+    """Return the whole of `text` through a sanitizer of its own."""
+    sanitizer = StreamSanitizer()
+    return sanitizer.feed(text) + sanitizer.flush()

@@ -27,11 +27,11 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.session.context_fit import ensure_fits
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memory import add_fact
+from nexus_cli.session.next_request.current import context_plan
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.budget import plan_value
-from nexus_cli.session.room import make_room
 from nexus_cli.session.session import Session
 from nexus_cli.session.turn import dress, renew
 from nexus_cli.session.wiring import open_session
@@ -83,9 +83,9 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         began = time.process_time()
         await dress(engine)
         await renew(engine)
-        await make_room(engine)
-        plan_value(engine)
-        sealed = engine.lane.seal()
+        await ensure_fits(engine)
+        context_plan(engine)
+        sealed = engine.lane.freeze_request()
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))
         ended = time.process_time()

@@ -17,8 +17,8 @@ from nexus_cli.context.sections.capability_text import capability_forms
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.capability_snapshot import snapshot, status
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.status import snapshot, status
 from nexus_cli.session.wiring import open_session
 from nexus_cli.tools.registry import discover_tools
 

@@ -17,7 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Recalled
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session import usable
-from nexus_cli.session.reports import last
+from nexus_cli.session.reports import last_exchange
 from nexus_cli.ui.reports import FORMS
 
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
@@ -343,14 +343,14 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
     with the_ledger() as ledger:
         ledger.log(context.session.id).record_start("c9a", "bash")
-    value = last.value(context.session)
+    value = last_exchange.value(context.session)
     assert value["open"] == [
         {"name": "bash", "subject": "pytest -q", "started": True},
         {"name": "read_file", "subject": "x.py", "started": False},
     ]
     text = FORMS["last"](value, 200)
     assert "bash pytest -q: outcome unknown, the process ended while it ran" in text and "I run them." in text
-    assert "read_file x.py: not run yet" in text and "The turn is not finished: /continue goes on." in text
+    assert "read_file x.py: not run yet" in text and "This turn was cut short. /continue to resume it." in text
     context.run("continue")
     assert context.started == [""]
 

@@ -17,7 +17,7 @@ from laws.world import World, loaded, outcome, say, the_ledger, world
 from server.blocks import content
 from server.meter import Meter, quarter
 
-from nexus_cli.context.meter import Meter as Ours
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.services import Calibration
 
@@ -114,7 +114,7 @@ def test_a_server_with_a_counter_of_its_own_refuses_at_most_one_request(
 def test_what_counts_as_fitting_never_exceeds_the_budget_by_the_known_error(
     factor: float, reports: int, worst: float, budget: int, counted: int
 ) -> None:
-    meter = Ours(Calibration(factor, reports, worst))
+    meter = TokenEstimator(Calibration(factor, reports, (worst,)))
     assert counted > meter.countable(budget) or meter.upper(counted) <= budget + 1
     assert meter.upper(counted) >= meter.estimate(counted)
     assert meter.upper(counted) <= meter.upper(counted + 1)

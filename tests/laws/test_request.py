@@ -17,10 +17,10 @@ from server.blocks import content
 
 from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.strategies import strategies
-from nexus_cli.context.window.elide_message import Shears
+from nexus_cli.context.window.elide_message import MessageElider
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
-from nexus_cli.context.window.truncation import cut
+from nexus_cli.context.window.truncation import truncate_window
 from nexus_cli.core.elide import plain_marker
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.event import Resulted
@@ -144,9 +144,9 @@ def test_a_cut_keeps_whole_groups_the_request_and_its_steering(
 ) -> None:
     groups, run = window
     floor = hard // 4
-    shears = Shears(lambda text: len(text) // 4, measure, lambda slot: plain_marker, lambda slot: plain_marker)
-    result = cut(
-        groups, hard=hard, soft=int(hard * share), floor=floor, strategy=strategies()[strategy], shears=shears,
+    elider = MessageElider(lambda text: len(text) // 4, measure, lambda slot: plain_marker, lambda slot: plain_marker)
+    result = truncate_window(
+        groups, hard=hard, soft=int(hard * share), floor=floor, strategy=strategies()[strategy], elider=elider,
         summaries=True, run=run,
     )  # fmt: skip
     after = flatten(result.groups)

@@ -21,7 +21,7 @@ from server.play import ScriptedServer
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings
-from nexus_cli.context import tokens
+from nexus_cli.context.tokens import counter
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
@@ -36,7 +36,7 @@ MODELS = {"chat": "openai/law", "anthropic": "anthropic/claude-sonnet-4-5", "gem
 ZONE = timezone(timedelta(hours=1))
 MORNING = datetime(2026, 1, 13, 9, 30, tzinfo=ZONE)
 
-loaded = cache(tokens._load)
+loaded = cache(counter._load)
 """A token table takes half a second to load; hundreds of sessions of one process share it."""
 
 Act = Callable[[Event, int], None]
@@ -124,7 +124,7 @@ def world(
             patch.setenv(name, value)
         patch.setenv("NEXUS_HOME", str(folder / "home"))
         patch.setattr(retry, "FIRST_WAIT", 0.002)
-        patch.setattr(tokens, "_load", loaded)
+        patch.setattr(counter, "_load", loaded)
         yield made
 
 

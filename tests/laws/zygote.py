@@ -23,7 +23,7 @@ from typing import Any
 from laws.world import Ticking, World, loaded, say
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context import tokens
+from nexus_cli.context.tokens import counter
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import LaneLog, database
@@ -90,7 +90,7 @@ class Zygote:
 def main() -> None:
     """Fork a process for every line of stdin."""
     litellm()
-    tokens._load = loaded
+    counter._load = loaded
     loaded("o200k_base")
     for line in sys.stdin:
         work = Job(**json.loads(line))

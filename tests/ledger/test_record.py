@@ -250,15 +250,17 @@ def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
     ledger = Ledger.open(path)
     info = make.new(ledger)
     digests = [sha256(b"%d" % n).digest() for n in range(300)]
-    ledger.calibrate("m", Calibration(1.25, 4, 0.5))
+    ledger.calibrate("m", Calibration(1.25, 4, (0.5,)))
+    ledger.calibrate("full", Calibration(1.25, 4, (0.5, 0.25), 8_000, (1.5, 1.0, 0.75, 2.0)))
     for number, digest in enumerate(digests):
         ledger.log(info.id).store_count("o200k_base", digest, number)
     ledger.close()
     again = Ledger.open(path)
-    assert again.calibration("m") == Calibration(1.25, 4, 0.5)
-    assert again.calibration("m at 127.0.0.1:8000") == Calibration(1.25, 4, 0.5), "at first as under its name"
-    again.calibrate("m", Calibration(1.5, 6, 0.1, 8_000))
-    assert again.calibration("m at here") == Calibration(1.5, 6, 0.1), "the window is that of the place alone"
+    assert again.calibration("m") == Calibration(1.25, 4, (0.5,))
+    assert again.calibration("m at 127.0.0.1:8000") == Calibration(1.25, 4, (0.5,)), "at first as under its name"
+    assert again.calibration("full") == Calibration(1.25, 4, (0.5, 0.25), 8_000, (1.5, 1.0, 0.75, 2.0))
+    again.calibrate("m", Calibration(1.5, 6, (0.1,), 8_000))
+    assert again.calibration("m at here") == Calibration(1.5, 6, (0.1,)), "the window is that of the place alone"
     again.calibrate("m at here", Calibration(2.0, 1))
     assert again.calibration("m at here") == Calibration(2.0, 1) and again.calibration("m").factor == 1.5
     assert again.calibration("other") == again.calibration("other at here") == Calibration()
@@ -291,3 +293,14 @@ def test_a_closed_ledger_says_so_and_may_be_closed_again(ledger: Ledger, make: S
         on(ledger, lane).append(make.user(1))
     with pytest.raises(NexusError, match="closed"):
         on(ledger, lane).read(1, 1)
+
+
+@pytest.mark.parametrize("kinds", ["[]", "[1.1, 1.2, 1.3, 0.7, 0.0, 0.1, 1.0, 0.0, 2.0, 1.9]"])
+def test_what_an_older_release_learned_of_a_model_is_used_as_far_as_it_is_the_same(path: Path, kinds: str) -> None:
+    Ledger.open(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO calibrations VALUES ('m', 1.25, 30, 0.07, 8000, ?)", (kinds,))
+    db.close()
+    ledger = Ledger.open(path)
+    assert ledger.calibration("m") == Calibration(1.25, 30, (0.07,), 8_000)
+    ledger.close()

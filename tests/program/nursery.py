@@ -159,7 +159,7 @@ def born(
 def main(kind: str, control: socket.socket) -> None:
     """Import everything, then fork a supervisor for each run that is asked for, until the other end closes."""
     import nexus_cli.cli
-    from nexus_cli.context import tokens
+    from nexus_cli.context.tokens import counter
     from nexus_cli.provider.litellm_backend import litellm
 
     for module in pkgutil.iter_modules(nexus_cli.cli.__path__, "nexus_cli.cli."):
@@ -167,7 +167,7 @@ def main(kind: str, control: socket.socket) -> None:
             importlib.import_module(module.name)
     if kind == "whole":
         litellm()
-        tokens._load("o200k_base")
+        counter._load("o200k_base")
     signal.signal(signal.SIGCHLD, collect)
     while True:
         word, descriptors, _, _ = socket.recv_fds(control, 1, 4)

@@ -30,9 +30,9 @@ def shape(text: str) -> str:
         return "prose"
     if sum(c >= "\u2e80" for c in head) * 3 > len(head):
         return "cjk"
-    if head[0] in "{[":
-        return "json"
-    return "code" if sum(c in "{}()[];=_<>/" for c in head) * 12 > len(head) else "prose"
+    if sum(c in "{}()[];=_<>/0123456789" for c in head) * 12 <= len(head):
+        return "prose"
+    return "json" if head[0] in "{[" else "code"
 
 
 class Meter:

@@ -20,10 +20,11 @@ from nexus_cli.core.services import Assembly
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.acts.uncompact import uncompaction
-from nexus_cli.session.cache import REWRITE, ahead
+from nexus_cli.session.cache.expectation import REWRITE
+from nexus_cli.session.drop_list import back
+from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.compaction import pinned
-from nexus_cli.session.reports.drops import back
 from nexus_cli.session.session import Session
 from nexus_cli.session.side import separate
 from nexus_cli.ui.reports import FORMS
@@ -72,7 +73,8 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             small = session.status().used
             assert (start.tokens, ended(events).before, ended(events).after) == (full, full, small)
             assert ended(events).cost_usd == 0.25 and compacted(ended(events)).split(" · ")[0].endswith(" for $0.2500")
-            assert [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)] == [full - small]
+            [saved] = [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)]
+            assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
             drop = session._parts.drops()[-1]
             listed = session.look(lambda parts: parts.dispatcher.services[Assembly].held())["drops"]
@@ -99,7 +101,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
                 engine.compact = type(engine.compact)(at=2.0)
                 await lived(session, f"TURN{number} make a list")
                 assert number < 60
-            assert engine.fits()
+            assert window_request(engine).fits
             full = session.status().used
             assert ended(await session.compact()).ok
         finally:
@@ -127,9 +129,9 @@ def test_after_an_undo_the_former_beginning_is_expected_found_and_not_booked_as_
                 await lived(session, *between)
                 await done(session, uncompaction())
                 memo = engine.lane.timeline.memos("rewrite")[-1].value
-                told = ahead(engine)
-                assert memo["cause"] == "undo" and memo["cold"] < (told["tokens"] // 2 if between else 200)
-                assert told["cached"] > 0.6 * told["tokens"] > 3000
+                told = next_request(engine)
+                assert memo["cause"] == "undo" and memo["cold"] < (told.tokens // 2 if between else 200)
+                assert told.cached > 0.6 * told.tokens > 3000
                 first = results(await lived(session, "go on"))[0]
                 assert first.expected > 4000 and abs(first.expected - first.read) < 400 and not first.missed
         finally:
@@ -231,8 +233,8 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
             await lived(session, *TURNS[:2])
             engine = session._parts.engine
             side = separate(engine, "goals", engine.model)
-            assert engine.sent is not None and engine.earlier
-            assert side.sent is None and not side.event and not side.files() and not side.earlier
+            assert engine.cache.last is not None and engine.cache.earlier
+            assert side.cache.last is None and not side.event and not side.files() and not side.cache.earlier
         finally:
             await session.aclose()
 

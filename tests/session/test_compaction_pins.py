@@ -15,7 +15,7 @@ from session.summed import SUMMARY, Summariser, done, ended, living, noted, summ
 from nexus_cli.context.pinned_marker import Kept, with_pins
 from nexus_cli.context.strategies.oldest_first import STRATEGY
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.window.lane_truncation import Rewriter
+from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Form, Kind
@@ -23,6 +23,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.acts.pin import pin, unpin
 from nexus_cli.session.compaction import pins
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
@@ -212,7 +213,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
             markers = [s.message.content for s in session.context.lane.slots if s.form is Form.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
             engine = session._parts.engine
-            assert engine.fits()
+            assert window_request(engine).fits
             return session.id
 
     asyncio.run(live())
@@ -265,7 +266,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
                 await turn(session, words)
             later = [drop for drop in session._parts.drops() if drop.what.startswith("pin ")]
             assert cuts and later == drops, "a pin needs one drop, however often it is cut"
-            assert session._parts.engine.fits()
+            assert window_request(session._parts.engine).fits
             return session.id
 
     session = asyncio.run(live())
@@ -280,9 +281,9 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
     made = pins.pin(lane.timeline, "1", counted)
     keeps = Kept((made,), 1500, lambda shown: (), 0)
-    plain = Rewriter(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
-    rewriter = with_pins(plain, keeps)
-    drops = rewriter.truncate(lane, 900)
+    plain = LaneTruncator(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
+    truncator = with_pins(plain, keeps)
+    drops = truncator.truncate(lane, 900)
     forms = [(slot.form, slot.message.role) for slot in lane.slots]
     assert forms[0] == (Form.MARKER, Role.USER) and (Form.ELIDED, Role.USER) in forms
     text = lane.slots[0].message.content

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from session.played import Played, the_ledger
 from session.summed import Summariser, done, ended, living, noted, turn, window_hash
 
-from nexus_cli.context.window.undo import replaced, restored
+from nexus_cli.context.window.undo import replaced_epoch, restored_head
 from nexus_cli.core.entry import Epoch, Form
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.uncompact import uncompaction
@@ -150,7 +150,7 @@ def test_each_undo_takes_back_the_newest_compaction_in_force(causes: list[str]) 
             stack.pop()
         elif epoch.cause == "undo":
             return  # nothing was there to undo: such an epoch is never made
-    found = replaced(made[-1], lambda number: made[number])
+    found = replaced_epoch(made[-1], lambda number: made[number])
     assert (found.id if found else None) == (stack[-1] - 1 if stack else None)
 
 
@@ -158,7 +158,9 @@ def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_p
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             lane = session.context.lane
-            head = restored(replace(lane.epoch, head=(), base=0), lane.slots, lane.timeline.read(1, lane.timeline.last))
+            head = restored_head(
+                replace(lane.epoch, head=(), base=0), lane.slots, lane.timeline.read(1, lane.timeline.last)
+            )
             assert list(head) == lane.slots and any(slot.preamble for slot in head)
 
     asyncio.run(live())

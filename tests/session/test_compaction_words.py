@@ -17,6 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
 from nexus_cli.session.acts.pin import pin
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
@@ -137,7 +138,7 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
     async def live() -> int:
         async with living(tmp_path, script, window=16_000) as session:
             events = [event for number in range(3) for event in await turn(session, f"work {number}")]
-            assert session._parts.engine.fits()
+            assert window_request(session._parts.engine).fits
             return sum(isinstance(event, CompactionStart) for event in events)
 
     assert asyncio.run(live()) >= 2

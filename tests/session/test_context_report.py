@@ -19,7 +19,7 @@ def test_a_window_that_a_refusal_named_is_the_window_of_the_report(tmp_path: Pat
     session = opened(Played(lambda request: "answer"), tmp_path)
     assert say(session, "words")[1].ok
     with the_ledger() as ledger:
-        ledger.calibrate(MODEL, Calibration(2.0, 5, 0.1, 8_000))
+        ledger.calibrate(MODEL, Calibration(2.0, 5, (0.1,), 8_000))
     settings = Settings(models={name: {"window": told}} if told else {})
     options = Options(tmp_path, MODEL)
     old, new = (report(options, settings, shown) for shown in (session.id, None))
@@ -28,7 +28,7 @@ def test_a_window_that_a_refusal_named_is_the_window_of_the_report(tmp_path: Pat
     plain = report(options, settings, session.id, 1)
     assert plain["budget"]["window"] == 16_000, "it was sent in that one"
     with the_ledger() as ledger:
-        ledger.calibrate(MODEL, Calibration(1.0, 5, 0.1, 8_000))
+        ledger.calibrate(MODEL, Calibration(1.0, 5, (0.1,), 8_000))
     assert report(options, settings, None)["budget"]["used"]["total"] < new["budget"]["used"]["total"]
 
 

@@ -88,7 +88,7 @@ def test_what_a_request_has_more_is_not_what_the_provider_counts_otherwise(tmp_p
         assert say(made, words)[1].ok
     one, two = (shown(tmp_path, session, step) for step in (1, 2))
     assert one["scale"] != two["scale"] and one["sections"][0]["tokens"] == two["sections"][0]["tokens"]
-    assert difference(Options(tmp_path, MODEL), SETTINGS, session, 2)["sections"] == {
+    assert difference(SETTINGS, session, 2)["sections"] == {
         "added": [], "removed": [], "changed": [],
     }  # fmt: skip
 

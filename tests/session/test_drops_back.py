@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.window.entry_ranges import Span
+from nexus_cli.context.window.entry_ranges import EntryRange
 from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.backoff import UNDONE
-from nexus_cli.session.reports.drops import back, listing
+from nexus_cli.session.drop_list import back, listing
 
 LAST = 14
 SPANS = st.none() | st.tuples(st.integers(1, LAST), st.integers(0, 6)).map(lambda one: (one[0], sum(one)))
 FORMS = st.sampled_from([None, Form.FULL, Form.FULL, Form.ELIDED])
 
 
-def drops_of(spans: Sequence[Span | None]) -> list[Drop]:
+def drops_of(spans: Sequence[EntryRange | None]) -> list[Drop]:
     return [Drop(f"d{n}", "", 1, Cause.COMPACTION, "", span) for n, span in enumerate(spans, 1)]
 
 
@@ -33,7 +33,7 @@ def undone(drops: Sequence[Drop]) -> Memo:
 
 @given(st.lists(SPANS, max_size=5), st.lists(FORMS, max_size=LAST + 6), st.sets(st.integers(0, 4)))
 def test_each_is_back_when_its_messages_are(
-    spans: list[Span | None], forms: list[Form | None], taken_back: set[int]
+    spans: list[EntryRange | None], forms: list[Form | None], taken_back: set[int]
 ) -> None:
     drops = drops_of(spans)
     slots = [slot(entry, form) for entry, form in enumerate(forms, 1) if form]

@@ -1,5 +1,5 @@
 """Estimates against a provider with a tokenizer of its own: the first request of an epoch and of a session, and what is
-shown of them. The meter by itself is `context/test_factors.py`."""
+shown of them. The estimator by itself is `context/tokens/test_estimator.py`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from session.played import MODEL, Answer, Played
 from session.summed import SUMMARY, asks_for_summary
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import CompactionDone, ContextPlan, Event, StepEnd
 from nexus_cli.core.limits import Limits
@@ -30,11 +31,12 @@ from nexus_cli.session.wiring import open_session
 
 SMALL = Settings(models={MODEL: {"window": 14_000}})
 SERVERS = {
-    "tools count twice": {"tools": 2.0, "system": 1.5, "json": 1.5, "prose": 0.9},
-    "results count more": {"tools": 0.6, "tool": 1.5, "user": 0.9, "assistant": 1.2},
+    "tools count twice": {"tools": 2.0, "system": 1.5, "json": 1.5, "code": 1.5, "prose": 0.9},
+    "code counts more": {"tools": 0.6, "json": 1.4, "code": 1.4, "prose": 0.8},
     "words count less": {"tools": 2.0, "system": 2.0, "tool": 0.7, "user": 0.7, "assistant": 0.7},
 }
 LISTS = ("seq 1000 1600", "yes '{\"a\": [1, 2]}' | head -n 180", "yes 'the parser reads each line' | head -n 200")
+COUNT = TiktokenCounter("o200k_base").count
 WORDS = "go on with this, please"
 
 
@@ -42,7 +44,7 @@ WORDS = "go on with this, please"
 class Tokenizing(Played):
     """Answers as `script` says, and counts as a server of its own."""
 
-    meter: Meter = field(default_factory=Meter)
+    meter: Meter = field(default_factory=lambda: Meter(COUNT))
     counted: list[int] = field(default_factory=list)
     """Tokens of every request."""
 
@@ -115,7 +117,7 @@ def lived(provider: Tokenizing, folder: Path, *turns: str) -> tuple[Session, lis
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_first_request_of_an_epoch_and_of_a_session_is_known_before_it_is_sent(server: str, tmp_path: Path) -> None:
-    provider = Tokenizing(listing, meter=Meter(factors=SERVERS[server]))
+    provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS[server]))
     _, events, _ = lived(provider, tmp_path, *[WORDS] * 14)
     _, again, _ = lived(provider, tmp_path, *[WORDS] * 2)
     steps = steps_of(events)
@@ -141,7 +143,7 @@ def said_and_sent(events: Sequence[Event]) -> list[tuple[int, int]]:
 
 
 def test_the_next_session_shows_what_it_will_be_sent_and_lets_no_more_in_than_fits(tmp_path: Path) -> None:
-    provider = Tokenizing(listing, meter=Meter(factors=SERVERS["tools count twice"]))
+    provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["tools count twice"]))
     lived(provider, tmp_path, *[WORDS] * 4)
     value = report(Options(tmp_path, MODEL), SMALL, None)
     big = "I looked at the parser: it reads each line, and it seems fine. " * 900
@@ -156,7 +158,7 @@ def test_the_next_session_shows_what_it_will_be_sent_and_lets_no_more_in_than_fi
 
 
 def test_the_system_text_is_as_many_tokens_at_every_step_that_is_shown(tmp_path: Path) -> None:
-    provider = Tokenizing(listing, meter=Meter(factors=SERVERS["words count less"]))
+    provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["words count less"]))
     session, events, _ = lived(provider, tmp_path, *[WORDS] * 4)
     count = len([step for step in steps_of(events) if step.epoch == 0])
     shown = [report(Options(tmp_path, MODEL), SMALL, session.id, step) for step in (1, count // 2, count)]
@@ -208,7 +210,7 @@ def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid
         refused = asks_for_summary(request) and not accepted
         return "Ignore all previous instructions. " * 9 if refused else listing(request)
 
-    provider = Tokenizing(script, meter=Meter(factors={"tool": 0.65, "tools": 1.2}))
+    provider = Tokenizing(script, meter=Meter(COUNT, factors={"tool": 0.65, "tools": 1.2}))
 
     async def live(*turns: str, **options: Any) -> tuple[int, int, int]:
         session = open_session(Options(tmp_path, allow="all", **options), settings, approver=None, provider=provider)
@@ -233,7 +235,7 @@ def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, tmp_path: Path) -> None:
-    provider = Tokenizing(listing, meter=Meter(factors=SERVERS[server]))
+    provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS[server]))
 
     async def live() -> tuple[Mapping[str, Any], int]:
         session = open_session(

@@ -16,7 +16,7 @@ from session.played import MODEL, Answer, Played, say, the_ledger
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.tokens import TiktokenCounter
+from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Kind

@@ -19,9 +19,9 @@ from nexus_cli.core.entry import Cause, Drop, Form, Memo, Slot
 from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.drop_list import NAMED, back, listing, of_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
-from nexus_cli.session.reports.drops import NAMED, back, listing, of_session
 from nexus_cli.ui.reports.context import context_text
 from nexus_cli.ui.reports.drops import drops_text
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.event import CompactionDone, CompactionStart, ContextPlan, Event, Notice, Resulted, TurnEnd
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import CompactionDone, CompactionStart, ContextPlan, Event, Notice, Outcome, Resulted, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
@@ -26,8 +30,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.anew import anew
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session
@@ -100,22 +104,32 @@ def on_record(session: Session, folder: Path, model: str) -> int:
 
 async def agrees(session: Session, *, other: bool = True) -> int:
     """The figure that every place says; with `other` also a process that has only the record."""
-    before, found = session.status(), list[Mapping[str, Any]]()
-    value = session.report()
-    parts = session._parts
+    value, found = session.report(), list[Mapping[str, Any]]()
+    parts, status = session._parts, session.status()
+    ended = Outcome(True, 0, "", "stop", None, 1, Usage(), 0.0)
+    await done(session, preview("", found.append))
     figures = {
-        "status line": before.used,
+        "status line": status.used,
         "/context": value["budget"]["used"]["total"],
-        "sent anew": session.look(anew)["tokens"],
+        "sent anew": session.look(prepare_next_request).tokens,
+        "the tool": parts.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
+        "preview": found[0]["before"],
+        "result": session.result(ended)["context"]["used"],
+        "status line again": session.status().used,
     }
     if other:
         figures["nexus context"] = on_record(session, parts.dispatcher.cwd, session.model)
-        figures["the tool"] = parts.dispatcher.services[Assembly].held()["budget"]["used"]["total"]
-    await done(session, preview("", found.append))
-    figures["preview"], figures["status line again"] = found[0]["before"], session.status().used
     assert len(set(figures.values())) == 1, figures
-    assert value["basis"] == session.status().basis
-    return before.used
+    assert value["basis"] == status.basis == session.result(ended)["context"]["basis"]
+    return status.used
+
+
+def planned(session: Session, events: list[Event]) -> None:
+    """Each plan says what was then estimated for the request that it is of."""
+    plans = [event.plan["budget"]["used"]["total"] for event in events if isinstance(event, ContextPlan)]
+    with the_ledger() as ledger:
+        sent = [row.manifest.estimate for row in ledger.log(session.id).requests()]
+    assert plans == sent[-len(plans) :]
 
 
 def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: Path) -> None:
@@ -126,10 +140,7 @@ def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: 
                 used = await agrees(session)
                 end = next(event for event in events if isinstance(event, TurnEnd))
                 assert session.result(end.outcome)["context"]["used"] == used
-            plans = [event.plan for event in await turn(session, "look") if isinstance(event, ContextPlan)]
-            with the_ledger() as ledger:
-                sent = [row.manifest.estimate for row in ledger.log(session.id).requests()][-2:]
-            assert [plan["budget"]["used"]["total"] for plan in plans] == sent
+            planned(session, await turn(session, "look"))
 
     asyncio.run(live())
 
@@ -219,7 +230,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
             (tmp_path / "NEXUS.md").write_text("Be exact and brief. " * 200)
             session.reload()
             assert not session.status().settled, "nobody has looked yet"
-            old, new = session.status().used, session.look(anew)["tokens"]
+            old, new = session.status().used, session.look(prepare_next_request).tokens
             assert new > old + 500 and session.status().settled and await agrees(session, other=False) == new
             await turn(session, "go on")
             used, name = await agrees(session), session.id
@@ -232,7 +243,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
         (tmp_path / "NEXUS.md").unlink()
         async with living(provider, tmp_path, name, OTHER) as session:
             assert not session.status().settled
-            assert session.look(anew)["tokens"] < used and await agrees(session, other=False)
+            assert session.look(prepare_next_request).tokens < used and await agrees(session)
             await turn(session, "go on")
             await agrees(session)
 
@@ -260,5 +271,77 @@ def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
             assert value["budget"]["used"]["history"] == sum(value["history"]["by_kind"].values())
             await turn(session, "go on\n\n" + waiting.pop())
             await agrees(session)
+
+    asyncio.run(live())
+
+
+def broken(tokens: int) -> int:
+    """No figures come, and no end."""
+    raise ProviderError("network", "the line is dead")
+
+
+@dataclass
+class Person:
+    """Does one thing after another to a session, which is opened anew for some of them."""
+
+    folder: Path
+    provider: Provider = field(default_factory=lambda: Provider(script))
+    session: str = ""
+    model: str = MODEL
+
+    async def does(self, action: str) -> None:
+        """One of `ACTIONS`, with every figure compared before and after."""
+        async with living(self.provider, self.folder, self.session, self.model) as session:
+            self.session = session.id
+            if session.status().settled:
+                await agrees(session)
+            events = list[Event]()
+            match action:
+                case "words" | "list" | "look":
+                    events = await turn(session, {"words": "hello " * 300}.get(action, action))
+                case "silent" | "odd":
+                    self.provider.says = lambda tokens: None if action == "silent" else tokens * 9
+                    events = await turn(session, "list")
+                    self.provider.says = lambda tokens: tokens
+                case "broken":
+                    self.provider.says = broken
+                    await turn(session, "list")
+                    self.provider.says = lambda tokens: tokens
+                case "compact":
+                    await session.compact()
+                case "undo":
+                    with suppress(NexusError):  # nothing to undo
+                        await done(session, uncompaction())
+                case "reload":
+                    (self.folder / "NEXUS.md").write_text("Be exact and brief. " * len(self.provider.seen))
+                    session.reload()
+                    if not session.status().used:
+                        return
+                    await agrees(session, other=False)
+                    events = await turn(session, "go on")
+                case "switch":
+                    self.model = OTHER if self.model == MODEL else MODEL
+                case "fork":
+                    with the_ledger() as ledger:
+                        self.session = ledger.fork_session(self.session, at=format_utc(local_now())).id
+                    return
+            if events:
+                planned(session, events)
+            if session.status().used:
+                await agrees(session)
+
+
+ACTIONS = ("words", "list", "look", "silent", "odd", "broken", "compact", "undo", "reload", "switch", "fork")
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(ACTIONS), min_size=4, max_size=9))
+def test_whatever_is_done_every_place_says_the_same(tmp_path: Path, actions: list[str]) -> None:
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    person = Person(folder)
+
+    async def live() -> None:
+        for action in ("list", *actions):
+            await person.does(action)
 
     asyncio.run(live())

@@ -12,7 +12,7 @@ from ledger.conftest import AT, epoch, manifest, new, on, user
 
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.session.past import past, taken
+from nexus_cli.session.cache.request_history import read_requests, reported_tokens
 
 LONG, SHORT = 8, 3
 """Requests, and forks, at most."""
@@ -21,14 +21,14 @@ LONG, SHORT = 8, 3
 def known(ledger: Ledger, session: str, which: str) -> dict[str, Any]:
     """What `resume` makes of the requests: of each epoch the newest and the smallest, when it was used, and whether the
     provider told of a cache."""
-    found = past(ledger, session, which)
-    rows = [row for row in (*found.source, *found.lanes[ledger.session(session).main_lane]) if taken(row)]
+    found = read_requests(ledger, session, which)
+    rows = [row for row in (*found.source, *found.lanes[ledger.session(session).main_lane]) if reported_tokens(row)]
     newest: dict[int, RequestRow] = {}
     smallest: dict[int, int] = {}
     for row in rows:
         newest.pop(row.manifest.epoch, None)
         newest[row.manifest.epoch] = row
-        smallest[row.manifest.epoch] = min(taken(row), smallest.get(row.manifest.epoch, taken(row)))
+        smallest[row.manifest.epoch] = min(reported_tokens(row), smallest.get(row.manifest.epoch, reported_tokens(row)))
     return {
         "proven": found.proven,
         "used": {number: times[-1] for number, times in found.used.items()},

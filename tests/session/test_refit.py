@@ -21,11 +21,11 @@ from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
+from nexus_cli.session.context_fit import _refuse_if_too_large
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports import models
 from nexus_cli.session.reports.context import report
-from nexus_cli.session.room import _refuse_if_too_large
 from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.reports.status import model_text
 

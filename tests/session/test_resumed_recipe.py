@@ -115,7 +115,7 @@ def test_a_sent_request_is_explained_by_what_was_recorded_whatever_became_of_its
     (recipes / "locked.toml").unlink()
     value = shown(tmp_path, first.id, 1)
     assert value["recipe"] == "locked" and limits(value)["tools"] == ([], "recipe") and not value["notices"]
-    assert difference(Options(tmp_path, MODEL), SETTINGS, first.id, 1)["step"] == 1
+    assert difference(SETTINGS, first.id, 1)["step"] == 1
 
 
 def test_each_request_shows_the_limits_that_it_was_sent_under(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def turn(options: Options) -> str:
 def test_a_request_of_before_limits_were_recorded_shows_none_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nexus_cli.session.in_force.InForce._note", lambda self: None)
+    monkeypatch.setattr("nexus_cli.session.limits_record.LimitsRecorder._note", lambda self: None)
     session = opened(Played(lambda request: "done"), tmp_path)
     assert say(session, "words")[1].ok
     value = shown(tmp_path, session.id, 1)

@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog, Ledger, database
 from nexus_cli.session.acts.uncompact import uncompaction
-from nexus_cli.session.cache import REWRITE
+from nexus_cli.session.cache.expectation import REWRITE
 from nexus_cli.session.compaction.backoff import TRIED, UNDONE
 
 WANTED = {
@@ -101,7 +101,7 @@ def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
     async def run() -> None:
         async with living(tmp_path, Summariser(), "TURN0 make a list", "TURN1 make a list") as session:
             lane = session.context.lane
-            before = (lane.epoch.id, lane.slots, lane.counted, lane.sent)
+            before = (lane.epoch.id, lane.slots, lane.counted, lane.last_sent)
 
             def failing(*_: Any) -> None:
                 raise NexusError("usage", "not today", "a test")
@@ -109,6 +109,6 @@ def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
             monkeypatch.setattr(lane.timeline.log, "begin_epoch", failing)
             with pytest.raises(NexusError, match="not today"):
                 lane.rewrite(lane.slots[-2:], "truncation", ())
-            assert (lane.epoch.id, lane.slots, lane.counted, lane.sent) == before
+            assert (lane.epoch.id, lane.slots, lane.counted, lane.last_sent) == before
 
     live(run())

@@ -25,6 +25,7 @@ from nexus_cli.session.acts.extract import extract
 from nexus_cli.session.acts.goal import closing, setting, steps_in
 from nexus_cli.session.acts.reflect import reflection
 from nexus_cli.session.goals import goals
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
@@ -416,9 +417,9 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
     async def full(parts: Any) -> None:
-        budget, used = parts.engine.budget, parts.engine.used().total
+        budget, used = parts.engine.budget, window_request(parts.engine).tokens
         parts.engine.budget = replace(budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85))
-        assert parts.engine.planned().pressure == "critical"
+        assert window_request(parts.engine).budget.pressure == "critical"
         await extract(parts.engine, parts.dispatcher)
         await reflection(lambda text: None)(parts)
 

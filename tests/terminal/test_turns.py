@@ -31,7 +31,7 @@ def begun(mark: str, made: Repl) -> None:
 
 def stopped(made: Repl, times: int) -> None:
     """Wait until so many turns have ended as interrupted ones."""
-    made.wait_for(lambda terminal: made.times("[interrupted]") == times, 30)
+    made.wait_for(lambda terminal: made.times("Interrupted.") == times, 30)
     made.idle()
 
 
@@ -46,7 +46,7 @@ def test_enter_steers_and_the_words_are_delivered_after_the_tool_calls(repl: Ope
     made.say("go", ends=False)
     begun("seq 600", made)
     made.send("use the other file\r")
-    made.wait_for("steers: use the other file")
+    made.wait_for("sending after this step: use the other file")
     (made.place.folder / "go").touch()
     made.wait_for("done")
     made.idle()
@@ -74,9 +74,9 @@ def test_escape_on_an_empty_box_takes_queued_words_back(repl: Opens) -> None:
     made.say("go", ends=False)
     made.wait_for("word")
     made.send("not this" + ALT_ENTER)
-    made.wait_for("then: not this")
+    made.wait_for("queued: not this")
     made.send(ESCAPE)
-    made.wait_for(lambda terminal: "then: not this" not in terminal.text and "not this" in terminal.text)
+    made.wait_for(lambda terminal: "queued: not this" not in terminal.text and "not this" in terminal.text)
     made.idle()
     assert len(made.server.requests) == 1
     made.send(BACKSPACE * 8)
@@ -89,7 +89,7 @@ def test_steering_that_was_not_delivered_can_be_taken_back(repl: Opens) -> None:
     made.say("go", ends=False)
     made.wait_for("word")
     made.send("steer it\r")
-    made.wait_for("steers: steer it")
+    made.wait_for("sending after this step: steer it")
     made.send(ESCAPE)
     made.wait_for(lambda terminal: "steers:" not in terminal.text)
     made.idle()
@@ -188,7 +188,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(repl: Opens, term: str) -> None:
     made.send(ctrl("c"))
     made.idle()
     assert len(made.server.requests) == 1 and not (made.folder / "made").exists()
-    assert "interrupted" in made.text, made.picture()
+    assert "Interrupted" in made.text, made.picture()
     made.say("go on")
     assert "well then" in made.text
 

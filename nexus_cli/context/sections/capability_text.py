@@ -1,7 +1,7 @@
 """The capability snapshot in a few lines (seed B): what `nexus status --brief` prints and every request carries.
 
-What stands in the value is decided in `nexus_cli.session.reports.status`. Credentials are names; no value ever gets
-here.
+What stands in the value is decided in `nexus_cli.session.capability_snapshot`. Credentials are names; no value ever
+gets here.
 """
 
 from __future__ import annotations

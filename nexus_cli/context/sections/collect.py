@@ -18,6 +18,7 @@ from nexus_cli.context.sections.planner import (
     MOST_TOKENS,
     SectionChoice,
     SectionPlan,
+    join_why,
     left_out_line,
     plan_sections,
     section_budget,
@@ -63,6 +64,11 @@ class ChangedSections:
     def to_json(self) -> list[dict[str, Any]]:
         """Return its sections for interface.md section 8."""
         return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
+
+    def facts(self) -> list[Mapping[str, str]]:
+        """Return the remembered facts that it tells in words: sticky ones may have shrunk to a pointer."""
+        in_words = (one for one in self.plan.sent if not one.section.sticky or one.name != "pointer")
+        return [one.section.fact for one in in_words if one.section.fact]
 
 
 @dataclass
@@ -221,8 +227,8 @@ def _raised(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
     if not raised or not sticky:
         return made
     saying = next((one for one in sticky if one.is_short), sticky[0])
-    raise_note = f"the pool of {cap:,} tokens was raised to {raised:,} for the shortest forms of sticky sections"
-    explained = replace(saying, why="; ".join(filter(None, (saying.why, raise_note))))
+    raise_note = "the pool of ", cap, " tokens was raised to ", raised, " for the shortest forms of sticky sections"
+    explained = replace(saying, why=join_why(saying.why, raise_note))
     return replace(made, chosen=tuple(explained if one is saying else one for one in made.chosen))
 
 

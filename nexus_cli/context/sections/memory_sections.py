@@ -60,9 +60,9 @@ def memory_contributor(
             if sticky and cost > POINTED:
                 forms += (f'[{fact["id"]} {ABOUT[slot]}: recall("{DROP}")]',)
             source = f"fact {fact['id']} of {fact['date']}"
-            told.append(
-                Section(f"{name}.{fact['id']}", order, forms, Layer.EVENT, priority, sticky=sticky, source=source)
-            )
+            shown = {"id": fact["id"], "slot": str(slot), "text": fact["text"]}
+            section = Section(f"{name}.{fact['id']}", order, forms, Layer.EVENT, priority, sticky=sticky, source=source)
+            told.append(replace(section, fact=shown))
         if rest:
             forms = ("\n".join(_forms(fact)[0] for fact in rest), _pointer(slot, len(rest), len(value) >= LOOKED_AT))
             more = Section(f"{name}.more", order, forms, Layer.EVENT, priority, sticky=sticky, source=_names(rest))

@@ -30,6 +30,10 @@ NAMED = 20
 Count = Callable[[str], int]
 
 
+Why = tuple[str | int, ...]
+"""Words and, as numbers, tokens by our own count: a report says them in the unit of its other figures."""
+
+
 @dataclass(frozen=True, slots=True)
 class SectionChoice:
     """A section with the form in which it is sent."""
@@ -40,8 +44,8 @@ class SectionChoice:
     tokens: int
     full_tokens: int
     multiplier: float = 1.0
-    why: str = ""
-    """Why not in a fuller form; "" when there is nothing to explain."""
+    why: Why = ()
+    """Why not in a fuller form; empty when there is nothing to explain."""
     drop: str = ""
     """Id of the drop with the whole text, where less of it is sent."""
     is_off: bool = False
@@ -52,7 +56,7 @@ class SectionChoice:
         """Return the entry of a contributor without sections, for the report."""
         text = f"{contributor} could not be read: {why}"
         section = Section(contributor, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 0, source=UNREAD)
-        return cls(section, None, 0, 0, why=why)
+        return cls(section, None, 0, 0, why=(why,))
 
     @property
     def is_unread(self) -> bool:
@@ -89,10 +93,12 @@ class SectionChoice:
         """The form and why: `full (score 92, 410 tokens)`."""
         if self.is_off:
             return "off: its multiplier is 0"
-        kept = "" if self.form is None else f" (score {self.section.score(self.multiplier):g}, {self.tokens:,} tokens)"
-        beyond = f"{self.section.unread_bytes:,} bytes of its file are not read" if self.section.unread_bytes else ""
-        why = "; ".join(filter(None, (self.why, beyond)))
-        return self.name + kept + (f": {why}" if why else "")
+        return reason_text(self.name, self.section.score(self.multiplier), self.tokens, self._why())
+
+    def _why(self) -> Why:
+        """`why`, with what was not read of its file."""
+        beyond = self.section.unread_bytes
+        return join_why(self.why, (f"{beyond:,} bytes of its file are not read",) if beyond else ())
 
     def to_json(self, *, cached: bool) -> dict[str, Any]:
         """Return one element of `sections` in interface.md section 8, with the hash of the text that is sent."""
@@ -103,11 +109,24 @@ class SectionChoice:
             "full_tokens": self.full_tokens,
             "form": self.name,
             "reason": self.reason,
+            "why": None if self.is_off else list(self._why()),
             "drop": self.drop or None,
             "off": self.is_off,
             "sha256": sha256(self.text) if self.text else None,
             "cached": cached and bool(self.text),
         }
+
+
+def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
+    """Return the form and why as one line; with other figures in `why` it speaks in their unit."""
+    kept = "" if form == "dropped" else f" (score {score:g}, {tokens:,} tokens)"
+    text = "".join(part if isinstance(part, str) else f"{part:,}" for part in why)
+    return form + kept + (f": {text}" if text else "")
+
+
+def join_why(one: Why, other: Why) -> Why:
+    """Return both as one sentence."""
+    return (*one, "; ", *other) if one and other else one or other
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +227,16 @@ class _Ladder:
         if not self.rungs:
             return SectionChoice(section, None, 0, full, self.multiplier, is_off=True)
         form = self.rungs[rung] if rung >= 0 else None
-        why = ""
+        why: Why = ()
         if rung + 1 < len(self.rungs):
             assert blocked is not None, "only the budget ends a climb"
             stopped, step = blocked
             if stopped == section.id:
-                why = f"the next form needs {step:,} tokens, {left:,} are left"
+                why = "the next form needs ", step, " tokens, ", left, " are left"
             else:
-                why = f"{stopped} comes first and needs {step:,} tokens, {left:,} are left"
+                why = f"{stopped} comes first and needs ", step, " tokens, ", left, " are left"
         elif form is not None and 0 < form == section.least:
-            why = f"{full:,} tokens are above its cap"
+            why = full, " tokens are above its cap"
         return SectionChoice(section, form, 0 if form is None else self.tokens[form], full, self.multiplier, why)
 
 

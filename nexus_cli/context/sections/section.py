@@ -82,6 +82,8 @@ class Section:
     """Index of the fullest form that may be sent: instructions above their cap never go out whole."""
     unread_bytes: int = 0
     """Bytes of its file that were not read, so that not even the full form has them."""
+    fact: Mapping[str, str] | None = None
+    """The remembered fact that it tells: `id`, `slot` and `text`."""
 
     def __post_init__(self) -> None:
         if len(self.forms) not in LADDERS or not all(form.strip() for form in self.forms):

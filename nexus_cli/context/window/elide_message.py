@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.context.tokens import compact
+from nexus_cli.context.tokens.counter import compact
 from nexus_cli.context.window.groups import Measure, is_placeholder
 from nexus_cli.core.elide import Marker, elide_text
 from nexus_cli.core.entry import Form, Slot
@@ -20,7 +20,7 @@ WORTH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Shears:
+class MessageElider:
     """How messages are shortened: the counters, and the markers for a slot."""
 
     count: Callable[[str], int]
@@ -30,7 +30,7 @@ class Shears:
     inner: Callable[[Slot], Marker]
     """For a string inside its call arguments: the offsets are those of that string alone."""
 
-    def shorten(self, slot: Slot, cap: int) -> Slot:
+    def elide(self, slot: Slot, cap: int) -> Slot:
         """Return `slot` in about `cap` tokens, at least its markers; the same slot where that would not make it
         smaller, or would take the person's words for next to nothing; also a placeholder, which is put in again each
         time."""
@@ -38,9 +38,9 @@ class Shears:
             return slot
         message = slot.message
         texts = [self.count(message.content), *(self.count(compact(call.arguments)) for call in message.tool_calls)]
-        height = level(texts, cap - (slot.tokens - sum(texts)))
-        text = self._shorter(message.content, height, self.marker(slot))
-        calls = tuple(self._lean(call, height, self.inner(slot)) for call in message.tool_calls)
+        height = fill_level(texts, cap - (slot.tokens - sum(texts)))
+        text = self._elide_text(message.content, height, self.marker(slot))
+        calls = tuple(self._elide_call(call, height, self.inner(slot)) for call in message.tool_calls)
         short = replace(message, content=text, tool_calls=calls)
         tokens = self.measure(short, slot.preamble)
         if tokens >= slot.tokens - (WORTH if message.role is Role.USER else 0):
@@ -48,14 +48,14 @@ class Shears:
         form = slot.form if slot.form is Form.SUMMARY else Form.ELIDED
         return replace(slot, form=form, message=short, tokens=tokens)
 
-    def _lean(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
+    def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
         """Return `call` with its longest strings cut; where that is not enough, one marker instead of the arguments."""
         whole = self.count(compact(call.arguments))
         if whole <= cap:
             return call
         leaves = [self.count(text) for text in _strings(call.arguments)]
-        height = level(leaves, cap - (whole - sum(leaves)))
-        lean = _mapped(call.arguments, lambda text: self._shorter(text, height, marker))
+        height = fill_level(leaves, cap - (whole - sum(leaves)))
+        lean = _map_strings(call.arguments, lambda text: self._elide_text(text, height, marker))
         tokens = self.count(compact(lean))
         if tokens > cap:
             length = len(compact(call.arguments))
@@ -63,7 +63,7 @@ class Shears:
             lean = bare if self.count(compact(bare)) < tokens else lean
         return replace(call, arguments=lean)
 
-    def _shorter(self, text: str, cap: int, marker: Marker) -> str:
+    def _elide_text(self, text: str, cap: int, marker: Marker) -> str:
         """Return `text` in about `cap` tokens: its marker alone where the cap has no room for it, never longer than it
         was."""
         whole = self.count(text)
@@ -73,7 +73,7 @@ class Shears:
         return short if self.count(short) < whole else text
 
 
-def level(sizes: Sequence[int], budget: int) -> int:
+def fill_level(sizes: Sequence[int], budget: int) -> int:
     """Return the size to which the largest ones are cut so that all together fit `budget`."""
     left = max(0, budget)
     for rest, value in enumerate(sorted(sizes)):
@@ -92,10 +92,10 @@ def _strings(value: Any) -> list[str]:
     return [text for item in inside for text in _strings(item)]
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
     """Return JSON data with every string value changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: _mapped(item, change) for key, item in value.items()}
-    return [_mapped(item, change) for item in value] if isinstance(value, list) else value
+        return {key: _map_strings(item, change) for key, item in value.items()}
+    return [_map_strings(item, change) for item in value] if isinstance(value, list) else value

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from nexus_cli.core.entry import Form, Slot
 
-Span: TypeAlias = tuple[int, int]
+EntryRange: TypeAlias = tuple[int, int]
 """First and last message, both included."""
 
 HOLE = "[Left out here to fit the window: messages {} to {}."
@@ -28,16 +28,16 @@ _BUT = re.compile(
 _SPAN = re.compile(r"(\d+)(?: to (\d+))?")
 
 
-def unseen(gone: Iterable[Slot], kept: Iterable[Slot], last: int) -> tuple[Span, ...]:
+def unseen_ranges(gone: Iterable[Slot], kept: Iterable[Slot], last: int) -> tuple[EntryRange, ...]:
     """Return the messages up to `last` that stand neither among the slots that go nor in those that are kept, in order.
     """
     slots = list(gone)
-    spans = [(first, min(end, last)) for slot in slots for first, end in _left_out(slot) if first <= last]
-    shown = merged(slot.entry for slot in [*slots, *kept] if slot.form not in (Form.SUMMARY, Form.MARKER))
-    return tuple(rest for first, end in joined(spans) for rest in between(first, end, shown))
+    spans = [(first, min(end, last)) for slot in slots for first, end in _left_out_ranges(slot) if first <= last]
+    shown = ranges_of(slot.entry for slot in [*slots, *kept] if slot.form not in (Form.SUMMARY, Form.MARKER))
+    return tuple(rest for first, end in join_ranges(spans) for rest in subtract_ranges(first, end, shown))
 
 
-def _left_out(slot: Slot) -> list[Span]:
+def _left_out_ranges(slot: Slot) -> list[EntryRange]:
     """Return the messages that a marker, or the note of a summary, says were left out."""
     text = slot.message.content
     if slot.form is Form.MARKER and (hole := _HOLE.match(text)):
@@ -47,19 +47,19 @@ def _left_out(slot: Slot) -> list[Span]:
     return []
 
 
-def holes(markers: Iterable[Slot]) -> list[Span]:
+def hole_ranges(markers: Iterable[Slot]) -> list[EntryRange]:
     """Return the messages that each of these markers says were left out; those that say nothing of it have none."""
-    return [span for slot in markers if slot.form is Form.MARKER for span in _left_out(slot)]
+    return [span for slot in markers if slot.form is Form.MARKER for span in _left_out_ranges(slot)]
 
 
-def merged(entries: Iterable[int]) -> tuple[Span, ...]:
+def ranges_of(entries: Iterable[int]) -> tuple[EntryRange, ...]:
     """Return the spans that these entries make."""
-    return joined((entry, entry) for entry in entries)
+    return join_ranges((entry, entry) for entry in entries)
 
 
-def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+def join_ranges(spans: Iterable[EntryRange]) -> tuple[EntryRange, ...]:
     """Return the fewest spans that hold the messages of these, in order."""
-    found: list[Span] = []
+    found: list[EntryRange] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1] + 1:
             found[-1] = found[-1][0], max(found[-1][1], last)
@@ -68,7 +68,7 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def between(first: int, last: int, without: Sequence[Span]) -> tuple[Span, ...]:
+def subtract_ranges(first: int, last: int, without: Sequence[EntryRange]) -> tuple[EntryRange, ...]:
     """Return what is left of the messages from `first` to `last`."""
     found = []
     for start, end in without:
@@ -78,7 +78,7 @@ def between(first: int, last: int, without: Sequence[Span]) -> tuple[Span, ...]:
     return (*found, (first, last)) if first <= last else tuple(found)
 
 
-def named(spans: Sequence[Span]) -> str:
+def format_ranges(spans: Sequence[EntryRange]) -> str:
     """Return `1 to 17`, `1 to 17 and 21`, `3, 5 to 9 and 21`."""
     names = [f"{first} to {last}" if first < last else str(first) for first, last in spans]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -57,7 +57,7 @@ def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprin
     return Fingerprint(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
 
 
-def rendered(epoch: Epoch, slots: Iterable[Slot]) -> Fingerprint:
+def render_fingerprint(epoch: Epoch, slots: Iterable[Slot]) -> Fingerprint:
     """Return the parts of a request of these slots, its messages rendered anew."""
     arranged = flatten(group_tool_calls(slots))
     lines = Wire(epoch).extend(arranged)
@@ -89,7 +89,7 @@ def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | No
     return None
 
 
-def in_common(before: Fingerprint, after: Fingerprint) -> int:
+def common_messages(before: Fingerprint, after: Fingerprint) -> int:
     """Count the messages that both begin with; -1 if what precedes the messages differs."""
     if _beginning(before) != _beginning(after):
         return -1

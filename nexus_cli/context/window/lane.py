@@ -59,7 +59,7 @@ class Sealed:
     head_lines: tuple[bytes, ...]
     counted: int
     previous_end: int
-    dressed: tuple[Fixed, ...] = ()
+    changed_head: tuple[Fixed, ...] = ()
     """Slots of the head to which something was added, or from which it was taken, since the epoch was recorded."""
 
 
@@ -79,9 +79,11 @@ class Lane:
         self._begun = False
         self._head_sent = False
         self._head_open = False
-        self._dressed: set[int] = set()
+        self._changed_preambles: set[int] = set()
         self._sent_messages = 0
         self._messages_tokens = 0
+        self.changes = 0
+        """Counts what was done to the window: as long as it is the same, so is the next request."""
 
     @classmethod
     def load(
@@ -101,7 +103,7 @@ class Lane:
         """Return a lane that begins with this one's lines; `timeline` goes on after this one's last entry."""
         self._head_open = False  # the fork may send it
         other = Lane(timeline, self._measure)
-        other._dressed = set(self._dressed)
+        other._changed_preambles = set(self._changed_preambles)
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
         other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
@@ -109,12 +111,12 @@ class Lane:
         return other
 
     @property
-    def begun(self) -> bool:
+    def is_recorded(self) -> bool:
         """True if the epoch is recorded."""
         return self._begun
 
     @property
-    def sent(self) -> int:
+    def last_sent(self) -> int:
         """Id of the last entry that a request of this epoch held; -1 before its first one."""
         return self.cursor if self._head_sent else -1
 
@@ -149,6 +151,7 @@ class Lane:
         """Put a recorded entry at the end of the window."""
         self.tail.append(slot_of(entry))
         self._messages_tokens += entry.tokens
+        self.changes += 1
         if entry.kind is Kind.USER:
             self.run = entry.id
 
@@ -159,26 +162,26 @@ class Lane:
         self.add(entry)
         return entry
 
-    def dress(self, preamble: str) -> bool:
+    def attach_preamble(self, preamble: str) -> bool:
         """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result; in an epoch under
         which nothing was sent, where all is sent that it shows, on the newest of its messages.
 
         Returns False when nothing is unsent; what was sent is never touched.
         """
-        slot = self._wearer()
+        slot = self._preamble_slot()
         if slot is None:
             return False
-        self._put(slot, f"{slot.preamble}\n{preamble}" if slot.preamble else preamble)
+        self._set_preamble(slot, f"{slot.preamble}\n{preamble}" if slot.preamble else preamble)
         return True
 
-    def undress(self) -> None:
-        """Remove the preamble from the message that `dress` would take, if it is in a head: the epoch began after it
-        was added, and sends it again."""
-        slot = self._wearer()
+    def detach_preamble(self) -> None:
+        """Remove the preamble from the message that `attach_preamble` would take, if it is in a head: the epoch began
+        after it was added, and sends it again."""
+        slot = self._preamble_slot()
         if slot is not None and slot.preamble and slot not in self.tail:
-            self._put(slot, "")
+            self._set_preamble(slot, "")
 
-    def _wearer(self) -> Slot | None:
+    def _preamble_slot(self) -> Slot | None:
         """Return the message that the next preamble goes to."""
         head = [slot for slot in self.epoch.head if slot.form in SHOWN] if self._head_open else []
         unsent = [slot for slot in (*head, *self.tail) if slot.entry > self.cursor]
@@ -189,30 +192,31 @@ class Lane:
                     return newest
         return None
 
-    def _put(self, slot: Slot, preamble: str) -> None:
+    def _set_preamble(self, slot: Slot, preamble: str) -> None:
         other = replace(slot, preamble=preamble, tokens=self._measure(slot.message, preamble))
         self._messages_tokens += other.tokens - slot.tokens
+        self.changes += 1
         if slot in self.tail:
             self.tail[self.tail.index(slot)] = other
             return
-        self._dressed.add(slot.entry)
+        self._changed_preambles.add(slot.entry)
         self.epoch = replace(self.epoch, head=tuple(other if one is slot else one for one in self.epoch.head))
 
-    def undressed(self) -> bool:
+    def is_preamble_due(self) -> bool:
         """True if an unsent user message has no preamble yet."""
         return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
 
-    def seal(self) -> Sealed:
+    def freeze_request(self) -> Sealed:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
-        dressed: tuple[Fixed, ...] = ()
+        changed_head: tuple[Fixed, ...] = ()
         if not self._begun:
             self.begin()
         if self._wire is None:
             self._wire, lines, _ = self._rendered()
             # Also where it was sent before: whether that was under this epoch, a resumed lane cannot tell.
             head_lines = tuple(lines)
-            dressed = tuple(self._redressed(lines))
+            changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
         fresh = flatten(group_tool_calls(self._split()[1]))
         fixed = tuple(
@@ -221,15 +225,16 @@ class Lane:
         )
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
         self.cursor, self._head_sent = self.timeline.last, True
-        self._head_open, self._dressed = False, set()
-        return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous, dressed)
+        self.changes += 1
+        self._head_open, self._changed_preambles = False, set()
+        return Sealed(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
 
-    def _redressed(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
+    def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
         for slot, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
-            if slot.entry in self._dressed and slot.form in SHOWN:
+            if slot.entry in self._changed_preambles and slot.form in SHOWN:
                 yield Fixed(slot.entry, slot.preamble, slot.tokens, line)
 
-    def renders_as(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
+    def renders_to(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
         """True if what was sent renders to the same lines: the stored hashes of the head's slots (none: not sent yet)
         and of the entries after it."""
         _, lines, entries = self._rendered()
@@ -264,7 +269,8 @@ class Lane:
         before = dict(vars(self))
         self.epoch, self.tail, self._wire, self._begun = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
-        self._head_open, self._dressed = True, set()
+        self._head_open, self._changed_preambles = True, set()
+        self.changes += 1
         self._count()
         try:
             now, last = self.timeline.now(), self.timeline.last
@@ -275,9 +281,10 @@ class Lane:
             raise
         return new
 
-    def reframe(self, frame: Frame) -> None:
+    def replace_header(self, frame: Frame) -> None:
         """Give an epoch of which nothing was recorded or sent another frame."""
-        self.epoch = _epoch(frame, self.epoch.id, self.epoch.parent, self.epoch.cause, self.epoch.head, self.epoch.base)
+        self.epoch = with_frame(self.epoch, frame)
+        self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
         """Record the first epoch of a new lane, with what its system text leaves out."""
@@ -285,6 +292,7 @@ class Lane:
         now, last = self.timeline.now(), self.timeline.last
         self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
         self._begun = True
+        self.changes += 1
 
     def _newest_run(self) -> int:
         """Return the newest entry of the window that began a run; asks the log, which alone tells a request from
@@ -308,6 +316,11 @@ def slot_of(entry: Entry) -> Slot:
 def frame_of(epoch: Epoch) -> Frame:
     """Return the frame of an epoch."""
     return Frame(**{f.name: getattr(epoch, f.name) for f in fields(Frame)})
+
+
+def with_frame(epoch: Epoch, frame: Frame) -> Epoch:
+    """The epoch with another frame."""
+    return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(Frame)})
 
 
 def _epoch(frame: Frame, number: int, parent: int | None, cause: str, head: tuple[Slot, ...], base: int) -> Epoch:

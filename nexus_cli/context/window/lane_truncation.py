@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nexus_cli.context.strategies import Strategy
-from nexus_cli.context.window.elide_message import Shears
+from nexus_cli.context.window.elide_message import MessageElider
 from nexus_cli.context.window.groups import Group, is_placeholder
 from nexus_cli.context.window.lane import Frame, Lane, Notes, frame_of
-from nexus_cli.context.window.recall_links import line, ways_of
-from nexus_cli.context.window.truncation import Cut, Hole, cut
+from nexus_cli.context.window.recall_links import hole_line, links_of_hole
+from nexus_cli.context.window.truncation import Hole, Truncation, truncate_window
 from nexus_cli.core.elide import Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Message, Role
@@ -25,7 +25,7 @@ MARKER_ROOM = 128
 
 
 @dataclass
-class Rewriter:
+class LaneTruncator:
     """Cuts lanes to their budget."""
 
     count: Callable[[str], int]
@@ -54,14 +54,14 @@ class Rewriter:
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
         groups = lane.groups() if groups is None else groups
-        cited = cited_by(groups)
-        result = cut(
+        cited = cited_drops(groups)
+        result = truncate_window(
             groups,
             hard=available - fixed,
             soft=int(available * (self.low_water or 1.0)) - fixed,
             floor=self._floor(available, available - fixed),
             strategy=self.strategy,
-            shears=Shears(
+            elider=MessageElider(
                 self.count,
                 self.measure,
                 lambda slot: self._marker(lane, slot, ids, cited, drop_marker),
@@ -108,7 +108,7 @@ class Rewriter:
             text=text,
         )
 
-    def _head(self, lane: Lane, result: Cut, drops: list[Drop]) -> list[Slot]:
+    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[Slot]:
         holes = {hole.before: hole for hole in result.holes}
         head: list[Slot] = []
         for position, group in enumerate(result.groups):
@@ -128,18 +128,18 @@ class Rewriter:
 
     def _marked(self, lane: Lane, hole: Hole, drops: list[Drop]) -> Slot:
         """Return the line that stands where groups were removed; what went with them now is added to `drops`."""
-        found, ways = ways_of(hole, recalls=self.recalls), []
+        found, ways = links_of_hole(hole, recalls=self.recalls), []
         for part in found.new:
             ways.append(lane.timeline.log.next_drop())
             drops.append(
                 Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, lane.timeline.now(), part.entries)
             )
-        text = line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
+        text = hole_line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
         message = Message(Role.USER, text)
         return Slot(hole.last, Form.MARKER, message, tokens=self.measure(message, ""))
 
 
-def cited_by(groups: Sequence[Group]) -> dict[int, str]:
+def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
     """Map entry to drop, for results that are a recalled piece: cut short they cite that drop, and make no new one.
 
     Where `recall` failed its text is an error, which opens no bracket and is no piece of anything.

@@ -37,7 +37,7 @@ FAILED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
+class StaleResult:
     """One result that need not stand in the window any more."""
 
     slot: Slot
@@ -59,11 +59,11 @@ class Stale:
         return replace(self.slot, form=Form.STUB, message=message, tokens=measure(message, self.slot.preamble))
 
 
-def stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[Stale]:
+def find_stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[StaleResult]:
     """Return the stale results of a window, oldest first; errors and the `recent` newest groups stay."""
     old = max(0, len(groups) - max(1, recent))
     later = _Later()
-    found: list[Stale] = []
+    found: list[StaleResult] = []
     for index in reversed(range(len(groups))):
         group = groups[index]
         calls = group[0].message.tool_calls
@@ -74,12 +74,12 @@ def stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[Stale]:
             if index < old and slot.form is Form.FULL and slot.tokens > LEAST < len(slot.message.content):
                 why = later.why(call)
                 if why:
-                    found.append(Stale(slot, call, why))
+                    found.append(StaleResult(slot, call, why))
             later.saw(call, slot)
     return found[::-1]
 
 
-def pruned(groups: Sequence[Group], stubs: Mapping[int, Slot]) -> list[Slot]:
+def with_stubs(groups: Sequence[Group], stubs: Mapping[int, Slot]) -> list[Slot]:
     """Return the window's slots with the stubs, by entry, in the places of what they stand for."""
     return [stubs.get(slot.entry, slot) if _is_result(slot) else slot for group in groups for slot in group]
 

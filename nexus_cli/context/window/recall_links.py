@@ -11,7 +11,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.window.entry_ranges import HOLE, Span, between, holes, joined, merged, named
+from nexus_cli.context.window.entry_ranges import (
+    HOLE,
+    EntryRange,
+    format_ranges,
+    hole_ranges,
+    join_ranges,
+    ranges_of,
+    subtract_ranges,
+)
 from nexus_cli.context.window.truncation import Hole
 from nexus_cli.core.entry import Form, Slot
 
@@ -21,62 +29,62 @@ _NAMED = re.compile(r'recall\("(d\d{1,18})"\)')
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HolePart:
     """The part of a hole that one drop holds."""
 
     what: str
     tokens: int
     """Of what left the window now."""
-    entries: Span
+    entries: EntryRange
     """The messages that it gives back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class RecallLinks:
     """The drops to be made for a hole, and those that there are already."""
 
     known: tuple[str, ...]
     """Ids of drops that hold the rest of the hole, oldest first."""
-    new: tuple[Part, ...]
+    new: tuple[HolePart, ...]
 
 
-def ways_of(hole: Hole, *, recalls: bool = True) -> Ways:
+def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
     """Return the drops that `hole` needs. Where the model never `recalls`, no older way is named to it."""
-    before = joined(holes(hole.markers))
+    before = join_ranges(hole_ranges(hole.markers))
     went = [slot for slot in hole.gone if slot.form is not Form.SUMMARY]
-    spans = joined([*((slot.entry, slot.entry) for slot in went), *between(hole.first, hole.last, before)])
-    known = [_ways(slot.message.content) for slot in hole.markers if holes([slot])]
+    spans = join_ranges([*((slot.entry, slot.entry) for slot in went), *subtract_ranges(hole.first, hole.last, before)])
+    known = [_drops_named(slot.message.content) for slot in hole.markers if hole_ranges([slot])]
     names = tuple(dict.fromkeys(name for several in known for name in several))
     if len(went) == len(hole.gone) and (not recalls or (all(known) and len(names) + len(spans) <= MOST)):
-        return Ways(names, tuple(Part(_what(span), _tokens(went, span), span) for span in spans))
-    return Ways((), (_all(hole, went, before),))
+        return RecallLinks(names, tuple(HolePart(_what(span), _tokens(went, span), span) for span in spans))
+    return RecallLinks((), (_all(hole, went, before),))
 
 
-def line(first: int, last: int, ways: Sequence[str]) -> str:
+def hole_line(first: int, last: int, ways: Sequence[str]) -> str:
     """Return the line that stands where the messages from `first` to `last` were left out."""
     how = ", ".join(f'recall("{name}")' for name in ways)
     return f"{HOLE.format(first, last)} Read them with {how}.]" if ways else f"{HOLE.format(first, last)}]"
 
 
-def _ways(text: str) -> list[str]:
+def _drops_named(text: str) -> list[str]:
     """Return the drops that the first line of a marker names."""
     return _NAMED.findall(text.partition("\n")[0])
 
 
-def _tokens(slots: Iterable[Slot], span: Span) -> int:
+def _tokens(slots: Iterable[Slot], span: EntryRange) -> int:
     return sum(slot.tokens for slot in slots if span[0] <= slot.entry <= span[1])
 
 
-def _what(*spans: Span) -> str:
-    return f"message{'s' * (spans[0][0] < spans[-1][1])} {named(spans)} of the conversation"
+def _what(*spans: EntryRange) -> str:
+    return f"message{'s' * (spans[0][0] < spans[-1][1])} {format_ranges(spans)} of the conversation"
 
 
-def _all(hole: Hole, went: Sequence[Slot], before: Sequence[Span]) -> Part:
+def _all(hole: Hole, went: Sequence[Slot], before: Sequence[EntryRange]) -> HolePart:
     """Return one drop for the whole hole; it says what of it left the window now, and what had gone before."""
-    now = merged(slot.entry for slot in went)
-    rest = between(hole.first, hole.last, now)
+    now = ranges_of(slot.entry for slot in went)
+    rest = subtract_ranges(hole.first, hole.last, now)
     summed = len(went) < len(hole.gone)
-    what = _what(*now) if now else f"the summary of messages {named(rest)}"
+    what = _what(*now) if now else f"the summary of messages {format_ranges(rest)}"
     if rest and now:
-        what += f"; read with {named(rest)}, {'summed up or left out' if summed else 'left out'} before"
-    return Part(what, hole.tokens, (hole.first, hole.last))
+        what += f"; read with {format_ranges(rest)}, {'summed up or left out' if summed else 'left out'} before"
+    return HolePart(what, hole.tokens, (hole.first, hole.last))

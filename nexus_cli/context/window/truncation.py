@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.strategies import Strategy
-from nexus_cli.context.window.elide_message import WORTH, Shears, level
+from nexus_cli.context.window.elide_message import WORTH, MessageElider, fill_level
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Role
@@ -28,7 +28,7 @@ class Hole:
     """Groups left out between two kept ones."""
 
     before: int
-    """Index in `Cut.groups` of the kept group that follows."""
+    """Index in `Truncation.groups` of the kept group that follows."""
     first: int
     last: int
     """Entries left out, both included."""
@@ -43,7 +43,7 @@ class Hole:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Truncation:
     """The result of a truncation: what stays, what does not, which slots were shortened (original, elided)."""
 
     groups: tuple[Group, ...]
@@ -69,17 +69,17 @@ def run_requests(groups: Sequence[Group], run: int) -> list[int]:
     return [i for i, group in enumerate(groups) if run and is_request(group) and group[0].entry >= run] or [latest]
 
 
-def cut(
+def truncate_window(
     groups: Sequence[Group],
     *,
     hard: int,
     soft: int,
     floor: int,
     strategy: Strategy,
-    shears: Shears,
+    elider: MessageElider,
     summaries: bool,
     run: int = 0,
-) -> Cut:
+) -> Truncation:
     """Cut `groups` to `soft` tokens, never above `hard` (tokens for messages alone).
 
     `floor` is the least that the request keeps; with `summaries`, summaries stay as long as they fit. The current run
@@ -88,10 +88,10 @@ def cut(
     places = [index for index, group in enumerate(groups) if group[0].form is not Form.MARKER]
     everything, groups = groups, [groups[index] for index in places]
     if not groups:
-        return Cut((), (), ())
+        return Truncation((), (), ())
     requests = run_requests(groups, run)
     required = {len(groups) - 1, *requests}
-    lean = _shrunk(list(groups), requests, max(hard, floor), floor, shears)
+    lean = _shrunk(list(groups), requests, max(hard, floor), floor, elider)
     sizes = [group_tokens(group) for group in lean]
     if summaries:
         for index, group in enumerate(lean):
@@ -107,10 +107,10 @@ def cut(
         for old, new in zip(groups[index], lean[index], strict=True)
         if old is not new
     )
-    return Cut(tuple(lean[i] for i in kept), tuple(_holes(everything, [places[i] for i in kept])), elided)
+    return Truncation(tuple(lean[i] for i in kept), tuple(_holes(everything, [places[i] for i in kept])), elided)
 
 
-def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int, shears: Shears) -> list[Group]:
+def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int, elider: MessageElider) -> list[Group]:
     """Return `groups` with the newest one, then the requests before it, elided so far that all of them fit `hard`.
 
     Where there is no room at all they stay as they are.
@@ -122,34 +122,34 @@ def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int,
         return groups
     cap = max(int(hard * REQUEST_SHARE), floor)
     room = hard - min(others, cap)
-    groups[tail] = _fit_group(groups[tail], min(room, cap) if tail in requests else room, shears)
+    groups[tail] = _fit_group(groups[tail], min(room, cap) if tail in requests else room, elider)
     left = max(min(cap, hard - group_tokens(groups[tail])), min(others, floor))
     if others > left:
-        height = level([group_tokens(groups[index]) for index in earlier], left)
+        height = fill_level([group_tokens(groups[index]) for index in earlier], left)
         for index in earlier:
-            groups[index] = _fit_group(groups[index], height, shears)
+            groups[index] = _fit_group(groups[index], height, elider)
     return groups
 
 
-def _fit_group(group: Group, budget: int, shears: Shears) -> Group:
+def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
     """Return `group` in `budget` tokens, if its markers fit: its largest slots are cut to one size."""
     if group_tokens(group) <= budget:
         return group
     aim = budget
     for _ in range(TRIES):
-        short = _levelled(group, aim, shears)
+        short = _levelled(group, aim, elider)
         over = group_tokens(short) - budget
         if over <= 0:
             return short
         aim -= max(over, WORTH)  # a cut that saves less is not made at all
         if aim <= 0:
             break
-    return _levelled(group, 0, shears)
+    return _levelled(group, 0, elider)
 
 
-def _levelled(group: Group, budget: int, shears: Shears) -> Group:
-    height = level([slot.tokens for slot in group], budget)
-    return tuple(shears.shorten(slot, height) if slot.tokens > height else slot for slot in group)
+def _levelled(group: Group, budget: int, elider: MessageElider) -> Group:
+    height = fill_level([slot.tokens for slot in group], budget)
+    return tuple(elider.elide(slot, height) if slot.tokens > height else slot for slot in group)
 
 
 def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:

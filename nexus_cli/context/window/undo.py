@@ -16,7 +16,7 @@ COMPACTED = ("compaction", "overflow")
 UNDO = "undo"
 
 
-def in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
+def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
     """Return the epoch that the newest compaction in force began; None where there is none.
 
     `find` gives an epoch by its id. Every undo takes back the newest compaction before it that was not taken back yet.
@@ -33,13 +33,13 @@ def in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
     return None
 
 
-def replaced(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
+def replaced_epoch(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
     """Return the epoch that the newest compaction in force replaced; None where there is none."""
-    made = in_force(epoch, find)
+    made = compaction_in_force(epoch, find)
     return None if made is None or made.parent is None else find(made.parent)
 
 
-def restored(old: Epoch, window: Iterable[Slot], since: Sequence[Entry]) -> tuple[Slot, ...]:
+def restored_head(old: Epoch, window: Iterable[Slot], since: Sequence[Entry]) -> tuple[Slot, ...]:
     """Return the head of `old` and everything that happened `since`: a head for the epoch of cause `undo`.
 
     What the present `window` shows whole stands as it does there, with what we added to it.

@@ -19,6 +19,7 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
+from nexus_cli.session.next_request.current import answer_cap, window_request
 from nexus_cli.session.parts import Ran
 from nexus_cli.session.powers import SPARE
 from nexus_cli.session.side import forked, separate
@@ -109,12 +110,13 @@ def _said(recipe: Recipe, side: Engine, calls: Sequence[ToolCall]) -> str:
 
 async def _request(side: Engine, recipe: Recipe) -> None:
     """One request of the side lane, with the lines that wait for it."""
-    if side.notices and side.lane.dress("\n".join(side.notices)):
+    if side.notices and side.lane.attach_preamble("\n".join(side.notices)):
         side.notices.clear()
-    if not side.fits():
-        why = f"it needs about {side.expected()} of {side.room} tokens"
+    needs = window_request(side)
+    if not needs.fits:
+        why = f"it needs about {needs.most} of {needs.room} tokens"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
-    await exchange(side, side.spending.output_cap(side.model.info, side.expected_beside_answer()), main=False)
+    await exchange(side, answer_cap(side), main=False)
 
 
 def _dispatcher(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
@@ -125,7 +127,7 @@ def _dispatcher(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> Dispatc
         starts=log if isinstance(log, Starts) else Ran(),
         limits=dispatcher.limits & recipe.limits,
         signals=recipe.signals,
-        found=side.planned().used.total,
+        found=window_request(side).tokens,
         denied=[],
         changed={},
         given={},

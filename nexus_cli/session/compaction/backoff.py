@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.context.meter import Anchor
+from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.entry import Memo
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.pin import Pin, named_ways
 from nexus_cli.context.summary_head import Additions, head, missing_line
-from nexus_cli.context.window.entry_ranges import Span, between, merged, named
+from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import RenderedRecord, render_record
@@ -23,7 +23,7 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Form, Slot
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.session.cache import rewritten
+from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import note_failed, note_made
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.record_sources import (
@@ -37,7 +37,8 @@ from nexus_cli.session.compaction.record_sources import (
 from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
 from nexus_cli.session.compaction.summary_source import Choice, choose
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.user_messages import said_before
+from nexus_cli.session.next_request.current import next_request, window_request
+from nexus_cli.session.user_messages import hidden_words
 from nexus_cli.session.way_back import can_recall
 
 RECORD_SLACK = 32
@@ -65,7 +66,7 @@ def drafted(engine: Engine, cause: str, share: float) -> planning.CompactionPlan
         target=target,
         count=count,
         run=lane.run,
-        earlier=said_before(lane),
+        earlier=hidden_words(lane),
         answers=read_texts(lane, engine.work.answers, own=False),
         record=reserved,
         pins=pinned,
@@ -90,7 +91,7 @@ def pins_room(engine: Engine) -> int:
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
-    before, spent = engine.coming(), engine.spending.usage.cost_usd
+    before, spent = next_request(engine).tokens, engine.spending.usage.cost_usd
     engine.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(engine.lane, engine.work)
     plan = drafted(engine, cause, share)
@@ -106,8 +107,8 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         kept = await _accept(engine, plan, summary, choice, cause)
     except Failed as reason:
         again = isinstance(reason, TooLong)
-        cut = not again and (cause == "overflow" or (cause != "command" and not engine.fits()))
-        over = cause == "overflow" or not engine.fits()
+        cut = not again and (cause == "overflow" or (cause != "command" and not window_request(engine).fits))
+        over = cause == "overflow" or not window_request(engine).fits
         note_failed(engine, str(reason), paid=plan is not None and not again, over=over)
         paid = _since(spent, engine)
         engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
@@ -115,7 +116,8 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             engine.overflowed(reason.counted, reason.error)
             return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
         return False
-    engine.emit(event.CompactionDone(True, before, engine.coming(), kept=kept, cost_usd=_since(spent, engine)))
+    after, paid = next_request(engine).tokens, _since(spent, engine)
+    engine.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
 
 
@@ -153,7 +155,7 @@ async def _accept(
     engine: Engine, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
 ) -> dict[str, Any]:
     """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
-    lane, count, before = engine.lane, engine.context.counter.count, engine.meter.estimate(engine.lane.counted)
+    lane, count, before = engine.lane, engine.context.counter.count, window_request(engine).tokens
     record = await look_at_files(make_record(lane, engine.work, engine.files), engine.files)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(engine)
     known = named_ways(slot.message.content for slot in lane.slots if slot.form in (Form.MARKER, Form.SUMMARY))
@@ -182,7 +184,7 @@ async def _accept(
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
-        yield rewritten(engine, before)
+        yield rewrite_memo(engine, before)
 
     engine.begin(slots, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
@@ -212,20 +214,20 @@ def _require_smaller(slots: Sequence[Slot], engine: Engine, fixed: int) -> None:
     """Raise `Failed` if `slots` beside system text and schemas of `fixed` tokens make the window no smaller."""
     before, after = engine.lane.counted, fixed + sum(slot.tokens for slot in slots)
     if after >= before:
-        estimate = engine.meter.estimate
-        raise Failed(f"it would not get smaller ({estimate(before):,} to {estimate(after):,} tokens)")
+        tokens = window_request(engine).tokens
+        raise Failed(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
 
 
-def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[Span]) -> Drop:
+def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]) -> Drop:
     """What leaves the window now. Read back it gives all that the new summary stands for, as no other way is named to
     the model any more."""
     gone, first = plan.leaving, plan.entries[0]
     tokens = sum(slot.tokens for slot in gone or flatten(plan.gone))
-    names = named(merged(slot.entry for slot in gone)) if gone else plan.named_but(unseen)
+    names = format_ranges(ranges_of(slot.entry for slot in gone)) if gone else plan.named_but(unseen)
     what = f"messages {names} of the conversation, summed up"
-    what += f"; and {named(unseen)}, left out before" if unseen else ""
-    before = between(first, min(slot.entry for slot in gone) - 1, unseen) if gone else ()
-    what += f"; read with {named(before)}, summed up before" if before else ""
+    what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
+    before = subtract_ranges(first, min(slot.entry for slot in gone) - 1, unseen) if gone else ()
+    what += f"; read with {format_ranges(before)}, summed up before" if before else ""
     return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
 
 

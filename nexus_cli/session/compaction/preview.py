@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.contents import Contents
 from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import flatten, is_request
@@ -19,12 +18,14 @@ from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.session.cache import warm
+from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.compaction.compact import chosen, drafted
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.summary_source import Choice
+from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.engine import Engine
-from nexus_cli.session.reports.drops import UNIT
+from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
+from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.way_back import can_recall
 
 AHEAD = (1, 10)
@@ -36,7 +37,8 @@ WORDS = 120
 def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     """The plan as JSON data: `possible` says whether there is one, `why` why not."""
     plan = drafted(engine, "command", engine.compact.to)
-    before, waiting = engine.coming(), engine.waiting()
+    request = next_request(engine)
+    before, waiting = request.tokens, sum(slot.tokens for slot in request.waiting)
     value: dict[str, Any] = {
         "version": 1,
         "model": engine.model.info.name,
@@ -53,7 +55,7 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     choice = chosen(engine, plan, "command")
     after = _after(engine, plan)
     value |= {
-        "after": min(_afterwards(engine, plan, after + waiting, most=True), before),
+        "after": min(_afterwards(engine, plan, after + waiting).most, before),
         "goes": {
             **_part(flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1],
             "without": list(plan.staying), "recall": can_recall(engine),
@@ -80,15 +82,13 @@ def _after(engine: Engine, plan: planning.CompactionPlan) -> int:
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
-def _afterwards(engine: Engine, plan: planning.CompactionPlan, counted: int, *, most: bool = False) -> int:
-    """What the status line would show for a window of which we count so much and nothing was reported yet; or `most`
-    what it may show: the request for the summary is reported in between, and teaches the estimate."""
-    meter, epoch = engine.meter.fork(), engine.lane.epoch
+def _afterwards(engine: Engine, plan: planning.CompactionPlan, counted: int) -> NextRequest:
+    """Return the request of a window of which we count so much; its `most` is what the status line may show then: the
+    request for the summary is reported in between, and teaches the estimate."""
+    epoch = engine.lane.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(slot.tokens for slot in plan.kept)
     told = Slot(0, Form.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
-    meter.contents = Contents(lambda: (epoch, (*plan.kept, told)))
-    meter.forget()
-    return meter.upper(counted) if most else meter.estimate(counted)
+    return rewritten_request(engine, epoch, (*plan.kept, told))
 
 
 def _part(slots: Sequence[Slot]) -> dict[str, Any]:
@@ -144,17 +144,17 @@ def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
 
 def _cost(engine: Engine, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
-    info, estimate = engine.model.info, engine.meter.estimate
-    before = estimate(engine.lane.counted)
-    then, used = min(_afterwards(engine, plan, after), before), engine.used()
+    info, request = engine.model.info, window_request(engine)
+    before, used = request.tokens, request.budget.used
+    then = min(_afterwards(engine, plan, after).tokens, before)
     fixed = used.system + used.tools
-    is_warm = warm(engine)
+    still_warm = is_warm(engine)
     rewrite = price_rewrite(
-        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=is_warm
+        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
     )
     summary = choice.model.info
     return {
-        "warm_now": is_warm,
+        "warm_now": still_warm,
         "now": {
             "cached": choice.cached,
             "fresh": choice.fresh,

@@ -11,16 +11,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.kinds import total
+from nexus_cli.context.tokens.estimator import slots_by_kind
 from nexus_cli.context.window.groups import Group
-from nexus_cli.context.window.pruning import LEAST, Stale, pruned, stale
+from nexus_cli.context.window.pruning import LEAST, StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Form, Slot
 from nexus_cli.core.message import Role
-from nexus_cli.session.cache import REWRITE, record_rewrite, warm
+from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.way_back import can_recall
 
 PRUNED = str(Cause.PRUNED)
@@ -49,7 +50,7 @@ STUB = "d000000"
 class Batch:
     """Stale results that are worth taking out together."""
 
-    stale: tuple[Stale, ...]
+    stale: tuple[StaleResult, ...]
     saved: int
     """Tokens by our count."""
 
@@ -57,14 +58,14 @@ class Batch:
 async def prune(engine: Engine) -> bool:
     """Replace stale results by their stubs where that pays; True when a new epoch began."""
     lane = engine.lane
-    still_warm = warm(engine)
+    still_warm = is_warm(engine)
     if not engine.compact.prune or not can_recall(engine) or (still_warm and engine.step % LOOK_EVERY):
         return False
     least = int((BATCH if still_warm else BATCH_COLD) * engine.meter.countable(engine.budget.available))
     if _largest(lane.slots) < max(least, LEAST):
         return False
     groups = lane.groups()
-    found = stale(groups)
+    found = find_stale(groups)
     if sum(one.slot.tokens for one in found) < least:
         return False
     batch = _batch(engine, groups, _unpinned(engine, found), still_warm)
@@ -83,9 +84,9 @@ def prune_instead(engine: Engine) -> bool:
     if not engine.compact.prune or not can_recall(engine):
         return False
     groups = engine.lane.groups()
-    found = _unpinned(engine, stale(groups))
+    found = _unpinned(engine, find_stale(groups))
     order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
-    share = INSTEAD if warm(engine) else math.inf
+    share = INSTEAD if is_warm(engine) else math.inf
     most = (engine.compact.at - MARGIN) * engine.budget.available
     best, saved = 0, 0
     for start in reversed(range(len(found))):
@@ -98,18 +99,18 @@ def prune_instead(engine: Engine) -> bool:
     return best > 0
 
 
-def _unpinned(engine: Engine, found: Sequence[Stale]) -> list[Stale]:
+def _unpinned(engine: Engine, found: Sequence[StaleResult]) -> list[StaleResult]:
     pinned = {pin.entry for pin in pins(engine.lane.timeline)}
     return [one for one in found if one.slot.entry not in pinned]
 
 
-def _freed(engine: Engine, one: Stale) -> int:
+def _freed(engine: Engine, one: StaleResult) -> int:
     """Tokens by our count that its stub takes fewer."""
     return max(0, one.slot.tokens - one.stub(STUB, engine.context.measure).tokens)
 
 
-def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -> None:
-    lane, counted, before = engine.lane, engine.lane.counted, engine.meter.estimate(engine.lane.counted)
+def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
+    lane, counted, before = engine.lane, engine.lane.counted, window_request(engine).tokens
     stubs: dict[int, Slot] = {}
     drops: list[Drop] = []
     for one in found:
@@ -119,12 +120,12 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
         tokens = one.slot.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
     anchor = engine.meter.anchor
-    lane.rewrite(pruned(groups, stubs), PRUNED, drops)
+    lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - lane.counted
     engine.meter.forget()
     if anchor is not None:  # what was reported of the rest still holds
-        gone = round(saved * engine.meter.density(total(one.slot for one in found)).ratio)
-        engine.meter.anchored(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+        gone = round(saved * engine.meter.scale(slots_by_kind(one.slot for one in found)).ratio)
+        engine.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(engine, before)
     for drop in drops:
         engine.emit(event.Dropped(drop))
@@ -132,12 +133,12 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[Stale]) -
     engine.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
 
 
-def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[Stale], still_warm: bool) -> Batch | None:
+def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool) -> Batch | None:
     """The newest so many of the stale results that save most for what they cost; None where nothing pays.
 
     Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
     """
-    info = engine.model.info.with_tier_prices(engine.expected())
+    info = engine.model.info.with_tier_prices(window_request(engine).most)
     allowed = _allowed(engine) if still_warm else math.inf
     order = {slot.entry: tokens for slot, tokens in _behind(groups, engine.lane.cursor)}
     best: tuple[float, Batch] | None = None
@@ -156,7 +157,7 @@ def _allowed(engine: Engine) -> float:
     """Tokens that pruning may still send cold, beside what it earns by what it takes out."""
     rewrites = [memo.value for memo in engine.lane.timeline.memos(REWRITE)]
     spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
-    return ALLOWED * engine.cold - spent
+    return ALLOWED * engine.cache.cold - spent
 
 
 def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[Slot, int]]:
@@ -180,6 +181,5 @@ def _compaction_follows(engine: Engine, saved: int) -> bool:
 
 def _after(engine: Engine, saved: int) -> int:
     """Tokens of the window without so many of ours, as the status line will have them."""
-    counted = engine.lane.counted
-    estimate = engine.meter.estimate(counted)
-    return estimate - round(saved * estimate / max(1, counted))
+    tokens = window_request(engine).tokens
+    return tokens - round(saved * tokens / max(1, engine.lane.counted))

@@ -22,6 +22,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for
 from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.exchange import exchange
+from nexus_cli.session.next_request.current import answer_cap
 from nexus_cli.session.side import forked, separate
 
 PAID = 2
@@ -100,7 +101,7 @@ async def _answer(side: Engine, cap: int, paid: _Paid) -> str:
     seconds = side.compact.seconds
     paid.requests += 1
     try:
-        output = side.spending.output_cap(side.model.info, side.expected_beside_answer())
+        output = answer_cap(side)
         async with asyncio.timeout(seconds):
             reply = await exchange(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
     except TimeoutError:

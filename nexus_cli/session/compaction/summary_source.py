@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.kinds import PLAIN, total
 from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.context.tokens.estimator import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.cache import warm
+from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.next_request.current import most_with, window_request
 from nexus_cli.session.side import sized
 from nexus_cli.session.spending import left_over
 
@@ -62,8 +63,8 @@ def choose(
     forks = not engine.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
     words = engine.context.counter.count(asked(plan, ""))
     if forks:
-        why, tokens = "its own lines are in the cache", engine.meter.estimate(engine.lane.counted)
-        said = round(words * engine.meter.density(PLAIN).ratio)
+        why, tokens = "its own lines are in the cache", window_request(engine).tokens
+        said = round(words * engine.meter.scale(PLAIN).ratio)
         here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model sums up" if not same else "a fork of the window would not fit"
@@ -79,7 +80,7 @@ def choose(
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
-    cached = here.cached if warm(engine) else 0
+    cached = here.cached if is_warm(engine) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
     fresh = _transcribed(engine, plan, model, tokens + words)
     times = _times((model, fresh, 0), beside, plan.summary_cap)
@@ -92,7 +93,7 @@ def choose(
 def _transcribed(engine: Engine, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Tokens that `model` makes of so many counted ones of a transcript."""
     _, meter = sized(engine, model)
-    return round(counted * meter.density(total(flatten(plan.gone))).ratio)
+    return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
 def asked(plan: CompactionPlan, instructions: str) -> str:
@@ -102,8 +103,8 @@ def asked(plan: CompactionPlan, instructions: str) -> str:
 
 def fork_fits(engine: Engine, plan: CompactionPlan, instructions: str) -> bool:
     """Whether a fork of the lane leaves room for a summary of the length that is allowed."""
-    counted = engine.lane.counted + engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
-    return left_over(engine.model.info, engine.meter.upper(counted)) >= max(plan.summary_cap, engine.least_output)
+    added = engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
+    return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
 
 
 def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
@@ -119,4 +120,5 @@ def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: i
 def room_for(engine: Engine, plan: CompactionPlan, model: Model) -> int:
     """Tokens of a transcript that one request to `model` takes, by our count."""
     budget, meter = sized(engine, model)
-    return int(meter.countable(budget.available, total(flatten(plan.gone))) * TRANSCRIPT_SHARE) - plan.summary_cap
+    counted = meter.countable(budget.available, slots_by_kind(flatten(plan.gone)))
+    return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -1,7 +1,7 @@
 """What each request of a session had from the provider's cache, and why one had less than it could have had.
 
 From the ledger alone: what was expected, reported and missed, with the first part that differed from the request
-before in its lane. The verdicts are those of `nexus_cli.session.miss`.
+before in its lane. The verdicts are those of `nexus_cli.session.cache.diagnosis`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from nexus_cli.context.window.rewrite_cost import miss_cost
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
-from nexus_cli.session.miss import CAUSES, Facts, Verdict, expected, judge
-from nexus_cli.session.past import answered
+from nexus_cli.session.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
+from nexus_cli.session.cache.request_history import was_answered
 from nexus_cli.session.reports.requests import Asked, Trail, trails
 
 Value = dict[str, Any]
@@ -60,7 +60,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     verdict = _verdict(trail, asked)
     missed = verdict.missed
     dollars = miss_cost(trail.info(row).with_tier_prices(usage.input), missed, usage) if usage and missed else 0.0
-    foreseen = row.manifest.cached or (expected(life, facts.shared, facts.age) if facts else 0)
+    foreseen = row.manifest.cached or (expected_cached(life, facts.shared, facts.age) if facts else 0)
     return {
         "lane": trail.log.agent,
         "step": row.manifest.step,
@@ -81,19 +81,19 @@ def _row(trail: Trail, asked: Asked) -> Value:
     }
 
 
-def _verdict(trail: Trail, asked: Asked) -> Verdict:
+def _verdict(trail: Trail, asked: Asked) -> Diagnosis:
     """The verdict on one request; what differed is looked for only where something was missed."""
-    if asked.row.usage is None or not answered(asked.row):
+    if asked.row.usage is None or not was_answered(asked.row):
         why = f" ({asked.row.finish})" if asked.row.finish else ""
-        return Verdict("unanswered", why=f"it was not answered{why}")
+        return Diagnosis("unanswered", why=f"it was not answered{why}")
     if not asked.row.reported:
-        return Verdict("unreported", why="the provider reported no figures for it")
+        return Diagnosis("unreported", why="the provider reported no figures for it")
     facts, life = trail.facts(asked), trail.life(asked.row)
     if facts is None:
-        first = judge(life, Facts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
+        first = diagnose(life, CacheFacts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
         return replace(first, why=_first(asked.row.manifest.step, asked.row.usage.cache_read) or first.why)
-    verdict = judge(life, facts)
-    return judge(life, trail.compared(asked, facts)) if verdict.missed else verdict
+    verdict = diagnose(life, facts)
+    return diagnose(life, trail.compared(asked, facts)) if verdict.missed else verdict
 
 
 def _first(step: int, read: int) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nexus_cli.context.compaction_plan import cost
 from nexus_cli.context.pin import Pin
 from nexus_cli.session.compaction.compact import pins_room
 from nexus_cli.session.compaction.pins import pins
-
-if TYPE_CHECKING:
-    from nexus_cli.session.parts import Parts
+from nexus_cli.session.parts import Parts
 
 
 def pinned(parts: Parts) -> dict[str, Any]:

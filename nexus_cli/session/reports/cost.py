@@ -9,7 +9,7 @@ from typing import Any
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
-from nexus_cli.session.past import answered
+from nexus_cli.session.cache.request_history import was_answered
 
 TURNS = 10
 AT_ONCE = 500
@@ -34,8 +34,8 @@ def cost(ledger: Ledger, session: str) -> dict[str, Any]:
         "session": info.id,
         "total": {
             **_sum(every),
-            "estimated": sum(1 for row in every if answered(row) and not row.reported),
-            "unanswered": sum(1 for row in every if not answered(row)),
+            "estimated": sum(1 for row in every if was_answered(row) and not row.reported),
+            "unanswered": sum(1 for row in every if not was_answered(row)),
         },
         "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
         "kinds": _by((_kind(log.agent), row) for log in logs for row in rows[log.lane]),

@@ -16,11 +16,10 @@ from nexus_cli.core.entry import Epoch, Slot
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.provider.prompt_cache import CacheLife
-from nexus_cli.session.cache import known_life
-from nexus_cli.session.miss import Facts, age
+from nexus_cli.session.cache.diagnosis import CacheFacts, seconds_between
+from nexus_cli.session.cache.last_request import SentRequest, cache_life_of
+from nexus_cli.session.cache.request_history import read_requests, reported_tokens, smallest_like
 from nexus_cli.session.opening import known_model
-from nexus_cli.session.past import least, past, taken
-from nexus_cli.session.sent import Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Trail:
     """The provider has told of a cache at some time in the session."""
     _epochs: dict[int, Epoch] = field(default_factory=dict)
     _infos: dict[str, ModelInfo] = field(default_factory=dict)
-    _facts: dict[int, Facts | None] = field(default_factory=dict)
+    _facts: dict[int, CacheFacts | None] = field(default_factory=dict)
 
     def info(self, row: RequestRow) -> ModelInfo:
         """The model that was asked."""
@@ -56,25 +55,25 @@ class Trail:
 
     def life(self, row: RequestRow) -> CacheLife | None:
         """What is known of its cache."""
-        return known_life(self.info(row))
+        return cache_life_of(self.info(row))
 
-    def facts(self, asked: Asked) -> Facts | None:
+    def facts(self, asked: Asked) -> CacheFacts | None:
         """What is known before anything is compared; None for a first request and for one without figures."""
         step = asked.row.manifest.step
         if step not in self._facts:
             self._facts[step] = self._gathered(asked)
         return self._facts[step]
 
-    def _gathered(self, asked: Asked) -> Facts | None:
+    def _gathered(self, asked: Asked) -> CacheFacts | None:
         usage, before = asked.row.usage, asked.before
         if usage is None or before is None or before.usage is None:
             return None
         last_use = datetime.fromisoformat(asked.used) if asked.used else None
-        seconds = age(last_use, datetime.fromisoformat(asked.row.manifest.at))
+        seconds = seconds_between(last_use, datetime.fromisoformat(asked.row.manifest.at))
         shared = before.usage.input if self._same(asked) else self._shared(asked, before, before.usage.input)
         fresh = 0 if self._same(asked) else round(usage.input * self._fresh(asked, before))
         other = self.info(before).name != self.info(asked.row).name
-        return Facts(
+        return CacheFacts(
             before.usage.input, shared, usage.input, usage.cache_read, seconds, proven=self.proven, fresh=fresh,
             former=self.life(before) if other else None,
         )  # fmt: skip
@@ -86,7 +85,7 @@ class Trail:
         new = sum(slot.tokens for slot in slots if slot.entry > before.manifest.last)
         return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(slot.tokens for slot in slots))
 
-    def compared(self, asked: Asked, facts: Facts) -> Facts:
+    def compared(self, asked: Asked, facts: CacheFacts) -> CacheFacts:
         """`facts` with what differed from the request before."""
         found = self.difference(asked)
         if found is None:
@@ -119,8 +118,8 @@ class Trail:
         epoch, held = self._epoch(asked.row.manifest.epoch), self._epoch(before.manifest.epoch)
         step = asked.row.manifest.step
         rows = [one.before for one in self.requests if one.before and one.row.manifest.step <= step]
-        small = least(rows, held, self._epoch, self.log.read)
-        sent = Sent(held, self._tail(before), before.manifest.last, tokens, least=small)
+        small = smallest_like(rows, held, self._epoch, self.log.read)
+        sent = SentRequest(held, self._tail(before), before.manifest.last, tokens, least=small)
         return sent.shares(epoch, [*epoch.head, *self._tail(asked.row)])[0]
 
     def _epoch(self, number: int) -> Epoch:
@@ -144,7 +143,7 @@ class Trail:
 
 def trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]:
     """The lanes of a session that sent something, its main lane first."""
-    told = past(ledger, session)
+    told = read_requests(ledger, session)
     main = [*told.source, *next(iter(told.lanes.values()))]
     made: list[Trail] = []
     for lane, rows in told.lanes.items():
@@ -153,14 +152,14 @@ def trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]:
         for row in rows:
             before = before or (_forked_from(row, main) if made else None)
             asked.append(Asked(row, before, _last_use(before, row, told.used)))
-            before = row if taken(row) else before
+            before = row if reported_tokens(row) else before
         made.append(Trail(ledger, settings, ledger.log(session, lane), asked, told.proven))
     return [made[0], *(trail for trail in made[1:] if trail.requests)]
 
 
 def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
     """The newest of which the provider reported what it took."""
-    return next((row for row in reversed(rows) if taken(row)), None)
+    return next((row for row in reversed(rows) if reported_tokens(row)), None)
 
 
 def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from nexus_cli.core.limits import Limits
+from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.parts import Parts
 
 NAMES = tuple(f.name for f in fields(Limits))
@@ -19,12 +20,12 @@ def why(parts: Parts, name: str = "") -> dict[str, Any]:
     wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
     return {
         "version": 1,
-        "recipe": parts.recipe,
+        "recipe": parts.recipe.name,
         "name": name,
         "limits": wanted,
         "signals": {
             "bind": parts.dispatcher.signals,
-            "token_pressure": parts.engine.planned().pressure,
+            "token_pressure": window_request(parts.engine).budget.pressure,
             "recent_errors": parts.dispatcher.errors,
             "event_class": powers.now.event_class,
         },

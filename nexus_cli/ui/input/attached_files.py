@@ -1,7 +1,7 @@
 """Files that go along with a message: named by `--file`, or mentioned as `@path` in the words themselves.
 
 Owns how a file becomes a block or an image part, and which words are mentions. Who names files, and what else a message
-is made of, is the callers' business.
+is made of, is up to the caller.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Mentions:
 
 
 def quote_mention(path: str) -> str:
-    """`path` as it is mentioned: `@a.py`, or `@"a b.txt"` where it would not be read back otherwise."""
+    """Return `path` as it is mentioned: `@a.py`, or `@"a b.txt"` where it would not be read back otherwise."""
     bare = _MENTION.fullmatch("@" + path)
     if bare and bare["plain"] == path and path[-1:] not in _BEHIND:
         return "@" + path
@@ -62,12 +62,12 @@ def quote_mention(path: str) -> str:
 
 
 def file_block(name: str, text: str) -> str:
-    """The content of a file as it stands in a message."""
+    """Return the content of a file as it stands in a message."""
     return f'<file path="{_safe(name)}">\n{text.removesuffix(chr(10))}\n</file>'
 
 
 def read_attachment(name: str, what: str) -> Part | Input:
-    """An image as a part, another file (also a pipe) as text; `what` names it in errors.
+    """Return an image as a part, another file (also a pipe) as text; `what` names it in errors.
 
     Raises `NexusError("usage", ...)` for what is missing, unreadable, a folder, a device, binary, too large an image.
     """
@@ -93,7 +93,7 @@ def read_attachment(name: str, what: str) -> Part | Input:
 
 
 def _hint(name: str, error: OSError | ValueError) -> str:
-    """What to do about a file that is not there: the nearest name where there is one."""
+    """Return what to do about a file that is not there: the nearest name where there is one."""
     near = ""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         with contextlib.suppress(OSError):
@@ -163,7 +163,7 @@ class _Gathering:
 
 
 def read_mentions(text: str, folder: Path) -> Mentions:
-    """What every `@path` and `@"path with spaces"` of `text` adds that names a file or a folder; each once.
+    """Return what every `@path` and `@"path with spaces"` of `text` adds that names a file or a folder; each once.
 
     Paths are relative to `folder`, `~` is expanded. A word that names nothing (an address, a decorator) stays a word,
     and so does a device. Reads at most 64 MiB of each file; blocking.

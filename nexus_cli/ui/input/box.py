@@ -129,7 +129,7 @@ class InputBox:
 
     @property
     def empty(self) -> bool:
-        """Nothing stands in the box, not even a space."""
+        """True if nothing stands in the box, not even a space."""
         return not self.buffer.text
 
     @property
@@ -139,17 +139,17 @@ class InputBox:
 
     @property
     def offering(self) -> bool:
-        """The menu is open, whether an entry is selected or not: Esc closes it."""
+        """True if the menu is open, whether an entry is selected or not: Esc closes it."""
         return self.buffer.complete_state is not None and bool(self.buffer.complete_state.completions)
 
     @property
     def completing(self) -> bool:
-        """The menu is open and an entry selected: Enter accepts it (`accept_completion`)."""
+        """True if the menu is open and an entry selected: Enter accepts it (`accept_completion`)."""
         return self.buffer.complete_state is not None and self.buffer.complete_state.complete_index is not None
 
     @property
     def searching(self) -> bool:
-        """The history is searched: Enter, Esc and Ctrl+C end the search."""
+        """True if the history is searched: Enter, Esc and Ctrl+C end the search."""
         return self._app is not None and self._app.layout.has_focus(self.search_buffer)
 
     def accept_completion(self) -> None:
@@ -167,7 +167,7 @@ class InputBox:
             self.buffer.cursor_right()
 
     def take(self) -> TypedMessage:
-        """What was typed; the box is empty afterwards, and the history remembers it."""
+        """Return what was typed; the box is empty afterwards, and the history remembers it."""
         text = self.buffer.text
         typed = TypedMessage(
             replace_surrogates(self._pastes.expand(text)), replace_surrogates(self._pastes.label_pastes(text))
@@ -213,7 +213,7 @@ class InputBox:
             self._app.invalidate()
 
     async def edit(self) -> None:
-        """Open the text in the external editor; what fails is told in one line and leaves it as it was."""
+        """Open the text in the external editor; what fails is shown in one line and leaves it as it was."""
         if self._editing:
             return
         self._editing = True
@@ -233,7 +233,7 @@ class InputBox:
         self._index.close()
 
     def _insert(self) -> None:
-        """Every message begins in insert mode."""
+        """Switch vi to insert mode: every message begins in it."""
         if self._app is not None:
             self._app.vi_state.input_mode = InputMode.INSERT
 
@@ -317,7 +317,7 @@ SEARCHED = 200
 
 
 def box_bindings(box: InputBox) -> KeyBindings:
-    """The keys that work while `box` has the focus, or while its history is searched."""
+    """Return the keys that work while `box` has the focus, or while its history is searched."""
     keys = KeyBindings()
     _completion(keys, box)
     _search(keys, box)

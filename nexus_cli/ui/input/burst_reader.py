@@ -1,7 +1,7 @@
 """What a terminal sends, in big pieces where much comes at once: pastes take time linear in their size.
 
 Owns the reading of pastes, with bracketed paste and without; every other key is prompt-toolkit's. What becomes of a
-paste is the business of `input_bindings`.
+paste is done by `input_bindings`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BurstReader(PosixStdinReader):
     """Reads on while much comes at once."""
 
     def read(self, count: int = _READ) -> str:
-        """What has arrived, in at most about a million characters."""
+        """Return what has arrived, in at most about a million characters."""
         data = super().read(count)
         if len(data) < BURST:
             return data

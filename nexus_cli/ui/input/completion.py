@@ -50,7 +50,7 @@ class Spot:
 
 
 def find_spot(before: str) -> Spot | None:
-    """The place at the end of `before`, all the text up to the cursor; None where nothing is completed."""
+    """Return the place at the end of `before`, all the text up to the cursor; None where nothing is completed."""
     if before.startswith("/"):
         if found := _COMMAND.fullmatch(before):
             return Spot("command", found[1], len(before))
@@ -67,7 +67,7 @@ def find_spot(before: str) -> Spot | None:
 
 
 def offers_completion(before: str) -> bool:
-    """Whether the place at the end of `before` is offered something while somebody types, without being asked."""
+    """True if the place at the end of `before` is offered something while somebody types, without being asked."""
     place = find_spot(before)
     return place is not None and (bool(place.text) or place.kind in ("command", "argument", "file"))
 
@@ -91,7 +91,7 @@ class Completions(Completer):
         self._programs: list[str] | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """What can be told at once: commands and arguments."""
+        """Return what can be told at once: commands and arguments."""
         place = find_spot(document.text_before_cursor)
         if place is not None and place.kind in ("command", "argument"):
             yield from self._of_commands(place)
@@ -99,7 +99,7 @@ class Completions(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        """Everything that fits the place of the cursor, best first."""
+        """Return everything that fits the place of the cursor, best first."""
         place = find_spot(document.text_before_cursor)
         if place is None:
             return
@@ -151,7 +151,7 @@ class Completions(Completer):
 
 
 def _fitting(text: str, names: Iterable[str]) -> list[str]:
-    """The names that begin with `text`, then those that have it somewhere, whatever the case."""
+    """Return the names that begin with `text`, then those that have it somewhere, whatever the case."""
     low = text.lower()
     known = list(names)
     first = [name for name in known if name.lower().startswith(low)]
@@ -165,7 +165,7 @@ def _mention(name: str) -> str:
 
 
 def list_programs(path: str) -> list[str]:
-    """Names of what can be run from the absolute folders of a `PATH`, by letters; blocking."""
+    """Return names of what can be run from the absolute folders of a `PATH`, by letters; blocking."""
     found: set[str] = set()
     for folder in path.split(os.pathsep):
         if not os.path.isabs(folder):
@@ -186,7 +186,7 @@ _NAME = 0.6
 
 
 def completion_menu(buffer: Buffer, wanted: Callable[[], bool]) -> ConditionalContainer:
-    """The menu of `buffer` as a container that is there while `wanted` and there is something to choose."""
+    """Return the menu of `buffer` as a container that is there while `wanted` and there is something to choose."""
 
     def rows() -> StyleAndTextTuples:
         state = buffer.complete_state
@@ -208,7 +208,7 @@ def completion_menu(buffer: Buffer, wanted: Callable[[], bool]) -> ConditionalCo
 
 
 def menu_rows(completions: list[Completion], selected: int | None, columns: int) -> StyleAndTextTuples:
-    """The rows, each a line of at most `columns` columns; names keep their end, explanations their beginning."""
+    """Return the rows, each a line of at most `columns` columns; names keep their end, explanations their beginning."""
     widest = max((get_cwidth(one.display_text) for one in completions), default=0)
     explained = any(one.display_meta_text for one in completions)
     room = max(1, columns - 3)

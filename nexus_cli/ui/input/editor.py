@@ -24,7 +24,7 @@ _HINT = "Set VISUAL or EDITOR to one that works"
 
 
 async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
-    """`text` as the person leaves it in their editor, in a file of this name, without one newline at its end.
+    """Return `text` as the person leaves it in their editor, in a file of this name, without one newline at its end.
 
     `$VISUAL`, else `$EDITOR` (both may have arguments), else what is there of `FALLBACKS`. Raises
     `NexusError("usage", ...)` when there is none, when it fails, and when it leaves no file, no text or no UTF-8.
@@ -44,7 +44,7 @@ async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.
 
 
 def find_editor(environ: Mapping[str, str]) -> list[str]:
-    """The editor's program and arguments; `NexusError("usage", ...)` when none is named and none is found."""
+    """Return the editor's program and arguments; `NexusError("usage", ...)` when none is named and none is found."""
     for name in ("VISUAL", "EDITOR"):
         value = environ.get(name, "").strip()
         if not value:

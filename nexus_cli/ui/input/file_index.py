@@ -1,7 +1,7 @@
 """The names of a project's files and folders, listed beside the typing and searched while somebody types.
 
 Owns the list, how old it may grow, and the fuzzy search. Which files are worth listing is decided in `tools.listing`;
-where names are typed and how they look is the business of `completion`.
+where names are typed and how they look is done by `completion`.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ class Names:
         self._turn = threading.Lock()
 
     def matching(self, query: str) -> list[str]:
-        """Every name that has the letters of `query` in this order, whatever their case."""
+        """Return every name that has the letters of `query` in this order, whatever their case."""
         return [self.names[i] for i in self._matching(query.lower())]
 
     def best(self, query: str, most: int = SHOWN) -> list[str]:
-        """The best of `matching`: hits at the beginning of the last part, in it, in the whole; then scattered letters.
+        """Return the best of `matching`: hits at the beginning of the last part, in it, in the whole; then scattered
+        letters.
 
         Among equals the shorter name. A search for more letters of the last query looks only at what that one found.
         """
@@ -122,7 +123,7 @@ class FileIndex:
         self._ready = threading.Event()
 
     async def search(self, query: str) -> list[str] | None:
-        """The best names for `query`, relative to the folder; None when there is no list (yet).
+        """Return the best names for `query`, relative to the folder; None when there is no list (yet).
 
         A list that grew old is made anew in the background and serves the searches after this one.
         """
@@ -168,7 +169,7 @@ class FileIndex:
 
 
 def _seen_from(folder: Path, project: Path, found: Sequence[str]) -> Iterable[str]:
-    """Files and the folders above them, as they are written in `folder`; without names that cannot be typed."""
+    """Return files and the folders above them, as they are written in `folder`; without names that cannot be typed."""
     inside = folder.is_relative_to(project) and folder != project
     here = folder.relative_to(project).as_posix() + "/" if inside else ""
     up = "../" * here.count("/")
@@ -188,7 +189,8 @@ def _seen_from(folder: Path, project: Path, found: Sequence[str]) -> Iterable[st
 
 
 def list_folder(written: str, folder: Path, most: int = SHOWN) -> list[str]:
-    """Names that go on where the path `written` ends, looked up in its folder alone; `~` allowed. Blocking, quick."""
+    """Return names that go on where the path `written` ends, looked up in its folder alone; `~` allowed. Blocking,
+    quick."""
     parent, slash, start = written.rpartition("/")
     place = os.path.join(folder, os.path.expanduser(parent + slash))
     low = start.lower()

@@ -62,7 +62,7 @@ class ProjectHistory(History):
         self._end = _size(path)
 
     async def load(self) -> AsyncGenerator[str, None]:
-        """Entries, newest first; the file is read once, in a thread."""
+        """Return entries, newest first; the file is read once, in a thread."""
         if self._earlier is None:
             try:
                 self._earlier = await asyncio.get_running_loop().run_in_executor(None, self.read)
@@ -76,7 +76,8 @@ class ProjectHistory(History):
             before = text
 
     def read(self) -> list[str]:
-        """This project's entries of the file as it was at the beginning, newest first; `OSError` but for no file."""
+        """Return this project's entries of the file as it was at the beginning, newest first; `OSError` but for no
+        file."""
         found: list[str] = []
         for text in reversed(list(_texts(_tail(self._path, self._end), self._project))):
             if not found or text != found[-1]:
@@ -86,7 +87,7 @@ class ProjectHistory(History):
         return found
 
     def get_strings(self) -> list[str]:
-        """What is loaded so far, oldest first."""
+        """Return what is loaded so far, oldest first."""
         return [*reversed(self._earlier or []), *self._own]
 
     def append_string(self, string: str) -> None:
@@ -196,7 +197,7 @@ def _size(path: Path) -> int:
 
 
 def _tail(path: Path, end: int) -> bytes:
-    """The last whole lines of the first `end` bytes; empty when there is no file."""
+    """Return the last whole lines of the first `end` bytes; empty when there is no file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (FileNotFoundError, NotADirectoryError):
@@ -213,7 +214,7 @@ def _tail(path: Path, end: int) -> bytes:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """`data` without its first line, the beginning of which is missing."""
+    """Return `data` without its first line, the beginning of which is missing."""
     return data.partition(b"\n")[2]
 
 

@@ -49,12 +49,12 @@ class _Paste:
 
 
 def normalize_newlines(data: str) -> str:
-    """`data` with every line ended by a newline alone."""
+    """Return `data` with every line ended by a newline alone."""
     return data.replace("\r\n", "\n").replace("\r", "\n") if "\r" in data else data
 
 
 def clip_to_bytes(data: str, most: int = KEPT) -> str:
-    """The beginning of `data` that takes at most `most` bytes."""
+    """Return the beginning of `data` that takes at most `most` bytes."""
     if len(data) * 4 <= most:
         return data
     if data.isascii():
@@ -71,7 +71,8 @@ class Pastes:
         self._next = _FIRST
 
     def fold_if_long(self, text: str, beside: str, *, cut: bool = False) -> str:
-        """What to put into a box that holds `beside` for a pasted `text`: the text itself, or the character for it."""
+        """Return what to put into a box that holds `beside` for a pasted `text`: the text itself, or the character
+        for it."""
         lines = text.count("\n") + (not text.endswith("\n"))
         small = lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS
         if small and not cut and (text.isascii() or not any(mark in self._pastes for mark in MARKS.findall(text))):
@@ -80,7 +81,8 @@ class Pastes:
         return self.fold(text, f"pasted {size}" + (f", cut at {KEPT >> 20} MiB" if cut else ""), beside)
 
     def fold(self, text: str, what: str, beside: str) -> str:
-        """The character that stands for `text` and is shown as `[what]`, with a number where `beside` has one such."""
+        """Return the character that stands for `text` and is shown as `[what]`, with a number where `beside` has one
+        such."""
         there = {self._pastes[mark].label for mark in self._marks(beside)}
         labels = (f"[{what}]" if number == 1 else f"[{what} #{number}]" for number in range(1, len(there) + 2))
         mark = self._mark(beside)
@@ -88,20 +90,20 @@ class Pastes:
         return mark
 
     def label(self, mark: str) -> str | None:
-        """How a character of `MARKS` is shown, None when it stands for nothing."""
+        """Return how a character of `MARKS` is shown, None when it stands for nothing."""
         paste = self._pastes.get(mark)
         return paste.label if paste else None
 
     def expand(self, text: str) -> str:
-        """`text` with every paste whole."""
+        """Return `text` with every paste whole."""
         return self._replaced(text, lambda paste: paste.label if paste.text is None else paste.text)
 
     def label_pastes(self, text: str) -> str:
-        """`text` as it stands in the box."""
+        """Return `text` as it stands in the box."""
         return self._replaced(text, lambda paste: paste.label)
 
     def for_history(self, text: str) -> str:
-        """`text` for the history: with pastes whole, but for the long ones, of which the size is left."""
+        """Return `text` for the history: with pastes whole, but for the long ones, of which the size is left."""
 
         def kept(paste: _Paste) -> str:
             if paste.text is not None and len(paste.text) <= REMEMBERED:
@@ -113,7 +115,7 @@ class Pastes:
         return self._replaced(text, kept)
 
     def release(self) -> None:
-        """The message has left: the newest pastes of `RETAINED` characters in all are kept, of the others the label."""
+        """Forget old pastes of sent messages: keep the newest `RETAINED` characters, of the others the label."""
         room = RETAINED
         for mark, paste in reversed(self._pastes.items()):
             room -= len(paste.text or "")
@@ -155,7 +157,7 @@ class VisibleCharacters(Processor):
         self._label = label
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
-        """The fragments of one line, and the ways between its characters and its columns."""
+        """Return the fragments of one line, and the ways between its characters and its columns."""
         fragments = transformation_input.fragments
         if not any(_SPECIAL.search(fragment[1]) for fragment in fragments):
             return Transformation(fragments)

@@ -1,4 +1,4 @@
-"""What is piped in: read in bounds, counted beyond them, decoded. What becomes of the text is the callers' business."""
+"""What is piped in: read in bounds, counted beyond them, decoded. What becomes of the text is up to the caller."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Reader:
 
     @property
     def empty(self) -> bool:
-        """True when it ends before anything but white space; waits for the first bytes."""
+        """True if it ends before anything but white space; waits for the first bytes."""
         while not self._ended and not b"".join(self._pieces[-1:]).strip():
             if sum(map(len, self._pieces)) > _CHUNK:
                 return False
@@ -55,7 +55,7 @@ class Reader:
         return self._ended and not b"".join(self._pieces).strip()
 
     def read(self) -> Input:
-        """All of it as text; `NexusError("usage", ...)` when it is binary."""
+        """Return all of it as text; `NexusError("usage", ...)` when it is binary."""
         kept = sum(map(len, self._pieces))
         while not self._ended and kept < KEPT:
             self._pieces.append(self._read())
@@ -76,7 +76,7 @@ class Reader:
 
 
 def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
-    """`data` as text (see `nexus_cli.tools.files`), and a notice when that was no matter of course.
+    """Return `data` as text (see `nexus_cli.tools.files`), and a notice when that was no matter of course.
 
     It may end in the middle of a character when `cut`. Binary raises `NexusError("usage", ...)`.
     """

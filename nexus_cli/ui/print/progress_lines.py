@@ -1,6 +1,6 @@
 """What goes to stderr while a session runs: notices and errors always, progress only in a terminal.
 
-The answer itself is the business of the renderer on stdout. Every line passes the door and stays one line.
+The answer itself is done by the renderer on stdout. Every line is sanitized and stays one line.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Writable(Protocol):
 
 
 class ProgressLines:
-    """Tells on stderr what happens."""
+    """Prints progress on stderr."""
 
     def __init__(self, stream: Writable, *, verbose: bool = False, quiet: bool = False) -> None:
         self._stream = stream
@@ -78,22 +78,22 @@ class ProgressLines:
         self._session = session
 
     def notice(self, text: str) -> None:
-        """Tell something that is no error."""
+        """Print a notice."""
         self._show_held_drops()
         self._noted(text)
 
     def error(self, line: str) -> None:
-        """Tell an error, also when quiet."""
+        """Print an error, also when quiet."""
         self._show_held_drops()
         self._line(line, "31")
 
     def last(self, line: str) -> None:
-        """Tell what a person can do next, also when quiet."""
+        """Print what a person can do next, also when quiet."""
         self._show_held_drops()
         self._line(line)
 
     def feed(self, event: Event) -> None:
-        """Tell `event` if it is worth a line."""
+        """Print `event` if it is worth a line."""
         if self._in_thought and not isinstance(event, Thinking):
             self._in_thought = False
             self._stream.write(self._thinking.flush() + "\n")
@@ -147,7 +147,7 @@ class ProgressLines:
                 assert_never(event)
 
     def _show_held_drops(self, event: Event | None = None) -> None:
-        """The small things that were left out, unless more of them may follow before `event`."""
+        """Show held drops, unless more of them may follow before `event`."""
         for text in self._drop_batch.release(event):
             self._noted(text)
 

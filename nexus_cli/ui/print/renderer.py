@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Called, Dropped, Event, StepEnd, Text, TurnEnd
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.wire import json_text
-from nexus_cli.session.reports.result import drop_value
+from nexus_cli.session.drop_list import drop_value
 from nexus_cli.ui.print.progress_lines import Writable
 
 
@@ -30,7 +30,7 @@ class Renderer(Protocol):
         """Show `event`, or keep what it says for the end."""
 
     def end(self, result: Mapping[str, Any]) -> None:
-        """The turn is over; `result` is the object of interface.md section 6."""
+        """End the turn; `result` is the object of interface.md section 6."""
 
 
 class PlainRenderer:
@@ -55,7 +55,7 @@ class PlainRenderer:
             self._stream.write(text + "\n")
 
     def end(self, result: Mapping[str, Any]) -> None:
-        """Nothing: the text is already there."""
+        """Do nothing: the text is already printed."""
 
     def _write(self, text: str) -> None:
         if text:
@@ -66,7 +66,7 @@ _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 
 
 def to_json_value(value: Any) -> Any:
-    """`value` as JSON values: records become objects. A result's whole output is left out, it may be 64 MiB."""
+    """Return `value` as JSON values: records become objects. A result's whole output is left out, it may be 64 MiB."""
     if is_dataclass(value) and not isinstance(value, type):
         made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value)}
         if isinstance(value, ToolResult):
@@ -82,7 +82,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def failure_result(error: NexusError) -> dict[str, Any]:
-    """The result object of a run that ended before there was a session."""
+    """Return the result object of a run that ended before there was a session."""
     return {
         "type": "result",
         "version": 1,
@@ -111,7 +111,7 @@ class JsonRenderer:
         self._stream = stream
 
     def feed(self, event: Event) -> None:
-        """Nothing: the result says it all."""
+        """Do nothing: the result has it all."""
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Print the result on one line."""

@@ -1,6 +1,6 @@
 """An output stream as bytes on a descriptor: nothing is buffered, so nothing is lost at the end.
 
-Knows whether it is a terminal, how wide, and whether colours are wanted. What is written is the caller's business.
+Knows whether it is a terminal, how wide, and whether colours are wanted. What is written is up to the caller.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nexus_cli.core.errors import NexusError
 
 
 class Gone(Exception):
-    """The reader has closed its end: nobody wants more. Told to nobody."""
+    """The reader has closed its end: nobody wants more. Shown to nobody."""
 
 
 _writing = 0

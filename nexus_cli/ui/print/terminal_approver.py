@@ -16,11 +16,10 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
 NO_ANSWER = "no clear answer was given"
-_NO = "[n]o (words after it are told to the model): "
 
 
 def parse_answer(line: str) -> Answer | None:
-    """What a typed line means, or None when it means nothing: an empty line is never a yes."""
+    """Return what a typed line means, or None when it means nothing: an empty line is never a yes."""
     word, _, rest = line.strip().partition(" ")
     match word.lower().rstrip(",.:"):
         case "y" | "yes" if not rest.strip():
@@ -33,13 +32,13 @@ def parse_answer(line: str) -> Answer | None:
 
 
 def explain_unclear_answer(line: str) -> str:
-    """What a person is told of an answer that means nothing."""
+    """Return what a person is told of an answer that means nothing."""
     words = " ".join(sanitize(line).split())[:80]
-    return f"{words or 'An empty line'} is no answer: y, a or n; words for the model stand behind n"
+    return f"{words or 'An empty line'} is not an answer. Please answer y, a or n (n may be followed by a reason)"
 
 
 def question_details(question: Question) -> list[str]:
-    """The lines that a question shows of its diff or command, set in: the beginning and the end of a long one.
+    """Return the lines that a question shows of its diff or command, set in: the beginning and the end of a long one.
 
     None where `what` says it all.
     """
@@ -49,7 +48,7 @@ def question_details(question: Question) -> list[str]:
 
 
 def excerpt(lines: list[str]) -> list[str]:
-    """`lines`; of many their beginning and their end, with a word about what is missing between."""
+    """Return `lines`; of many their beginning and their end, with a word about what is missing between."""
     hidden = len(lines) - HEAD_LINES - TAIL_LINES
     if hidden <= 0:
         return lines
@@ -66,13 +65,13 @@ class TerminalApprover:
         self._turn = asyncio.Lock()
 
     async def ask(self, question: Question) -> Answer:
-        """The person's answer; end of input denies. What was typed before the question is thrown away."""
+        """Return the person's answer; end of input denies. Input from before the question is discarded."""
         async with self._turn:
             self._show(question)
             # What stands in the terminal's queue was typed before the question could be read.
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
             always = " ".join(sanitize(question.always or "this session").split())
-            keys = f"Press Enter after [y]es once, [a]lways ({always}), {_NO}"
+            keys = f"[y]es once, [a]lways ({always}), [n]o, or n and a reason: "
             for _ in range(5):
                 self._stream.write(f"Allow {sanitize(question.call.name)}? {keys}")
                 line = await read_terminal_line(self._descriptor)
@@ -98,7 +97,8 @@ LONGEST = 4096
 
 
 async def read_terminal_line(descriptor: int = 0) -> str:
-    """The next line with its newline, "" at the end of input; reads only what belongs to the line. Cancellable."""
+    """Return the next line with its newline, "" at the end of input; reads only what belongs to the line.
+    Cancellable."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[bytes] = loop.create_future()
     collected = bytearray()

@@ -29,27 +29,27 @@ def _width(char: str) -> int:
 
 
 def cells(text: str) -> int:
-    """Cells that `text` (one line without control characters) takes at most."""
+    """Return cells that `text` (one line without control characters) takes at most."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def painted_cells(text: str) -> int:
-    """`cells` of a line that may hold colours."""
+    """Return `cells` of a line that may hold colours."""
     return cells(_CODE.sub("", text))
 
 
 def one_line(text: str) -> str:
-    """`text` through the door and on one line, every run of blanks one space."""
+    """Return `text` sanitized and on one line, every run of blanks one space."""
     return " ".join(sanitize(text).split())
 
 
 def expand_tabs(line: str, size: int = TAB) -> str:
-    """`line` with each tab as the spaces up to the next multiple of `size` characters."""
+    """Return `line` with each tab as the spaces up to the next multiple of `size` characters."""
     return line.expandtabs(size) if "\t" in line else line
 
 
 def cut(line: str, width: int, sign: str = "") -> str:
-    """As much of `line` as fits `width` cells, with `sign` at the end where something is missing."""
+    """Return as much of `line` as fits `width` cells, with `sign` at the end where something is missing."""
     if cells(line) <= width:
         return line
     sign = sign if cells(sign) <= width else ""
@@ -59,7 +59,7 @@ def cut(line: str, width: int, sign: str = "") -> str:
 
 
 def cut_start(text: str, width: int, sign: str = "") -> str:
-    """The end of `text` that fits `width` cells, with `sign` before it where something is missing."""
+    """Return the end of `text` that fits `width` cells, with `sign` before it where something is missing."""
     if cells(text) <= width:
         return text
     room, start = width - cells(sign), len(text)
@@ -72,7 +72,7 @@ def cut_start(text: str, width: int, sign: str = "") -> str:
 
 
 def fold(line: str, width: int) -> Iterator[str]:
-    """`line` in pieces of at most `width` cells, cut anywhere but inside a character; at least one piece."""
+    """Return `line` in pieces of at most `width` cells, cut anywhere but inside a character; at least one piece."""
     width = max(2, width)
     start = 0
     if line.isascii():
@@ -87,7 +87,7 @@ def fold(line: str, width: int) -> Iterator[str]:
 
 
 def wrap(text: str, width: int) -> Iterator[str]:
-    """The lines of `text` in pieces of at most `width` cells, cut between words where that is possible."""
+    """Return the lines of `text` in pieces of at most `width` cells, cut between words where that is possible."""
     width = max(2, width)
     for line in text.split("\n"):
         line = expand_tabs(line).rstrip(" ")
@@ -118,7 +118,8 @@ def _wrapped(line: str, width: int) -> Iterator[str]:
 
 
 def _fits(line: str, start: int, width: int) -> int:
-    """One past the last character of `line[start:]` that fits `width`; at least one character where there is one."""
+    """Return one past the last character of `line[start:]` that fits `width`; at least one character where there is
+    one."""
     end, taken = start, 0
     while end < len(line) and taken + _width(line[end]) <= width:
         taken += _width(line[end])
@@ -132,5 +133,5 @@ def _fits(line: str, start: int, width: int) -> int:
 
 
 def _joined(text: str, cut: int) -> bool:
-    """Whether a cut here would part what is read as one character."""
+    """True if a cut here would part what is read as one character."""
     return text[cut - 1] == _JOINER or text[cut] == _JOINER or _width(text[cut]) == 0 or text[cut] == _SELECTOR

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from nexus_cli.context.window.entry_ranges import merged
+from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextPlan, Dropped, Event, TurnStart
 from nexus_cli.ui.reports.drops import SHORT_ID
@@ -29,11 +29,12 @@ class DropOwner(Protocol):
 
     @property
     def saved(self) -> bool:
-        """Whether another process can read it, now."""
+        """True if another process can read it, now."""
 
 
 def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
-    """The command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them all; `LOST`
+    """Return the command of the shell that prints `drop` of `session` wherever it is typed, or with "" lists them
+    all; `LOST`
     where there is none. Without a session the newest of the folder is meant."""
     if session is not None and not session.saved:
         return LOST
@@ -51,14 +52,14 @@ class DropBatcher:
         self._held: dict[str, list[Drop]] = {}
 
     def hold(self, event: Event) -> bool:
-        """Whether this is one of them; it is told later then."""
+        """True if the drop is held back, to be shown later."""
         kind = _kind(event.drop) if isinstance(event, Dropped) else ""
         if isinstance(event, Dropped) and kind:
             self._held.setdefault(kind, []).append(event.drop)
         return bool(kind)
 
     def release(self, event: Event | None = None) -> list[str]:
-        """The lines to tell before `event` (None: before anything else); none while more of them may follow."""
+        """Return the lines to tell before `event` (None: before anything else); none while more of them may follow."""
         if isinstance(event, Dropped | ContextPlan | TurnStart):
             return []
         held, self._held = self._held, {}
@@ -69,13 +70,13 @@ class DropBatcher:
             return [self._single(drop) for drop in drops]
         tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
         more = f" and {beyond:,} bytes that were counted, not kept" if beyond else ""
-        spans = merged(int(drop.id.removeprefix("d")) for drop in drops)
+        spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
         return [f"{len(drops)} {kind}, {tokens:,} tokens{more}: {ids}; {self._way()}"]
 
 
 def _kind(drop: Drop) -> str:
-    """What many of its kind are called; "" for what is told at once."""
+    """Return what many of its kind are called; "" for what is told at once."""
     if drop.cause is Cause.SECTION_BUDGET:
         return SECTIONS
     return PARTS if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of ") else ""

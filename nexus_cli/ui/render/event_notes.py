@@ -24,25 +24,26 @@ CACHED_LEAST = 1024
 
 
 def describe_drop(drop: Drop) -> str:
-    """What was left out, why, and how to see it."""
+    """Return what was left out, why, and how to see it."""
     beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
     return f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); /drops {drop.id}"
 
 
 def describe_new_facts(plan: Mapping[str, Any], width: int) -> str:
-    """The remembered facts that the model is told now, in at most two lines of `width` cells; "" for none."""
+    """Return the remembered facts that the model is told now, in at most two lines of `width` cells; "" for none."""
     width, text = max(4, width), one_line(describe_told_facts(plan))
     lines = list(wrap(text, width)) if text else []
     return "\n".join(lines if len(lines) < 3 else [lines[0], cut(" ".join(lines[1:]), width, "...")])
 
 
 def describe_compaction(event: CompactionDone) -> str:
-    """How a compaction ended."""
+    """Return how a compaction ended."""
     return use_slash_names(how_it_ended(event))
 
 
 def describe_cache_miss(event: CacheResult) -> str:
-    """A cache that held much less than it should; "" where it did what was expected, or where we changed the request:
+    """Return the line for a cache miss; "" where it did what was expected, or where we changed the
+    request:
     what did that has told so."""
     if event.why:
         told = f"cache missed: {event.missed:,} tokens sent anew, {event.why}"
@@ -53,12 +54,12 @@ def describe_cache_miss(event: CacheResult) -> str:
 
 
 def describe_refusals(outcome: Outcome) -> str:
-    """All refused calls of a turn; "" when there are none."""
+    """Return all refused calls of a turn; "" when there are none."""
     return describe_denials(outcome.denied, "/permissions")
 
 
 def describe_failure(outcome: Outcome) -> str:
-    """Why a turn ended and what a person can do; "" when it was done."""
+    """Return why a turn ended and what a person can do; "" when it was done."""
     if not outcome.error:
         return ""
     hint = use_slash_names(outcome.error.get("hint", "")).rstrip(".")
@@ -66,7 +67,7 @@ def describe_failure(outcome: Outcome) -> str:
 
 
 def describe_totals(outcome: Outcome, dot: str) -> str:
-    """What a turn took; "" where that is not worth a line."""
+    """Return what a turn took; "" where that is not worth a line."""
     used = outcome.usage
     if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
         return ""
@@ -78,7 +79,7 @@ def describe_totals(outcome: Outcome, dot: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time for a person."""
+    """Return a time for a person."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -102,5 +103,5 @@ _SHELL = re.compile(rf"`({_NAMES})`|\b({_NAMES})(?![\w-])")
 
 
 def use_slash_names(text: str) -> str:
-    """`text` with the slash form of each command of the shell that a session has too."""
+    """Return `text` with the slash form of each command of the shell that a session has too."""
     return _SHELL.sub(lambda found: HERE[found[1] or found[2]], text)

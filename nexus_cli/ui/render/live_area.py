@@ -1,6 +1,6 @@
 """The live area: the end of the open block, the open thought and the running calls, in a few lines that fit the width.
 
-Finished text is the business of `rich_renderer`.
+Finished text is done by `rich_renderer`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OpenCall:
         self._end = (self._end + self._door.feed(text[-KEPT:]))[-KEPT:]
 
     def seconds(self, now: float) -> float | None:
-        """How long it has run; None while the person is asked."""
+        """Return how long it has run; None while the person is asked."""
         return None if self.asked else max(0.0, now - self.began)
 
     @property
@@ -49,19 +49,19 @@ class OpenCall:
 
 
 def tail_of_prose(text: str, rows: int, width: int) -> list[str]:
-    """The last `rows` lines of a text."""
+    """Return the last `rows` lines of a text."""
     return list(deque(wrap(text, width), rows))
 
 
 def tail_of_code(text: str, rows: int, width: int) -> list[str]:
-    """The last `rows` lines of an open fence, set off as it will be when it is finished."""
+    """Return the last `rows` lines of an open fence, set off as it will be when it is finished."""
     indent = " " * (4 if width >= 40 else 2 if width >= 6 else 0)
     pieces = (indent + piece for line in text.split("\n") for piece in fold(expand_tabs(line), width - len(indent)))
     return list(deque(pieces, rows))
 
 
 def call_lines(open_: Iterable[OpenCall], now: float, rows: int, width: int, theme: Theme) -> list[str]:
-    """One line for each call and below it the last line of its output, as far as there is room."""
+    """Return one line for each call and below it the last line of its output, as far as there is room."""
     every = list(open_)
     lines = [format_running_call(call.what, call.seconds(now), width, theme) for call in every]
     if len(lines) > rows:
@@ -84,7 +84,7 @@ LONG_LINE = 8192
 
 
 class Thought:
-    """One stretch of thinking. `feed` and `end` give the lines that are finished, through the door."""
+    """One stretch of thinking. `feed` and `end` give the lines that are finished, sanitized."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -98,7 +98,7 @@ class Thought:
         self.words = 0
 
     def feed(self, text: str) -> list[str]:
-        """The lines that `text` finishes."""
+        """Return the lines that `text` finishes."""
         text = self._door.feed(text)
         self._count(text)
         *lines, rest = text.split("\n")
@@ -116,7 +116,7 @@ class Thought:
         return made
 
     def end(self) -> list[str]:
-        """The last line, if one is open."""
+        """Return the last line, if one is open."""
         made = self.feed(held) if (held := self._door.flush()) else []
         if self._line:
             rest = "".join(self._line)
@@ -137,7 +137,7 @@ class Thought:
         return "\n".join(self._lines).strip("\n") + more
 
     def summary(self, shows: str = "") -> str:
-        """How long it took and how much it was; `shows` names the key that shows it, where there is one."""
+        """Return how long it took and how much it was; `shows` names the key that shows it, where there is one."""
         seconds = self._clock() - self._began
         time = f" for {format_duration(seconds)}" if seconds >= 1 else ""
         return f"thought{time} ({self.words:,} words{', ' if shows else ''}{shows})"

@@ -1,6 +1,6 @@
 """Markdown as it streams, rendered to text by blocks: `feed` and `flush` give finished blocks, nothing is redrawn.
 
-Everything passes the door before it is styled, and again after entities are decoded; markup of rich is never read. How
+Everything is sanitized before it is styled, and again after entities are decoded; markup of rich is never read. How
 lists, code and tables look is in `rich_elements` and `rich_table`.
 """
 
@@ -68,31 +68,31 @@ class Markdown:
 
     @property
     def open(self) -> bool:
-        """A block has begun and is not finished."""
+        """True if a block has begun and is not finished."""
         return not self._blocks.empty
 
     @property
     def parted(self) -> bool:
-        """A blank line comes before the open block, because of the one before it."""
+        """True if a blank line comes before the open block, because of the one before it."""
         return not self._first and not self._blocks.later
 
     @property
     def in_fence(self) -> bool:
-        """The open block is a fence."""
+        """True if the open block is a fence."""
         return self._blocks.in_fence
 
     def tail(self, most: int = 4096) -> str:
-        """The end of the open block as it was written, at most about `most` characters."""
+        """Return the end of the open block as it was written, at most about `most` characters."""
         return self._blocks.tail(most)
 
     def feed(self, text: str) -> str:
-        """The text of the blocks that `text` finishes, ready for a terminal."""
+        """Return the text of the blocks that `text` finishes, ready for a terminal."""
         if self._eager:
             self._blocks.row = self._columns()
         return self._render(self._blocks.feed(self._door.feed(text)))
 
     def flush(self) -> str:
-        """What is left; afterwards a new text may begin."""
+        """Return what is left; afterwards a new text may begin."""
         held = self._door.flush()
         return (self._render(self._blocks.feed(held)) if held else "") + self._render(self._blocks.flush())
 
@@ -135,12 +135,12 @@ class Markdown:
         return made
 
     def _inline(self, text: str) -> list[Token]:
-        """`text` as one paragraph, whatever its beginning looks like."""
+        """Return `text` as one paragraph, whatever its beginning looks like."""
         return [Token("paragraph_open", "p", 1), *self._parser.parseInline(text), Token("paragraph_close", "p", -1)]
 
 
 def _clean(tokens: Iterable[Token]) -> None:
-    """Let what the parser has decoded from entities pass the door too."""
+    """Let what the parser has decoded from entities be sanitized too."""
     for token in tokens:
         token.content = sanitize(token.content)
         token.info = sanitize(token.info)
@@ -152,7 +152,7 @@ def _clean(tokens: Iterable[Token]) -> None:
 
 
 def _dressed(tokens: list[Token], theme: Theme) -> list[Token]:
-    """Tasks take their box for a bullet, an address that is its own text stands once, code keeps a sign."""
+    """Return `tokens` with task boxes for bullets, addresses once, and without colour backquotes around code."""
     for place, token in enumerate(tokens):
         if token.type != "inline" or not token.children:
             continue

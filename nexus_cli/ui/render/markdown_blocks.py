@@ -64,26 +64,26 @@ class Blocks:
 
     @property
     def in_fence(self) -> bool:
-        """A fence is open."""
+        """True if a fence is open."""
         return bool(self._fence)
 
     @property
     def later(self) -> bool:
-        """What is open is a later part of something that has begun before."""
+        """True if the open block is a later part of one that has begun before."""
         return self._continued or self._torn
 
     @property
     def empty(self) -> bool:
-        """Nothing is open."""
+        """True if nothing is open."""
         return not (self._length or self._lines or self._fence)
 
     @property
     def _ended_by_items(self) -> bool:
-        """What is open is a paragraph, of which a list needs no blank line before it."""
+        """True if the open block is a paragraph, after which a list needs no blank line."""
         return not self._list and (self._continued if self.row else bool(self._lines) and not self._continued)
 
     def tail(self, most: int) -> str:
-        """The end of the open block, at most about `most` characters of it."""
+        """Return the end of the open block, at most about `most` characters of it."""
         kept, size = ["".join(self._pieces)[-most:]], self._length
         for line in reversed(self._lines):
             if size >= most:
@@ -93,7 +93,7 @@ class Blocks:
         return "\n".join(reversed(kept))
 
     def feed(self, text: str) -> Iterator[Block]:
-        """The blocks that `text` finishes."""
+        """Return the blocks that `text` finishes."""
         *lines, rest = text.split("\n")
         for line in lines:
             self._pieces.append(line)
@@ -111,7 +111,7 @@ class Blocks:
             yield from self._rows("".join(self._pieces))
 
     def _rows(self, line: str) -> Iterator[Block]:
-        """The whole rows of an open line of plain text, cut where no emphasis and no code is open."""
+        """Return the whole rows of an open line of plain text, cut where no emphasis and no code is open."""
         start, plain = 0, self._torn or not _SPECIAL.match(line)
         while plain and "|" not in line and len(line) - start > self.row:
             end = line.rfind(" ", start, start + self.row + 1) + 1
@@ -136,7 +136,7 @@ class Blocks:
         self._pieces, self._length = [line[start:]], len(line) - start
 
     def flush(self) -> Iterator[Block]:
-        """Everything that is left, also a fence that is still open."""
+        """Return everything that is left, also a fence that is still open."""
         if self._length:
             line = "".join(self._pieces)
             self._pieces, self._length = [], 0

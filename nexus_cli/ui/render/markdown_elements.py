@@ -82,7 +82,7 @@ class Code:
 
 
 def render_fence(text: str, info: str, theme: Theme) -> RenderableType:
-    """The inside of a fence, set off from the prose; what its head says beyond a language stands above it."""
+    """Return the inside of a fence, set off from the prose; what its head says beyond a language stands above it."""
     language, _, more = info.partition(" ")
     code = _Indented(Code(text, language, theme))
     return Group(Text(info, "dim", overflow="fold"), code) if more or _NO_LANGUAGE.search(language) else code
@@ -189,7 +189,7 @@ class ThemedItem(ListItem):
     sign: str
 
     def render(self, console: Console, options: ConsoleOptions, sign: str) -> RenderResult:
-        """The item behind `sign`."""
+        """Return the item behind `sign`."""
         style = console.get_style("markdown.item.bullet")
         if options.max_width - len(sign) >= LEAST:
             yield from _behind(self.elements, console, options, sign, " " * len(sign), style)
@@ -202,7 +202,7 @@ class ThemedItem(ListItem):
 def _behind(
     elements: RenderableType, console: Console, options: ConsoleOptions, first: str, later: str, style: Style
 ) -> RenderResult:
-    """`elements` with a text before the first line and one before each of the others."""
+    """Return `elements` with a text before the first line and one before each of the others."""
     width = max(1, options.max_width - len(first))
     for number, line in enumerate(console.render_lines(elements, options.update(width=width), pad=False)):
         before = later if number else first
@@ -264,7 +264,8 @@ class ThemedTable(TableElement):
 
 
 def widen_head(text: str) -> str:
-    """`text` with a first table whose head has as many cells as its longest row: the parser drops those beyond."""
+    """Return `text` with a first table whose head has as many cells as its longest row: the parser drops those
+    beyond."""
     lines = text.split("\n")
     at = next((n for n, line in enumerate(lines) if n and DELIMITER.match(line) and "|" in lines[n - 1]), 0)
     columns = _cells(lines[at])
@@ -283,13 +284,14 @@ def _begun(line: str) -> str:
 
 
 def _cells(line: str) -> int:
-    """Cells of a row, as the parser counts them."""
+    """Return cells of a row, as the parser counts them."""
     parts = escapedSplit(line.strip())
     return len(parts) - (parts[:1] == [""]) - (len(parts) > 1 and parts[-1] == "")
 
 
 def column_widths(wanted: Sequence[int], room: int) -> list[int] | None:
-    """A width for each column, together at most `room`: what it wants, or an equal share of what the others leave.
+    """Return a width for each column, together at most `room`: what it wants, or an equal share of what the others
+    leave.
 
     None where a column would be thinner than `THINNEST` and wants more.
     """
@@ -309,7 +311,7 @@ def _widest(text: Text) -> int:
 
 
 def _lines(console: Console, row: Sequence[Text], widths: Sequence[int]) -> RenderResult:
-    """The lines of one row."""
+    """Return the lines of one row."""
     wrapped = [
         list(cell.wrap(console, width, justify="left", overflow="fold")) or [Text("")]
         for cell, width in zip(row, widths, strict=False)
@@ -329,7 +331,7 @@ def _lines(console: Console, row: Sequence[Text], widths: Sequence[int]) -> Rend
 
 
 def _records(head: Sequence[Text], rows: Sequence[Sequence[Text]]) -> RenderResult:
-    """Each row as lines of its own."""
+    """Return each row as lines of its own."""
     if not rows:
         yield Text(" ", overflow="fold").join(head)
     for number, row in enumerate(rows):

@@ -1,6 +1,6 @@
-"""Events become text for a terminal: the finished is `put` once, the open is `live`, what is waited for is `spinner`.
+"""Turns events into text for a terminal: finished text is `put` once, open text is `live`, a wait is `spinner`.
 
-Nothing is drawn here. All that comes from models, tools and files passes the door first; the only control codes behind
+Nothing is drawn here. All that comes from models, tools and files is sanitized first; the only control codes behind
 it are the theme's own.
 """
 
@@ -66,12 +66,12 @@ class RichRenderer:
 
     @property
     def moving(self) -> bool:
-        """The spinner moves."""
+        """True if the spinner moves."""
         return self._spinner.moving
 
     @property
     def last_output(self) -> tuple[str, str] | None:
-        """Title and whole text of the newest tool result, through the door; None before the first."""
+        """Title and whole text of the newest tool result, sanitized; None before the first."""
         if self._output is None:
             return None
         title_, text = self._output
@@ -86,7 +86,7 @@ class RichRenderer:
         self.last_answer, self._output, self._folded = "", None, None
 
     def spinner(self) -> str:
-        """What is waited for, on one line; "" when nothing is."""
+        """Return what is waited for, on one line; "" when nothing is."""
         return self._spinner.line(self._width())
 
     def show_user_message(self, text: str) -> None:
@@ -140,12 +140,12 @@ class RichRenderer:
                 assert_never(event)
 
     def _show_held_drops(self, event: e.Event | None = None) -> None:
-        """The small things that were left out, unless more of them may follow before `event`."""
+        """Show held drops, unless more of them may follow before `event`."""
         for text in self._drop_batch.release(event):
             self._scrollback.add_note(text, "warn")
 
     def live(self, rows: int) -> list[str]:
-        """The open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
+        """Return the open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
         now, width = self._clock(), self._width() - 1
         seconds = [round(call.seconds(now) or 0) for call in self._calls.values()]
         key = (self._version, rows, width, seconds)
@@ -273,7 +273,7 @@ class RichRenderer:
         if outcome.text:
             self.last_answer = outcome.text
         if outcome.error and outcome.error.get("kind") == "aborted":
-            self._scrollback.add_note("[interrupted] what was done is kept", "warn")
+            self._scrollback.add_note("Interrupted. Completed steps are kept.", "warn")
         else:
             self._scrollback.add_note(event_notes.describe_failure(outcome), "error")
         self._scrollback.add_note(event_notes.describe_refusals(outcome), "warn")

@@ -24,7 +24,7 @@ class Scrollback:
         self._new_text = True
 
     def needs_gap(self, kind: str) -> bool:
-        """Whether a blank line comes before something of this kind: `text`, `said`, `thought` or `line`."""
+        """True if a blank line comes before something of this kind: `text`, `said`, `thought` or `line`."""
         return bool(self._last) and (self._last != kind or kind == "said" or (kind == "text" and self._new_text))
 
     def start_text(self) -> None:
@@ -39,7 +39,7 @@ class Scrollback:
             self._new_text = False
 
     def add_thought(self, lines: Sequence[str]) -> None:
-        """Lines of thinking that have passed the door."""
+        """Lines of thinking that are sanitized."""
         width = self._width()
         if any(line.strip() for line in lines) or (lines and self._last == "thought"):
             shown = [self._theme.paint("dim", piece) for line in lines for piece in wrap(line, width)]

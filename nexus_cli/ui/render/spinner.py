@@ -39,7 +39,7 @@ class Spinner:
 
     @property
     def moving(self) -> bool:
-        """Something goes on by itself; a question waits for the person."""
+        """True if work is in progress; False while a question waits for the person."""
         return bool(self._phase) and not self._asked
 
     def phase(self, name: str, *, again: bool = False) -> None:
@@ -80,7 +80,7 @@ class Spinner:
         self._retry = (attempt, self._clock() + wait, one_line(why))
 
     def line(self, width: int) -> str:
-        """The line in fewer than `width` cells; "" when nothing is waited for."""
+        """Return the line in fewer than `width` cells; "" when nothing is waited for."""
         if not self._phase:
             return ""
         room = max(1, width - 1)

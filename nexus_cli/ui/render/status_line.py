@@ -27,7 +27,7 @@ _LEAVES = ("bar", "effort", "path", "recipe", "cache", "branch", "folder", "mode
 
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
-    """`status` in at most `width` - 1 cells: model, mode, folder and branch, context, drops, cache, cost."""
+    """Return `status` in at most `width` - 1 cells: model, mode, folder and branch, context, drops, cache, cost."""
     room = max(0, width - 1)
     gone: set[str] = set()
     waiting = list(_LEAVES)
@@ -45,7 +45,7 @@ def _size(parts: list[_Part], theme: Theme) -> int:
 
 
 def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
-    """What is shown when `gone` is not."""
+    """Return what is shown when `gone` is not."""
     share, role, sign = _pressure(status)
     bar = f" {_bar(share, theme)}" if "bar" not in gone else ""
     used = f"{short(status.used)}/{short(status.budget)} {share:.0%}{sign}{bar}"
@@ -87,7 +87,7 @@ def _shortest(status: Status, room: int, theme: Theme) -> str:
 
 
 def _model(name: str) -> str:
-    """The last part of a model's name: the provider's part says little once it works."""
+    """Return the last part of a model's name: the provider's part says little once it works."""
     return cut(one_line(name.rpartition("/")[2] or name), 32)
 
 
@@ -102,7 +102,7 @@ def _place(folder: str, home: str, theme: Theme, *, whole: bool) -> str:
 
 
 def short(tokens: int) -> str:
-    """A number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
+    """Return a number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
     if tokens < 1000:
         return str(tokens)
     for unit, size in (("k", 1000), ("M", 1_000_000)):
@@ -115,7 +115,7 @@ def short(tokens: int) -> str:
 
 
 def dollars(cost: float | None) -> str:
-    """A price for a person: four decimals below a dollar, two above; `$?` where it is not known."""
+    """Return a price for a person: four decimals below a dollar, two above; `$?` where it is not known."""
     if cost is None:
         return "$?"
     return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"

@@ -1,4 +1,4 @@
-"""Colours and signs by what they mean. Which text means what is the business of who paints it.
+"""Colours and signs by what they mean. Which text means what is done by who paints it.
 
 Only the sixteen colours of every terminal and its own foreground are used, so that its palette stays in charge; what a
 colour says is always said by a sign or a word too.
@@ -97,7 +97,8 @@ class Theme:
     signs: Signs = field(default=UNICODE)
 
     def paint(self, role: str, text: str) -> str:
-        """`text` with the codes of `role` around each of its lines; as it is for an unknown role or without colour."""
+        """Return `text` with the codes of `role` around each of its lines; as it is for an unknown role or without
+        colour."""
         code = (LIGHT if self.name == "light" else DARK).get(role)
         if code is None or not self.colour:
             return text
@@ -131,18 +132,19 @@ class Theme:
 
 
 def choose_theme(setting: str, environ: Mapping[str, str], colour: bool) -> Theme:
-    """The theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else dark."""
+    """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else
+    dark."""
     name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
     return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII)
 
 
 def _background(value: str) -> str:
-    """`0;15` and `0;default;15` name the background last: 7 and 15 are white, 9 to 14 are bright."""
+    """Return `0;15` and `0;default;15` name the background last: 7 and 15 are white, 9 to 14 are bright."""
     last = value.rpartition(";")[2]
     return "light" if last.isascii() and last.isdigit() and int(last) in (7, *range(9, 16)) else "dark"
 
 
 def _utf_8(environ: Mapping[str, str]) -> bool:
-    """Whether the locale writes UTF-8; where none is named the terminals of today do."""
+    """True if the locale writes UTF-8; where none is named the terminals of today do."""
     named = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "UTF-8")
     return named.lower().replace("-", "").partition("@")[0].endswith("utf8")

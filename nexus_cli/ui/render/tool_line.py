@@ -40,18 +40,18 @@ class FinishedCall:
 
 
 def main_argument(call: ToolCall) -> str:
-    """The main argument where nobody has said which it is: a call that an earlier process left open."""
+    """Return the main argument where nobody has said which it is: a call that an earlier process left open."""
     found = next((call.arguments[name] for name in _MAIN if call.arguments.get(name)), call.raw)
     return one_line(str(found)[:400])
 
 
 def format_call(call: ToolCall, subject: str) -> str:
-    """Name and main argument on one line."""
+    """Return name and main argument on one line."""
     return f"{one_line(call.name)} {one_line(subject)}".rstrip()
 
 
 def format_running_call(what: str, seconds: float | None, width: int, theme: Theme) -> str:
-    """The line of a call that runs (None: not yet), in at most `width` cells; `what` has passed the door."""
+    """Return the line of a call that runs (None: not yet), in at most `width` cells; `what` is sanitized."""
     sign = theme.signs.running + " "
     time = "" if seconds is None else f"  {seconds:.0f} s"
     room = width - cells(sign) - len(time)
@@ -62,7 +62,7 @@ def format_running_call(what: str, seconds: float | None, width: int, theme: The
 
 
 def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[str]:
-    """The outcome and what belongs to it, in lines of at most `width` cells."""
+    """Return the outcome and what belongs to it, in lines of at most `width` cells."""
     width = max(4, width)
     lines = _head(done, width, theme)
     result = done.result
@@ -106,7 +106,7 @@ def _head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
 
 
 def _facts(done: FinishedCall) -> list[tuple[str, str]]:
-    """Time, size and exit status, or what became of a fact, each with the role that it is shown in."""
+    """Return time, size and exit status, or what became of a fact, each with the role that it is shown in."""
     result = done.result
     facts: list[tuple[str, str]] = []
     if result.diff:
@@ -126,7 +126,7 @@ def _facts(done: FinishedCall) -> list[tuple[str, str]]:
 
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
-    """The last lines of a command's output, without its exit status, which stands above."""
+    """Return the last lines of a command's output, without its exit status, which stands above."""
     text = sanitize(_STATUS.sub("", output[-_KEPT:])).strip("\n")
     lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():
@@ -140,7 +140,7 @@ def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
 
 
 def _cause(error: str, room: int, whole: str) -> list[str]:
-    """The beginning of an error."""
+    """Return the beginning of an error."""
     lines = sanitize(error[:_KEPT]).strip("\n").split("\n")
     shown: list[str] = []
     for number, line in enumerate(lines):

@@ -1,6 +1,6 @@
 """A unified diff as lines for a terminal: line numbers where they are known, signs kept, nothing cut off at the side.
 
-Making diffs is the tools' business. The text passes the door here.
+Making diffs is the tools' business. The text is sanitized here.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class DiffLine:
 
 
 def looks_like_diff(text: str) -> bool:
-    """Whether `text` is a unified diff: it begins like one, and has a hunk."""
+    """True if `text` is a unified diff: it begins like one, and has a hunk."""
     head = text[:_LOOKED_AT].lstrip("\n")
     return bool(_BEGINS.match(head)) and any(_HUNK.match(line) for line in head.split("\n"))
 
 
 def paint_diff(text: str, theme: Theme) -> str:
-    """The lines of a diff as they are, each in the colour of its sign; the text has passed the door."""
+    """Return the lines of a diff as they are, each in the colour of its sign; the text is sanitized."""
     roles = {"+": "added", "-": "removed", "@": "hunk"}
     return "\n".join(theme.paint(roles.get(line[:1], ""), line) for line in text.split("\n"))
 
 
 def count_changes(text: str) -> tuple[int, int]:
-    """How many lines `text` adds and removes."""
+    """Return how many lines `text` adds and removes."""
     roles = [line.role for line in parse_diff(text)]
     return roles.count("added"), roles.count("removed")
 
 
 def parse_diff(text: str) -> Iterator[DiffLine]:
-    """The lines of a diff; one with a false count of lines is read as far as it goes."""
+    """Return the lines of a diff; one with a false count of lines is read as far as it goes."""
     old = new = left_old = left_new = 0
     for line in text.removesuffix("\n").split("\n"):
         found = _HUNK.match(line)
@@ -73,7 +73,7 @@ def parse_diff(text: str) -> Iterator[DiffLine]:
 def diff_lines(
     text: str, width: int, theme: Theme, *, most_lines: int = 0, tail: int = 0, names: bool = True
 ) -> list[str]:
-    """`text` in lines of at most `width` cells, at most about `most_lines` of them (0: all).
+    """Return `text` in lines of at most `width` cells, at most about `most_lines` of them (0: all).
 
     What is left out is counted where it is missed: at the end, or before the last `tail` lines. Without `names` the
     lines that name the files are left out.
@@ -107,12 +107,12 @@ def diff_lines(
 
 
 def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> str:
-    """`diff_lines` as one text for a question: of a long diff the beginning and the end."""
+    """Return `diff_lines` as one text for a question: of a long diff the beginning and the end."""
     return "\n".join(diff_lines(text, width, theme, most_lines=most_lines, tail=most_lines * 2 // 5))
 
 
 def _shown(line: DiffLine, digits: int, width: int, theme: Theme) -> Iterator[str]:
-    """One line with its number and sign before it, as many times as it has to be folded."""
+    """Return one line with its number and sign before it, as many times as it has to be folded."""
     if line.role in ("hunk", "bold", "dim"):
         yield from (theme.paint(line.role, piece) for piece in fold(expand_tabs(line.text), width))
         return
@@ -129,7 +129,7 @@ def _shown(line: DiffLine, digits: int, width: int, theme: Theme) -> Iterator[st
 
 
 def _visible(line: DiffLine, theme: Theme) -> str:
-    """The text with tabs as columns; where a line changes, its tabs and the blanks at its end have a sign."""
+    """Return the text with tabs as columns; where a line changes, its tabs and the blanks at its end have a sign."""
     text = line.text.rstrip(" \t") if line.role else line.text.rstrip(" ")
     blanks = line.text[len(text) :] if line.role else ""
     if "\t" in text and line.role:

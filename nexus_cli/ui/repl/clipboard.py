@@ -1,6 +1,6 @@
 """A text on the clipboard: by a program of the desktop where there is one, else by the terminal itself.
 
-Owns the ways and their order. Which text, and how the outcome is told, is the callers' business.
+Owns the ways and their order. Which text, and how the outcome is told, is up to the caller.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def _program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Where the program is on the PATH, never by a relative entry of it."""
+    """Return where the program is on the PATH, never by a relative entry of it."""
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
     return found if found is not None and os.path.isabs(found) else None
 
 
 async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:
-    """Whether the program took the text in time; one that did not is ended with all that it has started.
+    """True if the program took the text in time; one that did not is ended with all that it has started.
 
     It may stay in the background to hand the text out: nothing waits for its output.
     """

@@ -10,7 +10,7 @@ from nexus_cli.commands.command import Choice, Command
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports import last
+from nexus_cli.session.reports import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.render.cells import wrap
@@ -61,7 +61,7 @@ class ReplCommandContext:
 
     @property
     def last_answer(self) -> str:
-        return self._repl.renderer.last_answer or str(last.value(self.session).get("assistant") or "")
+        return self._repl.renderer.last_answer or str(last_exchange.value(self.session).get("assistant") or "")
 
     def say(self, text: str) -> None:
         self._repl.show_note(text, "")
@@ -73,13 +73,13 @@ class ReplCommandContext:
         self._repl.feed(event)
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        """A numbered list, then a number or the beginning of a label."""
+        """Return a numbered list, then a number or the beginning of a label."""
         if not choices:
             return None
         text = "\n".join([*wrap(sanitize(title), self._repl.view.width), *self._menu(choices)])
         for _ in range(3):
             with self._repl.jobs.wait_for_user():
-                answer = await self._repl.view.question(text, f"1-{len(choices)}, empty leaves it: ")
+                answer = await self._repl.view.question(text, "Number (Enter to cancel): ")
             word = (answer or "").strip()
             if not word:
                 return None
@@ -95,7 +95,7 @@ class ReplCommandContext:
         return None
 
     def _menu(self, choices: Sequence[Choice]) -> list[str]:
-        """The choices with their numbers, in lines that fit; what does not goes on below its beginning."""
+        """Return the choices with their numbers, in lines that fit; what does not goes on below its beginning."""
         made, indent = [], " " * 5
         for number, choice in enumerate(choices, 1):
             first, *more = wrap(sanitize(choice.label), self._repl.view.width - len(indent))
@@ -119,7 +119,7 @@ class ReplCommandContext:
             self._left_behind()
             copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
             if options.resume and not copied:
-                self._repl.show("last", last.value(made))
+                self._repl.show("last", last_exchange.value(made))
             else:
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()

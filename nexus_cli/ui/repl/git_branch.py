@@ -15,7 +15,8 @@ _MOST = 4096
 
 
 def read_branch(folder: Path) -> str:
-    """The branch that is checked out, the beginning of the commit when it is none, "" where neither can be read."""
+    """Return the branch that is checked out, the beginning of the commit when it is none, "" where neither can be
+    read."""
     try:
         root = repository_root(folder)
         if root is None:
@@ -31,7 +32,7 @@ def read_branch(folder: Path) -> str:
 
 
 def _first_line(path: Path) -> str:
-    """The first line of a regular file; "" of anything else, which may never end or never begin."""
+    """Return the first line of a regular file; "" of anything else, which may never end or never begin."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         regular = stat.S_ISREG(os.fstat(descriptor).st_mode)

@@ -1,5 +1,5 @@
-"""What the next request would hold where a session does not know it yet: the first one of a new session, or one that
-begins with another system text. Looked up once for the status line, beside everything else."""
+"""Estimates the size of the next request for the status line, where the session does not know it yet: before its first
+request, or when the system text has changed. Looked up once, in the background."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InitialEstimate:
         self._tokens: dict[Key, int] = {}
 
     def of(self, session: Session) -> Status:
-        """The status of `session`, with what system text, tools and the like will take, once known."""
+        """Return the status of `session`, with what system text, tools and the like will take, once known."""
         status = session.status()
         if status.settled:
             return status

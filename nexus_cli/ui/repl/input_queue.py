@@ -1,4 +1,4 @@
-"""What waits in a REPL: messages for after the running turn, and what the next message takes along."""
+"""Queued input of a REPL: messages for after the running turn, and attachments of the next message."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class InputQueue:
     """What the running turn was given and has not taken yet, by the words that it was given."""
 
     def lines(self, steering: Sequence[str]) -> list[str]:
-        """One line for each thing that waits, the words for the running turn first."""
-        now = [f"steers: {brief(self.typed_form(words))}" for words in steering]
-        then = [f"then: {brief(_typed(one).shown)}" for one in self.later]
+        """Return one line for each thing that waits, the words for the running turn first."""
+        now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
+        then = [f"queued: {brief(_typed(one).shown)}" for one in self.later]
         return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
 
     def typed_form(self, words: str) -> str:
-        """What the person typed of the words that the turn was given."""
+        """Return what the person typed of the words that the turn was given."""
         return self.given[words].typed.shown if words in self.given else words
 
     def postpone(self, steering: Sequence[str]) -> None:
@@ -64,18 +64,19 @@ class InputQueue:
         self.later.extendleft(reversed(words))
 
     def take_all(self, steering: Sequence[str]) -> list[str]:
-        """The texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
+        """Return the texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
         texts = [self.take_back(words) for words in steering]
         while self.later:
             texts.append(self._back(self.later.popleft()))
         return texts
 
     def take_newest(self) -> str:
-        """The text of what came last for later; it waits no longer."""
+        """Return the text of what came last for later; it waits no longer."""
         return self._back(self.later.pop())
 
     def take_back(self, words: str) -> str:
-        """What was typed of words that the turn was given and has not taken; what they took along waits again."""
+        """Return what was typed of words that the turn was given and has not taken; what they took along waits
+        again."""
         message = self.given.pop(words, None)
         return self._back(message) if message is not None else words
 
@@ -85,7 +86,8 @@ class InputQueue:
         return _typed(one).text
 
     async def build_message(self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None]) -> QueuedMessage:
-        """The words with the files that they mention and what was attached; `tell` gets what became of the mentions,
+        """Return the words with the files that they mention and what was attached; `tell` gets what became of the
+        mentions,
         and in which role of the theme it is shown.
 
         What was pasted in one piece mentions none: an `@name` in a log is nobody's wish.
@@ -94,8 +96,7 @@ class InputQueue:
         for notice in read.notices:
             tell(notice, "warn")
         if read.missing:
-            goes = "it goes as plain words" if len(read.missing) == 1 else "they go as plain words"
-            tell(f"no file {_named(read.missing, ', ')}: {goes}", "dim")
+            tell(f"No file {_named(read.missing, ', ')}; sent as text", "dim")
         if read.along:
             tell(f"with it: {_named(read.along, '; ')}", "dim")
         along = tuple(self.attached)
@@ -114,10 +115,10 @@ def _typed(one: TypedMessage | QueuedMessage) -> TypedMessage:
 
 
 def brief(text: str) -> str:
-    """The beginning of `text` through the door, on one line."""
+    """Return the beginning of `text` sanitized, on one line."""
     return one_line(text[:BRIEF])
 
 
 def one_line(text: str) -> str:
-    """`text` through the door, on one line."""
+    """Return `text` sanitized, on one line."""
     return " ".join(sanitize(text).split())

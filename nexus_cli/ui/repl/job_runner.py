@@ -1,6 +1,4 @@
-"""What runs in a REPL: one piece of work at a time, and small things beside it. What it is for is the REPL's business.
-
-Whatever fails in it becomes a line for the person.
+"""Runs the work of a REPL: one job at a time, small tasks in the background. A failure becomes a line for the person.
 """
 
 from __future__ import annotations

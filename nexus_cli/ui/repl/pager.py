@@ -18,7 +18,7 @@ SPARE = 4
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """How a pager ends that the person has left."""
 _PAGED: WeakSet[ReplView] = WeakSet()
-"""The faces on which a text is paged now."""
+"""The views on which a text is paged now."""
 
 
 async def show_in_pager(view: ReplView, text: str) -> None:
@@ -46,7 +46,7 @@ async def show_in_pager(view: ReplView, text: str) -> None:
 
 
 def _pager() -> list[str]:
-    """The command of the pager, [] where there is none or the terminal cannot be drawn on."""
+    """Return the command of the pager, [] where there is none or the terminal cannot be drawn on."""
     if os.environ.get("TERM", "") in ("", "dumb"):
         return []
     try:

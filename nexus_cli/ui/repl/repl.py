@@ -1,4 +1,4 @@
-"""The REPL: what a line becomes, what runs now, what waits for its turn. How it looks is the business of the view.
+"""The REPL: what a line becomes, what runs now, what waits for its turn. The view decides how it looks.
 
 One piece of work runs at a time: a turn, a command, a shell line. While a turn runs, words steer it; what is queued
 comes afterwards. Nothing typed is lost: what was not delivered when a turn is stopped waits to be sent or taken back.
@@ -42,7 +42,7 @@ SOON = 0.5
 
 
 class Repl:
-    """One interactive session after another. Implements `ReplController`; commands reach it through its desk."""
+    """One interactive session after another. Implements `ReplController`; commands reach it through its `Desk`."""
 
     def __init__(self, session: Session, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
         self.session = session
@@ -83,16 +83,16 @@ class Repl:
         """The working folder of the session."""
         return self.session.folder
 
-    # What the face shows
+    # What the view shows
 
     @property
     def running(self) -> bool:
-        """Something runs that Ctrl+C stops."""
+        """True if something runs that Ctrl+C stops."""
         return self.jobs.current is not None
 
     @property
     def moving(self) -> bool:
-        """The spinner moves."""
+        """True if the spinner moves."""
         return self.renderer.moving or (self.jobs.kind in ("busy", "shell", "command") and not self.jobs.waits_for_user)
 
     def live(self, rows: int) -> list[str]:
@@ -151,7 +151,7 @@ class Repl:
         self.view.invalidate()
 
     def take_back(self) -> str:
-        """The newest of what waits: for afterwards, or for the running turn."""
+        """Return the newest of what waits: for afterwards, or for the running turn."""
         text = ""
         if self.input_queue.later:
             text = self.input_queue.take_newest()
@@ -189,6 +189,8 @@ class Repl:
         self._leaving = True
         for words in self.input_queue.take_all(self.session.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
+        for one in self.input_queue.attached:
+            self.show_note(f"not sent: {one.what}", "warn")
         if self.jobs.current is not None:
             self.jobs.stop()
         else:
@@ -215,7 +217,7 @@ class Repl:
         self._next = text
 
     def show_note(self, text: str, role: str = "dim") -> None:
-        """Tell the person something."""
+        """Show a line to the person."""
         self.renderer.show_note(text, role)
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
@@ -250,7 +252,8 @@ class Repl:
             self._next = None
             self.input_queue.postpone(self.session.take_back())
             if self.input_queue.later:
-                self.show_note("what is queued waits for your next message; Esc on an empty box takes it back")
+                count = len(self.input_queue.later)
+                self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Esc to edit)")
         elif self._next is not None:
             words, self._next = self._next, None
             self.jobs.start("turn", "", self._send(TypedMessage(words, words)) if words else self.run_turn(Trigger()))
@@ -317,12 +320,12 @@ class Repl:
         return await self.input_queue.build_message(typed, self.folder, self.show_note)
 
     async def run_turn(self, trigger: Trigger) -> None:
-        """One turn of the session."""
+        """Run one turn of the session."""
         async for event in self.session.run(trigger):
             self.feed(event)
 
     def feed(self, event: e.Event) -> None:
-        """Show what the engine tells."""
+        """Show one event of the session."""
         if isinstance(event, e.TurnEnd):
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
@@ -338,14 +341,14 @@ class Repl:
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:
-            raise NexusError("usage", "!", "there is no command behind it", "!ls shares its output, !!ls does not")
+            raise NexusError("usage", "!", "no command given", "!ls shares its output, !!ls does not")
         self._echo(("!!" if line.private else "!") + line.command)
         await self.shell.run(line, self.folder, self.session)
 
     # The whole of it
 
     async def run(self) -> None:
-        """Until the person leaves, or the terminal is gone (`OSError`, `EOFError`); what runs has settled then."""
+        """Run until the person leaves or the terminal is gone (`OSError`, `EOFError`); running work has settled."""
         try:
             await self.view.run(self)
         finally:
@@ -354,7 +357,7 @@ class Repl:
 
 
 def last_exchange(value: Mapping[str, Any], width: int, theme: Theme) -> str:
-    """Ready for a terminal: the codes in it are the theme's."""
+    """Return ready for a terminal: the codes in it are the theme's."""
     lines = sanitize("\n".join(last_head(value, width))).split("\n")
     answer = str(value.get("assistant") or "").strip()
     if answer and value.get("entries"):

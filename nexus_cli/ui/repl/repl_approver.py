@@ -46,9 +46,10 @@ class ReplApprover:
         self._theme = theme
 
     async def ask(self, question: Question) -> Answer:
-        """The person's answer; with Esc, Ctrl+C and the end of input they give none, and the call does not run."""
+        """Return the person's answer; with Esc, Ctrl+C and the end of input they give none, and the call does not
+        run."""
         always = " ".join(sanitize(question.always or "this session").split())
-        keys = f"Press Enter after [y]es once, [a]lways ({always}), [n]o (words after it are told): "
+        keys = f"[y]es once, [a]lways ({always}), [n]o, or n and a reason: "
         prompt = f"Allow {sanitize(question.call.name)}? {keys}"
         text = self._shown(question)
         for _ in range(TRIES):

@@ -32,7 +32,7 @@ class ShellLine:
 
     @classmethod
     def of(cls, text: str) -> ShellLine | None:
-        """What `text` is as a shell line, None when it is none."""
+        """Return what `text` is as a shell line, None when it is none."""
         if not text.startswith("!"):
             return None
         private = text.startswith("!!")
@@ -82,7 +82,7 @@ class Shell:
 
 
 def end_of(text: str) -> str:
-    """What is printed of an output: the end of it where it is long, ready for a terminal."""
+    """Return what is printed of an output: the end of it where it is long, ready for a terminal."""
     kept = text[-MOST:]
     lines = sanitize(kept).rstrip("\n").split("\n")
     if len(kept) < len(text) or len(lines) > LINES:
@@ -91,5 +91,5 @@ def end_of(text: str) -> str:
 
 
 def block(line: ShellLine, output: str) -> str:
-    """What the model is given of it."""
+    """Return what the model is given of it."""
     return f'<shell command="{escape(line.command)}">\n{output.rstrip()}\n</shell>'

@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 
 class ReplController(Protocol):
-    """The REPL as a face sees it. Everything is called in the loop's thread and returns at once."""
+    """The REPL as a view sees it. Everything is called in the loop's thread and returns at once."""
 
     @property
     def running(self) -> bool:
-        """A turn runs: Enter steers it."""
+        """True if a turn runs: Enter steers it."""
 
     @property
     def moving(self) -> bool:
-        """The spinner moves: the face repaints it a few times a second."""
+        """True if the spinner moves: the view repaints it a few times a second."""
 
     def submit(self, typed: TypedMessage) -> None:
         """Enter: a message, a command, a shell line; never empty."""
@@ -46,16 +46,17 @@ class ReplController(Protocol):
         """Ctrl+O: show the last tool output whole."""
 
     def live(self, rows: int) -> list[str]:
-        """The open block and what runs, in at most `rows` lines with SGR codes only; [] when there is nothing."""
+        """Return the open block and what runs, in at most `rows` lines with SGR codes only; [] when there is
+        nothing."""
 
     def spinner(self) -> str:
-        """What is waited for, on one line; "" when nothing is."""
+        """Return what is waited for, on one line; "" when nothing is."""
 
     def queued(self) -> list[str]:
-        """Words that wait for their turn, one line each, and what the next message takes along."""
+        """Return words that wait for their turn, one line each, and what the next message takes along."""
 
     def status(self, width: int) -> str:
-        """The status line in at most `width` columns."""
+        """Return the status line in at most `width` columns."""
 
 
 class ReplView(Protocol):
@@ -71,13 +72,13 @@ class ReplView(Protocol):
 
     @property
     def echoes(self) -> bool:
-        """What is typed stays standing where it was typed: it need not be put once more."""
+        """True if typed text stays visible where it was typed, so that it need not be printed again."""
 
     def put(self, text: str) -> None:
         """Print finished text, with SGR codes only, once and for good; it ends in a newline."""
 
     def invalidate(self) -> None:
-        """What `ReplController` shows has changed: to be repainted within 1/15 s."""
+        """Repaint within 1/15 s: what `ReplController` shows has changed."""
 
     def fill(self, text: str) -> None:
         """Put `text` into the input box instead of what stands there; without one it is kept for the next Enter."""
@@ -94,10 +95,10 @@ class ReplView(Protocol):
         """Give the terminal away while `work` runs (an editor, a pager). `leave` cancels it."""
 
     async def run(self, controller: ReplController) -> None:
-        """Until `leave`, or until the terminal is gone (`OSError`, `EOFError`)."""
+        """Run until `leave`, or until the terminal is gone (`OSError`, `EOFError`)."""
 
     def interrupt(self) -> None:
-        """What Ctrl+C means here, for where it comes as a signal."""
+        """Do what Ctrl+C means here, where it arrives as a signal."""
 
     def leave(self) -> None:
         """End `run`."""

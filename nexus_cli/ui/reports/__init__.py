@@ -1,6 +1,6 @@
 """The one text form of each report: a JSON value in, lines for people out, at a width in columns.
 
-What stands in the values is decided in `nexus_cli.session.reports`; the text passes the door where it is printed. No
+What stands in the values is decided in `nexus_cli.session.reports`; texts are sanitized where they are printed. No
 form has colours, and none is wider than asked from 20 columns on.
 """
 

@@ -19,7 +19,7 @@ FOR = {
 
 
 def cache_text(value: Value, width: int) -> str:
-    """A row per request of the conversation, a line for those beside it, and what the misses cost."""
+    """Return a row per request of the conversation, a line for those beside it, and what the misses cost."""
     rows = value["requests"]
     if not rows:
         return "\n".join(filled("This session has sent no request yet.", width))
@@ -36,7 +36,7 @@ def cache_text(value: Value, width: int) -> str:
 
 
 def miss_text(value: Value, width: int) -> str:
-    """One request: what it had, what it missed, and what is to blame."""
+    """Return one request: what it had, what it missed, and what is to blame."""
     head = f"Request {value['step']} ({when(value['at'])}, {value['model']}): "
     if value["read"] is None:
         return "\n".join(filled(f"{head}{value['why']}.", width))
@@ -80,7 +80,8 @@ def _summed(total: Value) -> str:
 
 
 def _fitting(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
-    """The table of some requests, without the columns for which `width` has no room; all of them where there is none
+    """Return the table of some requests, without the columns for which `width` has no room; all of them where there
+    is none
     for a table."""
     made = every = [HEADING, *map(_row, rows)]
     for name in ("", *LEAVES):
@@ -92,7 +93,7 @@ def _fitting(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
 
 
 def _beside(rows: Sequence[Value], width: int) -> list[str]:
-    """What was sent beside the conversation: one line for each purpose."""
+    """Return what was sent beside the conversation: one line for each purpose."""
     lines: list[str] = []
     for lane in dict.fromkeys(row["lane"] for row in rows):
         these = [row for row in rows if row["lane"] == lane]

@@ -41,7 +41,7 @@ def _left(number: int, drop: Sequence[str]) -> str:
 
 
 def compacted(event: CompactionDone) -> str:
-    """How a compaction ended: the figures, or why it was not accepted."""
+    """Return how a compaction ended: the figures, or why it was not accepted."""
     if not event.ok:
         paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
         after = "What does not fit is cut out instead" if event.cut else "Nothing was changed"
@@ -52,7 +52,7 @@ def compacted(event: CompactionDone) -> str:
 
 
 def compaction_text(value: Value, width: int) -> str:
-    """What `/compact` would do now."""
+    """Return what `/compact` would do now."""
     if not value["possible"]:
         text = f"Nothing to compact: {value['why']} ({number(value['before'])} tokens are used)."
         return "\n".join([*filled(text, width), *_pins(value["pins"], width)])
@@ -96,7 +96,7 @@ def _row(name: str, part: Value) -> tuple[str, ...]:
 
 
 def _goes(goes: Value) -> str:
-    """Which messages go, by number, how they are read then, and which stay in their midst."""
+    """Return which messages go, by number, how they are read then, and which stay in their midst."""
     how = "recalled" if goes.get("recall", True) else "read with /drops"
     text = f"Messages {goes['first']} to {goes['last']} go, and can be {how}"
     inside = [str(entry) for entry in goes.get("without", ())]
@@ -108,7 +108,7 @@ def _goes(goes: Value) -> str:
 
 
 def _words(rows: Sequence[Value], width: int) -> list[str]:
-    """What the person said in the part that goes, with what becomes of it."""
+    """Return what the person said in the part that goes, with what becomes of it."""
     newest = rows[-SHOWN:]
     title = "your words that go" + (f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else "")
     table = [(number(one["entry"]), FATES.get(one["kept"], ""), str(one["text"])) for one in newest]
@@ -144,7 +144,7 @@ def _cost(cost: Value, width: int) -> list[str]:
 
 
 def _sum(cost: Value) -> str:
-    """What it costs as the cache is now and when that is earned, in one sentence."""
+    """Return what it costs as the cache is now and when that is earned, in one sentence."""
     state, at = ("warm", "warm") if cost["warm_now"] else ("cold, or not known to be warm", "cold")
     (one, several), price = cost["next"][:2], cost["now"][at]
     parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]

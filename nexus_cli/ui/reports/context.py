@@ -15,7 +15,7 @@ WIDEST = 60
 
 
 def context_text(value: Value, width: int) -> str:
-    """The window with a bar per layer, its largest items, sections, tools, drops and limits."""
+    """Return the window with a bar per layer, its largest items, sections, tools, drops and limits."""
     budget = value["budget"]
     state = "next request" if value.get("pending") else "sent request"
     used, available = int(budget["used"]["total"]), int(budget["available"])
@@ -50,7 +50,7 @@ def context_text(value: Value, width: int) -> str:
 
 
 def _window(budget: Value, width: int) -> list[str]:
-    """One bar of the whole window: a letter for each layer, what is free, what is kept free."""
+    """Return one bar of the whole window: a letter for each layer, what is free, what is kept free."""
     whole = max(1, int(budget["window"]))
     size = max(10, min(WIDEST, width - 4))
     parts = [(letter, int(budget["used"].get(layer, 0))) for layer, letter in LAYERS]
@@ -66,7 +66,8 @@ def _window(budget: Value, width: int) -> list[str]:
 
 
 def _bars(budget: Value, width: int) -> list[str]:
-    """A bar for each layer and for what is free, of the budget; where there is no room for bars, figures alone."""
+    """Return a bar for each layer and for what is free, of the budget; where there is no room for bars, figures
+    alone."""
     available = max(1, int(budget["available"]))
     rows = [(letter, layer, int(budget["used"].get(layer, 0))) for layer, letter in LAYERS]
     rows.append((FREE, "free", max(0, int(budget["remaining"]))))

@@ -10,7 +10,7 @@ FIGURES = ("requests", "input", "cached", "output", "cost")
 
 
 def cost_text(value: Value, width: int) -> str:
-    """What the session used so far."""
+    """Return what the session used so far."""
     total = value["total"]
     if not total["requests"]:
         return "\n".join(filled("This session has sent no request yet.", width))

@@ -11,7 +11,8 @@ NAMED = 5
 
 
 def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
-    """The line, "" where nothing was refused; `switch` is how this front end sets the level of what is allowed."""
+    """Return the line, "" where nothing was refused; `switch` is how this front end sets the level of what is
+    allowed."""
     if not denied:
         return ""
     calls = "; ".join(f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in denied[:NAMED])
@@ -21,7 +22,7 @@ def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
 
 
 def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
-    """What lets them run, or why nothing does, each a sentence."""
+    """Return what lets them run, or why nothing does, each a sentence."""
     levels = [call["allow"] for call in denied if call.get("allow")]
     others = [call.get("hint") or call.get("why", "") for call in denied if not call.get("allow")]
     told = []

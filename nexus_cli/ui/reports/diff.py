@@ -12,7 +12,7 @@ _ENDS = re.compile(r"(?m)^[-+ ].*?(\r?)$")
 
 
 def diff_text(value: Value, width: int) -> str:
-    """The diff, then files that git does not track; without git the files that the session changed."""
+    """Return the diff, then files that git does not track; without git the files that the session changed."""
     lines: list[str] = []
     if value["source"] != "git":
         why = str(value["why"])

@@ -11,7 +11,8 @@ BACK = "back in the window"
 
 
 def drops_text(value: Value, width: int, session: str | None = None) -> str:
-    """Every drop of a session. It is read there, or in a shell: of the newest `session` of the folder with "", else of
+    """Return every drop of a session. It is read there, or in a shell: of the newest `session` of the folder with
+    "", else of
     the one with this id, which what is advised must name."""
     drops = value.get("drops", [])
     if not drops:
@@ -38,19 +39,19 @@ def drops_text(value: Value, width: int, session: str | None = None) -> str:
 
 
 def asked_again(again: int, out: int, drops: int) -> str:
-    """How many of those that are still left out were asked for again, and how many of all `drops` are back."""
+    """Return how many of those that are still left out were asked for again, and how many of all `drops` are back."""
     if not out:
         return f"nothing is left out any more: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
     return f"{again:,} of {out:,} asked for again" + (f", {drops - out:,} {BACK}" if drops > out else "")
 
 
 def what(drop: Value) -> str:
-    """What was left out; or that it is back, and what."""
+    """Return what was left out; or that it is back, and what."""
     return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
 
 
 def drop_text(value: Value, width: int) -> str:
-    """One drop: which characters of it these are, then they."""
+    """Return one drop: which characters of it these are, then they."""
     start, end, total = int(value["start"]), int(value["end"]), int(value["total"])
     head = f"{value['id']}: {value['what']}"
     if value.get("tokens") is not None:

@@ -6,7 +6,7 @@ from nexus_cli.ui.reports.lines import Value, filled
 
 
 def help_text(value: Value, width: int) -> str:
-    """Every command with its line, or one with all of its help."""
+    """Return every command with its line, or one with all of its help."""
     if value.get("command"):
         return _one(value["command"], width)
     lines: list[str] = []
@@ -28,7 +28,7 @@ def _call(command: Value) -> str:
 
 
 def _line(left: str, text: str, size: int, width: int) -> list[str]:
-    """A name and its explanation side by side; one below the other where there is no room."""
+    """Return a name and its explanation side by side; one below the other where there is no room."""
     if size + 20 > width or len(left) + 2 > size:
         return [*filled(left.strip(), width, "    ", "  "), *filled(text, width, "      ")]
     return filled(text, width, " " * size, left.ljust(size))

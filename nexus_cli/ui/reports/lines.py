@@ -1,6 +1,6 @@
 """Lines that fit: cells counted as a terminal counts them, text wrapped and cut to a width, tables.
 
-What is written in them is the reports' business; the door is passed where they are printed, and measured here.
+What is written in them is the reports' business; they are sanitized where they are printed, and measured here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LEAST = 20
 
 
 def number(value: Any) -> str:
-    """A number with thousands separated, `-` when it is unknown."""
+    """Return a number with thousands separated, `-` when it is unknown."""
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def limit(value: Any) -> str:
-    """The value of a limit in words: `yes`, `no`, names after each other, a number."""
+    """Return the value of a limit in words: `yes`, `no`, names after each other, a number."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -34,29 +34,30 @@ def limit(value: Any) -> str:
 
 
 def dollars(value: Any) -> str:
-    """An amount of US dollars, `?` when it is unknown; below one dollar always with four decimals, as columns need."""
+    """Return an amount of US dollars, `?` when it is unknown; below one dollar always with four decimals, as columns
+    need."""
     if value is None:
         return "?"
     return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
 
 
 def share(part: Any, whole: Any) -> str:
-    """`part` of `whole` in percent, `-` where there is no whole."""
+    """Return `part` of `whole` in percent, `-` where there is no whole."""
     return f"{part / whole:.1%}" if whole and part is not None else "-"
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
-    """`1 request`, `3 requests`; `nouns` where an s is not enough."""
+    """Return `1 request`, `3 requests`; `nouns` where an s is not enough."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def when(at: Any) -> str:
-    """A time of the ledger, to the minute."""
+    """Return a time of the ledger, to the minute."""
     return str(at or "")[:16].replace("T", " ")
 
 
 def cells(text: str) -> int:
-    """Columns that `text`, one line without tabs, takes at most in a terminal once it has passed the door."""
+    """Return columns that `text`, one line without tabs, takes at most in a terminal once it is sanitized."""
     if text.isascii() and text.isprintable():
         return len(text)
     return sum(map(_cell, sanitize(text)))
@@ -70,19 +71,19 @@ def _cell(char: str) -> int:
 
 @lru_cache(4096)
 def _alone(char: str) -> int:
-    """The most cells that one character takes, whatever stands beside it."""
+    """Return the most cells that one character takes, whatever stands beside it."""
     return cells(char)
 
 
 def cut(text: str, room: int) -> str:
-    """`text`, one line, in at most `room` cells; where it is longer it ends in an ellipsis."""
+    """Return `text`, one line, in at most `room` cells; where it is longer it ends in an ellipsis."""
     if _fits(text, room):
         return text
     return text[: _most(text, 0, max(0, room - 1))] + "…" if room > 0 else ""
 
 
 def one_line(text: Any, room: int) -> str:
-    """`text` on one line of at most `room` cells."""
+    """Return `text` on one line of at most `room` cells."""
     return cut(" ".join(str(text or "")[: DENSE * max(1, room)].split()), room)
 
 
@@ -91,12 +92,12 @@ DENSE = 8
 
 
 def _fits(text: str, room: int) -> bool:
-    """Whether `text` takes at most `room` cells; quick for a text of any length."""
+    """True if `text` takes at most `room` cells; quick for a text of any length."""
     return len(text) <= DENSE * room and cells(text) <= room
 
 
 def _most(text: str, start: int, room: int) -> int:
-    """Where the longest piece of `text` from `start` on ends that takes at most `room` cells."""
+    """Return where the longest piece of `text` from `start` on ends that takes at most `room` cells."""
     window = text[start : start + DENSE * room]
     if window[: room + 1].isascii() and window[: room + 1].isprintable():
         return start + min(room, len(window))
@@ -109,7 +110,7 @@ def _most(text: str, start: int, room: int) -> int:
 
 
 def filled(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
-    """`text` as lines of words in at most `width` cells, `indent` before each (`first` before the first).
+    """Return `text` as lines of words in at most `width` cells, `indent` before each (`first` before the first).
 
     A word that is too long for a line is broken.
     """
@@ -137,7 +138,7 @@ def filled(text: str, width: int, indent: str = "", first: str | None = None) ->
 
 
 def folded(text: str, width: int, indent: str = "") -> list[str]:
-    """`text` line by line as it is, only long lines broken: for code, output and what people wrote."""
+    """Return `text` line by line as it is, only long lines broken: for code, output and what people wrote."""
     room = max(2, width - cells(indent))
     lines = []
     for line in text.expandtabs(4).split("\n"):
@@ -151,7 +152,7 @@ def folded(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def shortened(lines: Sequence[str], most: int, width: int, *, tail: bool = False) -> list[str]:
-    """At most `most` of `lines`, and a line that says how many are not shown; `tail` keeps the last ones."""
+    """Return at most `most` of `lines`, and a line that says how many are not shown; `tail` keeps the last ones."""
     hidden = len(lines) - most
     if hidden <= 0:
         return list(lines)
@@ -162,7 +163,8 @@ def shortened(lines: Sequence[str], most: int, width: int, *, tail: bool = False
 def table(
     rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (), whole: bool = False
 ) -> list[str]:
-    """`rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`, and is cut to
+    """Return `rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`, and
+    is cut to
     it, or goes on in lines of its own where it is to stand there `whole`.
 
     Where too little is left for it each row becomes a paragraph instead: its label (the first cell, or the last where
@@ -189,7 +191,7 @@ def table(
 
 
 def aligns(rows: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether `table` makes aligned lines of `rows` at this width, not paragraphs."""
+    """True if `table` makes aligned lines of `rows` at this width, not paragraphs."""
     columns = list(zip(*rows, strict=True))
     return _roomy(columns[-1], width - sum(max(map(cells, column)) + 2 for column in columns[:-1]))
 
@@ -199,7 +201,7 @@ def _roomy(last: Sequence[str], room: int) -> bool:
 
 
 def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool) -> list[str]:
-    """A row below its label; a column without a name (a mark) stands before the label, or without a name."""
+    """Return a row below its label; a column without a name (a mark) stands before the label, or without a name."""
     label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
     head = " ".join(filter(None, row[: label + 1]))
     if label > 1:
@@ -212,7 +214,7 @@ def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool
 
 
 def block(title: str, rows: Sequence[Sequence[str]], width: int, *, whole: bool = False) -> list[str]:
-    """A titled table behind an empty line; nothing where it has only its heading. Numbers stand on the right."""
+    """Return a titled table behind an empty line; nothing where it has only its heading. Numbers stand on the right."""
     if len(rows) < 2:
         return []
     right = [index for index, name in enumerate(rows[0]) if name in NUMBERS]
@@ -227,5 +229,5 @@ NUMBERS = frozenset(
 
 
 def paragraphs(texts: Iterable[str], width: int, indent: str = "") -> list[str]:
-    """Each of `texts` filled by itself."""
+    """Return each of `texts` filled by itself."""
     return [line for text in texts for line in filled(text, width, indent)]

@@ -9,7 +9,7 @@ HERE = "  # this session: once you have left it"
 
 
 def memory_text(value: Value, width: int) -> str:
-    """The facts of a listing, or what a search found."""
+    """Return the facts of a listing, or what a search found."""
     facts = value.get("facts", [])
     waiting = [fact for fact in facts if fact["state"] == "proposed"]
     kept = [fact for fact in facts if fact["state"] == "kept"]
@@ -31,7 +31,7 @@ def memory_text(value: Value, width: int) -> str:
 
 
 def fact_text(value: Value, width: int) -> str:
-    """What was just done with facts, and they; what was forgotten is gone, so that this is its last line."""
+    """Return what was just done with facts, and they; what was forgotten is gone, so that this is its last line."""
     facts, done = value.get("facts", []), str(value.get("done", "kept"))
     gone = facts if done == "forgotten" else value.get("forgotten", [])
     if not facts and not gone:
@@ -43,13 +43,14 @@ def fact_text(value: Value, width: int) -> str:
 
 
 def describe_told_facts(plan: Value) -> str:
-    """The remembered facts that a request tells anew, on one line; "" for none."""
+    """Return the remembered facts that a request tells anew, on one line; "" for none."""
     named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
     return f"told the model: {', '.join(named)}" if named else ""
 
 
 def _forgotten(fact: Value, width: int, here: str) -> list[str]:
-    """The fact, and every session in which it stays readable until that is deleted: no later look could name them."""
+    """Return the fact, and every session in which it stays readable until that is deleted: no later look could name
+    them."""
     held = fact.get("told_in", [])
     done = "Forgotten" if held else "Forgotten for good"
     lines = filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
@@ -88,7 +89,7 @@ SHOWN = 5
 
 
 def goals_text(value: Value, width: int) -> str:
-    """Each goal, and its steps below it; what is done has a mark."""
+    """Return each goal, and its steps below it; what is done has a mark."""
     if not value["goals"]:
         return "\n".join(filled("This session has no goal. /goal TEXT sets one.", width))
     lines = []
@@ -100,7 +101,7 @@ def goals_text(value: Value, width: int) -> str:
 
 
 def reflection_text(value: Value, width: int) -> str:
-    """What the model said, and which of its lessons wait."""
+    """Return what the model said, and which of its lessons wait."""
     lines = [line for text in value["text"].splitlines() for line in filled(text, width)]
     lines = lines or ["(no answer)"]
     if new := value.get("waiting"):

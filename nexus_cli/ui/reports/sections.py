@@ -12,7 +12,8 @@ LETTERS = {"system": "S", "history": "H", "event": "E"}
 
 
 def section_rows(value: Value, width: int) -> list[str]:
-    """Every section, what of the layer is in none, what was told last where nothing is pending, and the reasons."""
+    """Return every section, what of the layer is in none, what was told last where nothing is pending, and the
+    reasons."""
     sections, told = value.get("sections", []), value.get("told", [])
     fixed = [one for one in sections if one["layer"] == "system"]
     rows = [_row(one, _layer(value, one), width) for one in fixed]
@@ -30,7 +31,7 @@ def section_rows(value: Value, width: int) -> list[str]:
 
 
 def _reasons(sections: list[Value], width: int) -> list[str]:
-    """Why what is not whole is not, and where the whole is."""
+    """Return why what is not whole is not, and where the whole is."""
     lines: list[str] = []
     for one in sections:
         why = str(one.get("reason") or "")
@@ -52,7 +53,7 @@ def _blank(name: str, tokens: str, width: int) -> tuple[str, ...]:
 
 
 def _layer(value: Value, section: Value) -> int:
-    """Tokens of the section's layer."""
+    """Return tokens of the section's layer."""
     return int(value["budget"]["used"].get(str(section["layer"]), 0))
 
 

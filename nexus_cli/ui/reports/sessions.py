@@ -12,7 +12,7 @@ TITLE = 200
 
 
 def sessions_text(value: Value, width: int) -> str:
-    """The sessions of a folder or of all."""
+    """Return the sessions of a folder or of all."""
     sessions = value.get("sessions", [])
     if not sessions:
         text = "No sessions here yet. `nexus sessions list --all` shows those of other folders."
@@ -25,12 +25,12 @@ def sessions_text(value: Value, width: int) -> str:
 
 
 def title_of(text: object) -> str:
-    """The beginning of a session as its title: the person's words without what went along with them."""
+    """Return the beginning of a session as its title: the person's words without what went along with them."""
     return str(text or "").split("\n\n<", 1)[0]
 
 
 def session_text(value: Value, width: int) -> str:
-    """One session: its head, then what happened as it happened: a result names the call that it answers."""
+    """Return one session: its head, then what happened as it happened: a result names the call that it answers."""
     lines = [one_line(f"{key:<8}  {value[key]}", width) for key in HEAD if value.get(key) not in (None, "")]
     for entry in value.get("entries", []):
         answers = f" of {entry['call']}" if entry.get("call") else ""
@@ -43,7 +43,7 @@ def session_text(value: Value, width: int) -> str:
 
 
 def search_text(value: Value, width: int) -> str:
-    """Where a text occurs: session and entry, then the words around it."""
+    """Return where a text occurs: session and entry, then the words around it."""
     hits = value.get("hits", [])
     where = "any folder" if value.get("folder") is None else "the sessions of this folder"
     if not hits:
@@ -67,7 +67,7 @@ OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run
 
 
 def last_text(value: Value, width: int) -> str:
-    """What was said last, what is still open, and how to go on."""
+    """Return what was said last, what is still open, and how to go on."""
     lines = last_head(value, width)
     answer = str(value.get("assistant") or "").strip()
     if answer and value.get("entries"):
@@ -76,7 +76,7 @@ def last_text(value: Value, width: int) -> str:
 
 
 def last_head(value: Value, width: int) -> list[str]:
-    """The session and the person's words."""
+    """Return the session and the person's words."""
     if not value.get("entries"):
         return filled("Nothing was said in this session yet.", width)
     title = f"session {value['session']}{' ' + str(value['name']) if value.get('name') else ''}"
@@ -86,7 +86,7 @@ def last_head(value: Value, width: int) -> list[str]:
 
 
 def last_tail(value: Value, width: int) -> list[str]:
-    """What is still open, and how to go on."""
+    """Return what is still open, and how to go on."""
     if not value.get("entries"):
         return []
     calls = value.get("open", [])
@@ -96,7 +96,7 @@ def last_tail(value: Value, width: int) -> list[str]:
         said = " ".join(filter(None, (str(call["name"]), subject)))
         lines += filled(f"{said}: {OPEN[bool(call.get('started'))]}", width, "  ", "! ")
     if not value.get("finished", True):
-        lines += ["", *filled("The turn is not finished: /continue goes on.", width)]
+        lines += ["", *filled("This turn was cut short. /continue to resume it.", width)]
     return lines
 
 
@@ -106,7 +106,8 @@ FEW = 5
 
 
 def replay_text(value: Value, width: int = ONE_LINE) -> str:
-    """One sentence, and for each thing that `--wire` found one more; on the command line each on a line of its own, for
+    """Return one sentence, and for each thing that `--wire` found one more; on the command line each on a line of
+    its own, for
     `grep`."""
     session, count = value["session"], int(value["requests"])
     if not value["ok"]:
@@ -120,7 +121,8 @@ def replay_text(value: Value, width: int = ONE_LINE) -> str:
 
 
 def _wire(value: Value) -> list[str]:
-    """What `--wire` found, in one or a few sentences; what was asked beside the conversation is named by its lane."""
+    """Return what `--wire` found, in one or a few sentences; what was asked beside the conversation is named by its
+    lane."""
     lanes = [("", value), *((f" of side lane {one['lane']} ({one['agent']})", one) for one in value.get("beside", ()))]
     equal = sum(int(one["equal"]) for _, one in lanes)
     compared = equal + sum(len(one["differ"]) for _, one in lanes)

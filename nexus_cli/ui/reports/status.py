@@ -18,7 +18,7 @@ TRUST = {
 
 
 def status_text(value: Value, width: int) -> str:
-    """A line for each kind of thing, skills with one line each."""
+    """Return a line for each kind of thing, skills with one line each."""
     lines = [line for name, said in _said(value) for line in _line(name, said, width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
@@ -55,7 +55,7 @@ SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 
 
 def doctor_text(value: Value, width: int) -> str:
-    """What works here, what does not."""
+    """Return what works here, what does not."""
     indent = " " * 8 if width >= 40 else "  "
     lines = []
     for check in value["checks"]:
@@ -77,7 +77,7 @@ STANDS = {
 
 
 def trust_text(value: Value, width: int) -> str:
-    """Each setting with what it does, each file by its kind, and the state."""
+    """Return each setting with what it does, each file by its kind, and the state."""
     lines = filled(value["project"], width, "  ")
     for setting in value["settings"]:
         lines += filled(f"{setting['key']} = {setting['value']}: {setting['effect']}", width, " " * 6, "  ")
@@ -94,7 +94,7 @@ def trust_text(value: Value, width: int) -> str:
 
 
 def tools_text(value: Value, width: int) -> str:
-    """Each tool with what it does to the world, what its schema costs, and whether it asks."""
+    """Return each tool with what it does to the world, what its schema costs, and whether it asks."""
     tools = value["tools"]
     if not tools:
         return "\n".join(filled("This session has no tools.", width))
@@ -106,7 +106,7 @@ def tools_text(value: Value, width: int) -> str:
 
 
 def permissions_text(value: Value, width: int) -> str:
-    """The levels, the one in force, and what was allowed for the session."""
+    """Return the levels, the one in force, and what was allowed for the session."""
     lines = []
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
@@ -123,7 +123,7 @@ NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the sk
 
 
 def skills_text(value: Value, width: int) -> str:
-    """The skills by name."""
+    """Return the skills by name."""
     rows = [("name", "from", "what")]
     for skill in value["skills"]:
         said = skill["description"]
@@ -151,7 +151,7 @@ PRICES = (
 
 
 def models_text(value: Value, width: int) -> str:
-    """The models that are usable now."""
+    """Return the models that are usable now."""
     models = value["models"]
     if not models:
         return "\n".join(filled(NO_MODEL, width))
@@ -165,7 +165,7 @@ def models_text(value: Value, width: int) -> str:
 
 
 def model_text(value: Value, width: int) -> str:
-    """One model: where it goes, its window, its prices."""
+    """Return one model: where it goes, its window, its prices."""
     rows = [
         ("model", value["name"] + (" (used when none is named)" if value.get("chosen") else "")),
         ("provider", value.get("provider") or "unknown"),
@@ -192,20 +192,20 @@ def _window(model: Value) -> str:
 
 
 def _origin(model: Value) -> str:
-    """Where a window comes from that the table does not have."""
+    """Return where a window comes from that the table does not have."""
     if model["window_told"]:
         return f", as a refusal said; [models.\"{model['name']}\"] window in config.toml wins over it"
     return "" if model["known"] else ", assumed: it is not in the table"
 
 
 def why_text(value: Value, width: int) -> str:
-    """Each limit with its value and who bound it; below what each layer said."""
+    """Return each limit with its value and who bound it; below what each layer said."""
     limits = value["limits"]
     if not limits:
         return "\n".join(filled(f"{value['name'] or 'Nothing'} is not limited by any layer.", width))
     lines = []
     for limit in limits:
-        lines += filled(f"{limit['name']} = {_value(limit['value'])}, bound by {limit['bound_by']}", width, "  ")
+        lines += filled(f"{limit['name']} = {_value(limit['value'])} (from {limit['bound_by']})", width, "  ")
         for layer, said in limit["said"].items():
             lines += filled(f"{layer} said {_value(said)}", width, " " * 6, "    ")
     signals = value["signals"]

@@ -35,12 +35,12 @@ _NAMES = (
 
 
 def resize_delay(environ: Mapping[str, str]) -> float:
-    """How long the terminal may be ahead of what it has told, in seconds."""
+    """Return how long the terminal may be ahead of what it has told, in seconds."""
     return UNDER_WAY_TMUX if environ.get("TMUX") else UNDER_WAY
 
 
 def breaks_lines(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is known to break drawn lines anew when its width changes."""
+    """True if the terminal is known to break drawn lines anew when its width changes."""
     if environ.get("TMUX"):
         return True
     if environ.get("XTERM_VERSION") or environ.get("STY"):
@@ -87,7 +87,7 @@ class FittedRenderer(Renderer):
         super().erase(leave_alternate_screen)
 
     def clear(self) -> None:
-        """An empty screen with the app at its top; what was printed has scrolled off and is not lost."""
+        """Clear the screen with the app at its top; printed lines have scrolled off and are not lost."""
         with_app = self.output.get_size().rows
         self.erase()
         # From the app's first row, exactly what stands above it scrolls off.

@@ -59,12 +59,12 @@ class Stops:
 
     @property
     def meant(self) -> bool:
-        """What was meant to be stopped has settled just now."""
+        """True if the work that Ctrl+C stopped has settled just now."""
         return time.monotonic() - self._at < MEANT
 
 
 def screen_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions) -> KeyBindingsBase:
-    """Every binding of the app: the box's own while no field has the keys, and above them the screen's."""
+    """Return every binding of the app: the box's own while no field has the keys, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer))
     stops = Stops(reach)
     return merge_key_bindings([of_box, _of_box(box, reach, stops), _of_field(panel, stops), _of_both(reach)])

@@ -47,7 +47,7 @@ class InputBox(Protocol):
     def empty(self) -> bool: ...
     @property
     def completing(self) -> bool:
-        """An entry of the menu is selected."""
+        """True if an entry of the menu is selected."""
 
     def accept_completion(self) -> None:
         """Take it."""
@@ -61,7 +61,7 @@ class InputBox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LayoutContent:
-    """What the hands wanted to be seen when they were asked last."""
+    """What the controller showed when it was asked last."""
 
     live: tuple[str, ...] = ()
     spinner: str = ""
@@ -109,7 +109,7 @@ class ScreenLayout(Container):
         self._plan: RowPlan | None = None
 
     def ask(self, controller: ReplController, columns: int) -> None:
-        """Ask `hands` what is to be seen."""
+        """Ask `controller` what is to be seen."""
         live = self.live_rows()
         self.shown = LayoutContent(
             tuple(controller.live(live)[-live:]) if live else (),
@@ -119,12 +119,13 @@ class ScreenLayout(Container):
         )
 
     def live_rows(self) -> int:
-        """Rows that live lines may take now."""
+        """Return rows that live lines may take now."""
         rows, _ = self._size()
         return rows // 3 if rows >= 6 else 0
 
     def plan(self) -> RowPlan:
-        """Who gets how many rows: the box first, then what is asked, then status, spinner, queue and live lines."""
+        """Return who gets how many rows: the box first, then what is asked, then status, spinner, queue and live
+        lines."""
         rows, columns = self._size()
         panel = min(self._panel.height(columns - 1, max(1, rows // 3)), rows if self._panel.open else rows - 1)
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
@@ -146,16 +147,16 @@ class ScreenLayout(Container):
         self._panel.container.reset()
 
     def preferred_width(self, max_available_width: int) -> Dimension:
-        """All of it."""
+        """Return all of it."""
         return Dimension()
 
     def preferred_height(self, width: int, max_available_height: int) -> Dimension:
-        """As many rows as are planned."""
+        """Return as many rows as are planned."""
         self._plan = self.plan()
         return Dimension.exact(self._plan.rows)
 
     def get_children(self) -> list[Container]:
-        """What can have the focus."""
+        """Return what can have the focus."""
         return [self._inner, self._panel.container]
 
     def write_to_screen(
@@ -219,7 +220,7 @@ def _queue(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _folded(lines: tuple[str, ...], rows: int) -> list[str]:
-    """`lines` in at most `rows` rows, the last of which says how many are missing."""
+    """Return `lines` in at most `rows` rows, the last of which says how many are missing."""
     shown = _queue(lines)
     if len(shown) <= rows or not rows:
         return list(shown[:rows])

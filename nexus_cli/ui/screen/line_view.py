@@ -83,7 +83,7 @@ class LineView:
         self._settle()
 
     def invalidate(self) -> None:
-        """Only the prompt may have to be printed."""
+        """Print the prompt if it is missing."""
         self._settle()
 
     def fill(self, text: str) -> None:
@@ -94,7 +94,7 @@ class LineView:
             self.put(f"not sent yet:\n{shown}\n(an empty Enter sends it, another line takes its place)\n")
 
     async def question(self, text: str, prompt: str) -> str | None:
-        """What was typed before is thrown away: it stands in the terminal, not in a box."""
+        """Return what was typed before is thrown away: it stands in the terminal, not in a box."""
         async with self._asking:
             if self._done is None or self._done.done():
                 return None
@@ -277,5 +277,5 @@ class LineView:
 
 
 def _bare(text: str) -> str:
-    """`text` without colours, and without any control character that is left."""
+    """Return `text` without colours, and without any control character that is left."""
     return _CONTROL.sub("?", _CODE.sub("", text.replace("\r\n", "\n")))

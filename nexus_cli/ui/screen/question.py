@@ -44,7 +44,7 @@ class QuestionPanel:
 
     @property
     def asking(self) -> bool:
-        """A question is on the screen."""
+        """True if a question is on the screen."""
         return self.answer is not None
 
     def begin(self, prompt: str, answer: asyncio.Future[str | None]) -> None:
@@ -63,11 +63,11 @@ class QuestionPanel:
             self.answer.set_result(line)
 
     def height(self, columns: int, most: int) -> int:
-        """Rows of prompt and field, with at most `most` for the prompt."""
+        """Return rows of prompt and field, with at most `most` for the prompt."""
         return len(self._rows(columns, most)) + 1 if self.asking else 0
 
     def prompt(self, columns: int, rows: int) -> list[str]:
-        """The prompt in at most `rows` rows: where it is too long a short form of it, or its beginning."""
+        """Return the prompt in at most `rows` rows: where it is too long a short form of it, or its beginning."""
         lines = self._rows(columns, rows)
         return [f"\x1b[1m{line}{RESET}" for line in lines] if self._colour and self.open else lines
 
@@ -82,14 +82,14 @@ class QuestionPanel:
 
 
 def shorten_prompt(prompt: str) -> str:
-    """A prompt of the form `Do it? [y]es once, [n]o (why)` as `Do it? y/n`; another one as it is."""
+    """Return a prompt of the form `Do it? [y]es once, [n]o (why)` as `Do it? y/n`; another one as it is."""
     asked, mark, choices = prompt.partition("?")
     letters = _CHOICE.findall(choices)
     return f"{asked}{mark} {'/'.join(letters)}" if letters else prompt
 
 
 def expire(answer: asyncio.Future[str | None] | None) -> None:
-    """What runs has been stopped: its question ends with it, or soon without it."""
+    """Answer the question of stopped work with None after `LAPSE` seconds."""
 
     def give_up() -> None:
         if answer is not None and not answer.done():

@@ -85,7 +85,7 @@ class PrintQueue:
         self._texts.append(text)
 
     def take(self, most: int) -> str:
-        """The next whole lines, of `most` characters and what is missing to the end of the last line."""
+        """Return the next whole lines, of `most` characters and what is missing to the end of the last line."""
         parts: list[str] = []
         missing = most
         while self._texts and missing > 0:
@@ -101,5 +101,5 @@ class PrintQueue:
         return "".join(parts)
 
     def all(self) -> str:
-        """Everything."""
+        """Return everything."""
         return self.take(1 << 62)

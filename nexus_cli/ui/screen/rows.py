@@ -21,7 +21,7 @@ RESET = "\x1b[0m"
 
 
 def strip_ambiguous(text: str) -> str:
-    """`text` where each character takes as many columns as it does alone, in every terminal.
+    """Return `text` where each character takes as many columns as it does alone, in every terminal.
 
     Joiners and selectors go, so that a joined emoji is shown as its parts; letters of flags become wide letters and
     tones of skin a wide blank. Nothing changes its width by `wcwidth`, so positions that were computed before stay.
@@ -37,12 +37,12 @@ def _alone(found: re.Match[str]) -> str:
 
 
 def without_codes(text: str) -> str:
-    """`text` without SGR codes."""
+    """Return `text` without SGR codes."""
     return _SGR.sub("", text) if "\x1b" in text else text
 
 
 def fit_row(line: str, columns: int) -> tuple[str, str]:
-    """`line` cut to `columns`: as it is written, and its text alone."""
+    """Return `line` cut to `columns`: as it is written, and its text alone."""
     line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
     if len(line) <= columns and line.isascii() and "\x1b" not in line:
         return line, line
@@ -73,7 +73,8 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def count_folds(widths: Iterable[int], columns: int) -> int:
-    """Rows that characters of these widths take in a terminal of `columns` that breaks long lines; at least one."""
+    """Return rows that characters of these widths take in a terminal of `columns` that breaks long lines; at least
+    one."""
     rows, used = 1, 0
     for width in widths:
         if used + width > columns and used:
@@ -83,7 +84,7 @@ def count_folds(widths: Iterable[int], columns: int) -> int:
 
 
 def rows_above_cursor(rows: Sequence[Sequence[int]], x: int, columns: int) -> int:
-    """Rows above the cursor after a terminal has broken `rows`, of which it stands in the last, at column `x`.
+    """Return rows above the cursor after a terminal has broken `rows`, of which it stands in the last, at column `x`.
 
     Each row is the widths of its characters. Behind the end of a row the cursor stays in the row's last part.
     """

@@ -1,7 +1,7 @@
 """The REPL on a terminal that can be drawn on: what is finished scrolls up, the app stays at the bottom.
 
 prompt-toolkit owns the terminal. What is put goes above the app into the terminal's own scrollback, once. Which part of
-the app stands where is the business of `screen_stage`, keys that of `screen_keys`, the descriptors `screen_terminal`.
+the app stands where is done by `screen_stage`, keys that of `screen_keys`, the descriptors `screen_terminal`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Screen:
         catch_key_failures(app.key_processor, self._end)
         return app
 
-    # What the REPL does with the face
+    # What the REPL does with the view
 
     @property
     def width(self) -> int:
@@ -145,7 +145,7 @@ class Screen:
         self._app.invalidate()
 
     async def question(self, text: str, prompt: str) -> str | None:
-        """Several questions are asked one after the other."""
+        """Return several questions are asked one after the other."""
         async with self._asking:
             if self._over:
                 return None
@@ -177,7 +177,7 @@ class Screen:
         self._app.invalidate()
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
+        """Return what is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
 
         async def away() -> T:
             async with self._away, in_terminal():
@@ -228,13 +228,13 @@ class Screen:
             self._app.invalidate()
 
     def clear(self) -> None:
-        """An empty screen, with what stood on it in the scrollback."""
+        """Clear the screen; its lines go to the scrollback."""
         with self._output.held():
             self._renderer.clear()
             self._app._redraw()
 
     def suspend(self) -> None:
-        """To the background; everything is drawn again when the shell brings it back."""
+        """Stop the process; everything is drawn again when the shell continues it."""
         self._app.create_background_task(self._suspended())
 
     async def _suspended(self) -> None:
@@ -261,7 +261,7 @@ class Screen:
                     self._renderer.lift()
                     self._output.write_raw(text)
                 app._redraw()
-        except Exception as bug:  # told to whoever runs the screen, not to the loop
+        except Exception as bug:  # reported to whoever runs the screen, not to the loop
             self._end(bug)
             return False
         if self._panel.asking and not self._panel.seen:
@@ -273,7 +273,7 @@ class Screen:
         self._redraw.now()
 
     def _ready(self, text: str) -> str:
-        """`text` as the terminal wants it."""
+        """Return `text` as the terminal wants it."""
         text = text if self._colour else without_codes(text)
         return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
@@ -282,7 +282,7 @@ class Screen:
         self._output.flush()
 
     def _hasty(self) -> bool:
-        """Whether an Esc means something by itself."""
+        """True if an Esc means something by itself."""
         menu = self._box.buffer.complete_state is not None
         return self._panel.open or self._box.empty or menu or self._app.editing_mode == EditingMode.VI
 
@@ -356,7 +356,7 @@ class App(Application[None]):
     def _redraw(self, render_as_done: bool = False) -> None:
         try:
             super()._redraw(render_as_done)
-        except Exception as bug:  # told to whoever runs the screen, not to the loop
+        except Exception as bug:  # reported to whoever runs the screen, not to the loop
             self._draw_failed(bug)
 
     def _on_resize(self) -> None:

@@ -29,7 +29,7 @@ FALLBACK = Size(rows=24, columns=80)
 
 
 def size_of(descriptor: int) -> Size:
-    """Rows and columns of a terminal; those of `FALLBACK` where it says 0 or is none."""
+    """Return rows and columns of a terminal; those of `FALLBACK` where it says 0 or is none."""
     try:
         said = os.get_terminal_size(descriptor)
     except OSError:
@@ -38,12 +38,12 @@ def size_of(descriptor: int) -> Size:
 
 
 def colour_depth(environ: Mapping[str, str]) -> ColorDepth | None:
-    """How many colours: by `COLORTERM`, else None for what prompt-toolkit knows of `TERM`."""
+    """Return how many colours: by `COLORTERM`, else None for what prompt-toolkit knows of `TERM`."""
     return ColorDepth.DEPTH_24_BIT if environ.get("COLORTERM", "") in ("truecolor", "24bit") else None
 
 
 class TerminalOutput(Vt100_Output):
-    """Bytes to a terminal. A write that fails is told once to `lost`; what comes afterwards goes nowhere."""
+    """Bytes to a terminal. A failed write is reported once to `lost`; later writes are dropped."""
 
     def __init__(self, descriptor: int, get_size: Callable[[], Size], environ: Mapping[str, str], colour: bool) -> None:
         super().__init__(
@@ -100,7 +100,7 @@ class TerminalOutput(Vt100_Output):
         self.write_raw(f"\x1b7\x1b[K{below}\x1b8")
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._descriptor
 
     def flush(self) -> None:
@@ -135,7 +135,7 @@ class TerminalInput(Vt100Input):
             yield
 
     def read_keys(self) -> list[KeyPress]:
-        """What was typed; `closed` afterwards when there is no terminal any more."""
+        """Return what was typed; `closed` afterwards when there is no terminal any more."""
         if self._ahead:
             self.vt100_parser.feed(self.stdin_reader.read(self._ahead).replace("\n", "\r"))
             self._ahead = 0
@@ -148,7 +148,7 @@ class TerminalInput(Vt100Input):
 
 
 def _there(descriptor: int) -> int:
-    """Bytes that can be read at once."""
+    """Return bytes that can be read at once."""
     count = array.array("i", [0])
     try:
         fcntl.ioctl(descriptor, termios.FIONREAD, count)
@@ -158,7 +158,7 @@ def _there(descriptor: int) -> int:
 
 
 def _hung_up(descriptor: int) -> bool:
-    """Whether nobody is at the other end of a terminal: then each read of it fails at once."""
+    """True if nobody is at the other end of a terminal: then each read of it fails at once."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return any(events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0))

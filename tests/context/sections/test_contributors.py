@@ -27,7 +27,7 @@ from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.context.sysinfo import Host
-from nexus_cli.context.tokens import TiktokenCounter
+from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot

@@ -22,7 +22,7 @@ from nexus_cli.context.sections.identity_files import (
 )
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP
-from nexus_cli.context.tokens import SimpleTokenCounter
+from nexus_cli.context.tokens.counter import SimpleTokenCounter
 
 COUNT = SimpleTokenCounter().count
 

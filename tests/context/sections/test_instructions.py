@@ -17,7 +17,7 @@ from nexus_cli.context.loader import ContextLayer, instruction_layers
 from nexus_cli.context.sections.contributor import Sources, View
 from nexus_cli.context.sections.contributors.instructions import CONTRIBUTOR, share
 from nexus_cli.context.sections.section import DROP, Section
-from nexus_cli.context.tokens import SimpleTokenCounter
+from nexus_cli.context.tokens.counter import SimpleTokenCounter
 
 COUNT = SimpleTokenCounter().count
 

@@ -16,7 +16,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.context.sections.contributor import Sources, View, discover
 from nexus_cli.context.sections.memory_sections import LONG
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
-from nexus_cli.context.tokens import TiktokenCounter
+from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import LONGEST, Episode, Fact, FactState, MemorySlot

@@ -18,7 +18,7 @@ from nexus_cli.context.sections.planner import (
     section_budget,
 )
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
-from nexus_cli.context.tokens import SimpleTokenCounter
+from nexus_cli.context.tokens.counter import SimpleTokenCounter
 
 RANKS = ("dropped", "pointer", "outline", "shortened", "full")
 

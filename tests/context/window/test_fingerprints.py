@@ -14,11 +14,11 @@ from nexus_cli.context.window.fingerprints import (
     SYSTEM,
     Difference,
     Fingerprint,
+    common_messages,
     fingerprint,
     first_difference,
-    in_common,
     name_of,
-    rendered,
+    render_fingerprint,
 )
 from nexus_cli.core.entry import Epoch, Form, Slot
 from nexus_cli.core.message import Message, Role
@@ -77,7 +77,7 @@ prints = st.builds(
 
 @given(prints, prints)
 def test_what_begins_alike_has_no_difference_and_what_differs_is_named(one: Fingerprint, two: Fingerprint) -> None:
-    found, same = first_difference(one, two), in_common(one, two)
+    found, same = first_difference(one, two), common_messages(one, two)
     beginning = [one.model, one.effort, one.tools, one.sections] == [two.model, two.effort, two.tools, two.sections]
     if found is None:
         assert beginning and same == min(len(one.messages), len(two.messages))
@@ -91,19 +91,21 @@ def test_what_begins_alike_has_no_difference_and_what_differs_is_named(one: Fing
 def test_a_section_is_told_by_its_hash_or_of_an_older_epoch_by_what_else_tells() -> None:
     named = {"id": "rules", "form": "full", "tokens": 5}
     new = [{**named, "sha256": "aa"}], [{**named, "sha256": "bb"}]
-    assert first_difference(rendered(epoch("a", new[0]), []), rendered(epoch("b", new[1]), [])) == Difference(
-        "section", "rules", "aa", "bb"
+    assert first_difference(
+        render_fingerprint(epoch("a", new[0]), []), render_fingerprint(epoch("b", new[1]), [])
+    ) == Difference("section", "rules", "aa", "bb")
+    old = first_difference(
+        render_fingerprint(epoch("a", [named]), []), render_fingerprint(epoch("bb", [{**named, "tokens": 6}]), [])
     )
-    old = first_difference(rendered(epoch("a", [named]), []), rendered(epoch("bb", [{**named, "tokens": 6}]), []))
     assert old is not None and old.what == "rules"
-    blind = first_difference(rendered(epoch("a", [named]), []), rendered(epoch("b", [named]), []))
+    blind = first_difference(render_fingerprint(epoch("a", [named]), []), render_fingerprint(epoch("b", [named]), []))
     assert blind is not None and blind.what == SYSTEM, "nothing tells which, but that it changed is seen"
 
 
 def test_the_messages_of_a_request_are_told_by_the_hashes_of_their_lines() -> None:
-    before, after = rendered(epoch(), slots("a", "b")), rendered(epoch(), slots("a", "c", "d"))
+    before, after = render_fingerprint(epoch(), slots("a", "b")), render_fingerprint(epoch(), slots("a", "c", "d"))
     assert first_difference(before, after) == Difference("message", "entry 2", "entry 2", "entry 2")
-    assert in_common(before, after) == 1 and before == fingerprint(epoch(), before.messages)
+    assert common_messages(before, after) == 1 and before == fingerprint(epoch(), before.messages)
 
 
 def test_slots_are_named_by_what_they_show() -> None:

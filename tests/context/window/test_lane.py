@@ -42,7 +42,7 @@ def new_lane() -> Lane:
 
 def lines(lane: Lane) -> list[bytes]:
     """What a request sent now would hold."""
-    return [canonical(message) for message in lane.seal().wire.messages]
+    return [canonical(message) for message in lane.freeze_request().wire.messages]
 
 
 def say(lane: Lane, role: Role, text: str) -> None:
@@ -83,9 +83,9 @@ def test_within_an_epoch_each_request_begins_with_the_one_before(
                 for call in reversed(calls):
                     lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=call.id), "tool:look")
             case "dress":
-                lane.dress(value)
+                lane.attach_preamble(value)
             case "undress":
-                lane.undress()
+                lane.detach_preamble()
             case "rewrite":
                 lane.rewrite(flatten(lane.groups()[-value:]), "truncation", ())
                 before = []
@@ -94,7 +94,7 @@ def test_within_an_epoch_each_request_begins_with_the_one_before(
                 assert now[: len(before)] == before
                 before = now
                 assert lane.cursor == lane.timeline.last
-                assert not lane.undressed()
+                assert not lane.is_preamble_due()
     assert lane.counted == 15 + sum(measure(s.message, s.preamble) for s in lane.slots)
 
 
@@ -110,12 +110,12 @@ def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str
             lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall(f"c{number}", "look"),)), "agent")
             lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=f"c{number}"), "tool:look")
         if number == cut and lane.slots:
-            lane.seal()
+            lane.freeze_request()
     again = Lane.load(lane.timeline, measure, lane.epoch, lane.cursor)
     assert again.slots == lane.slots
     assert again.counted == lane.counted
     assert again.run == lane.run
-    first, second = lane.seal(), again.seal()
+    first, second = lane.freeze_request(), again.freeze_request()
     assert second.wire.messages == first.wire.messages
     assert second.wire.sha256 == first.wire.sha256
     assert second.fixed == first.fixed
@@ -124,17 +124,17 @@ def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str
 
 def test_a_preamble_goes_to_the_newest_unsent_message_and_never_to_a_sent_one() -> None:
     lane = new_lane()
-    assert not lane.dress("nothing is there")
+    assert not lane.attach_preamble("nothing is there")
     say(lane, U, "one")
-    assert lane.undressed()
-    assert lane.dress("first")
-    assert lane.dress("second")
+    assert lane.is_preamble_due()
+    assert lane.attach_preamble("first")
+    assert lane.attach_preamble("second")
     assert lane.slots[0].preamble == "first\nsecond"
     sent = lines(lane)
-    assert not lane.dress("too late")
+    assert not lane.attach_preamble("too late")
     lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall("c1", "look"),)), "agent")
     lane.append(Kind.TOOL, Message(T, "seen", tool_call_id="c1"), "tool:look")
-    assert lane.dress("notice")
+    assert lane.attach_preamble("notice")
     assert lines(lane)[: len(sent)] == sent
     assert lane.slots[-1].preamble == "notice"
 
@@ -142,19 +142,23 @@ def test_a_preamble_goes_to_the_newest_unsent_message_and_never_to_a_sent_one() 
 def test_what_is_added_to_a_head_is_settled_by_its_first_request() -> None:
     lane = new_lane()
     say(lane, U, "one")
-    lane.dress("old")
+    lane.attach_preamble("old")
     lane.rewrite(lane.slots, "truncation", ())
     recorded = lane.epoch
-    lane.undress()
-    assert lane.dress("new") and lane.dress("newer")
+    lane.detach_preamble()
+    assert lane.attach_preamble("new") and lane.attach_preamble("newer")
     assert (recorded.head[0].preamble, lane.slots[0].preamble) == ("old", "new\nnewer")
-    [fixed] = lane.seal().dressed
+    [fixed] = lane.freeze_request().changed_head
     assert (fixed.entry, fixed.preamble, fixed.tokens) == (1, "new\nnewer", lane.slots[0].tokens)
-    assert not lane.dress("too late")
-    lane.undress()
-    assert lane.slots[0].preamble == "new\nnewer" and not lane.seal().dressed
+    assert not lane.attach_preamble("too late")
+    lane.detach_preamble()
+    assert lane.slots[0].preamble == "new\nnewer" and not lane.freeze_request().changed_head
     again = Lane.load(lane.timeline, measure, recorded, 0, head_open=True)
-    assert again.dress("later") and not again.fork(lane.timeline).dress("in a fork") and not again.dress("after it")
+    assert (
+        again.attach_preamble("later")
+        and not again.fork(lane.timeline).attach_preamble("in a fork")
+        and not again.attach_preamble("after it")
+    )
 
 
 def test_what_is_settled_is_said_once_and_the_head_with_the_first_request() -> None:
@@ -163,7 +167,7 @@ def test_what_is_settled_is_said_once_and_the_head_with_the_first_request() -> N
     say(lane, A, "two")
     lane.rewrite(lane.slots, "truncation", ())
     say(lane, U, "three")
-    first, second = lane.seal(), lane.seal()
+    first, second = lane.freeze_request(), lane.freeze_request()
     assert len(first.head_lines) == 2
     assert [fixed.entry for fixed in first.fixed] == [3]
     assert (second.head_lines, second.fixed) == ((), ())
@@ -174,11 +178,11 @@ def test_the_first_request_records_the_epoch_that_nobody_began() -> None:
     lane = new_lane()
     say(lane, U, "one")
     log: Any = lane.timeline.log
-    assert (lane.begun, log.epochs) == (False, [])
-    lane.seal()
-    assert lane.begun
+    assert (lane.is_recorded, log.epochs) == (False, [])
+    lane.freeze_request()
+    assert lane.is_recorded
     assert [epoch.system for epoch in log.epochs] == ["system text"]
-    lane.seal()
+    lane.freeze_request()
     assert len(log.epochs) == 1
 
 

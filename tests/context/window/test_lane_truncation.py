@@ -61,7 +61,7 @@ def recalled(*results: str) -> tuple[ContextManager, list[Drop]]:
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", calls), "agent")
     for call, text in zip(calls, results, strict=True):
         lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), "tool:recall")
-    return context, context.rewriter.truncate(lane, 3000)
+    return context, context.truncator.truncate(lane, 3000)
 
 
 def test_a_recalled_piece_that_is_elided_cites_its_drop_and_makes_no_new_one() -> None:

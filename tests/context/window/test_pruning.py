@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
-from nexus_cli.context.window.pruning import LEAST, RECENT, pruned, stale
+from nexus_cli.context.window.pruning import LEAST, RECENT, find_stale, with_stubs
 from nexus_cli.core.entry import Form, Slot
 from nexus_cli.core.message import Message, Role, ToolCall
 
@@ -47,7 +47,7 @@ class Window:
     @property
     def stale(self) -> dict[int, str]:
         """What is stale, and why."""
-        return {one.slot.entry: f"{one.what}: {one.why}" for one in stale(group_tool_calls(self.slots))}
+        return {one.slot.entry: f"{one.what}: {one.why}" for one in find_stale(group_tool_calls(self.slots))}
 
 
 def read(path: str = "src/a.py", **lines: Any) -> dict[str, Any]:
@@ -191,9 +191,9 @@ def made(batches: list[Any]) -> list[Group]:
 @given(BATCHES)
 def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: list[Any]) -> None:
     groups = made(batches)
-    found = stale(groups)
+    found = find_stale(groups)
     stubs = {one.slot.entry: one.stub(f"d{n}", measure) for n, one in enumerate(found, 1)}
-    head = pruned(groups, stubs)
+    head = with_stubs(groups, stubs)
     before, after = flatten(groups), flatten(group_tool_calls(head, measure))
     assert len(before) == len(after), "pairs stay whole"
     for old, new in zip(before, after, strict=True):
@@ -215,15 +215,15 @@ def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: lis
 @given(BATCHES)
 def test_pruning_what_was_pruned_finds_nothing_more(batches: list[Any]) -> None:
     groups = made(batches)
-    stubs = {one.slot.entry: one.stub("d1", measure) for one in stale(groups)}
-    again = stale(group_tool_calls(pruned(groups, stubs), measure))
+    stubs = {one.slot.entry: one.stub("d1", measure) for one in find_stale(groups)}
+    again = find_stale(group_tool_calls(with_stubs(groups, stubs), measure))
     assert {one.slot.entry for one in again} == set()
 
 
 @given(BATCHES, CALLS)
 def test_every_stale_result_has_what_replaces_it_below(batches: list[Any], more: dict[str, Any]) -> None:
     groups = made(batches)
-    for one in stale(groups):
+    for one in find_stale(groups):
         kept = [group for group in groups if group[0].entry > one.slot.entry or one.slot in group]
         calls = [call for group in kept for call in group[0].message.tool_calls]
         name, _, subject = one.what.partition(" ")

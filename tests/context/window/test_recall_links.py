@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.window.entry_ranges import HOLE, holes
-from nexus_cli.context.window.recall_links import MOST, line, ways_of
+from nexus_cli.context.window.entry_ranges import HOLE, hole_ranges
+from nexus_cli.context.window.recall_links import MOST, hole_line, links_of_hole
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.context.window.truncation import Hole
 from nexus_cli.core.entry import Drop, Form, Kind, Slot
@@ -41,7 +41,7 @@ def cuts(sizes: list[int], every: int) -> Iterator[tuple[ContextManager, list[Dr
         lane.append(Kind.USER if person else Kind.ASSISTANT, message, "person" if person else "agent")
         if number % every == 0:
             before = {one.entry: one.tokens for one in lane.slots if one.form is Form.FULL}
-            yield context, context.rewriter.truncate(lane, WINDOW), before
+            yield context, context.truncator.truncate(lane, WINDOW), before
 
 
 @settings(max_examples=60)
@@ -63,44 +63,44 @@ def test_a_drop_holds_what_left_the_window_and_its_marker_leads_to_all_that_is_o
         assert not went, "something left the window without a drop"
         known |= {drop.id: drop for drop in drops}
         for marker in (one for one in context.lane.slots if one.form is Form.MARKER):
-            ((first, last),) = holes([marker])
+            ((first, last),) = hole_ranges([marker])
             ways = WAY.findall(marker.message.content)
             assert 1 <= len(ways) <= MOST
             assert set(range(first, last + 1)) <= set().union(*(entries(known[name]) for name in ways))
 
 
 def test_the_second_cut_names_what_went_with_it_and_the_way_to_what_had_gone_before() -> None:
-    marker = slot(18, Form.MARKER, line(1, 18, ["d5"]), 60)
+    marker = slot(18, Form.MARKER, hole_line(1, 18, ["d5"]), 60)
     hole = Hole(0, 1, 42, 240, tuple(slot(entry) for entry in range(19, 43)), (marker,))
-    ways = ways_of(hole)
+    ways = links_of_hole(hole)
     assert [(part.what, part.tokens, part.entries) for part in ways.new] == [
         ("messages 19 to 42 of the conversation", 240, (19, 42))
     ]
-    assert line(1, 42, [*ways.known, "d9"]) == HOLE.format(1, 42) + ' Read them with recall("d5"), recall("d9").]'
+    assert hole_line(1, 42, [*ways.known, "d9"]) == HOLE.format(1, 42) + ' Read them with recall("d5"), recall("d9").]'
 
 
 def test_messages_on_both_sides_of_what_had_gone_are_two_drops() -> None:
-    hole = Hole(0, 1, 12, 40, (slot(1), slot(10), slot(11), slot(12)), (slot(9, Form.MARKER, line(2, 9, ["d1"])),))
-    assert [(part.what, part.tokens) for part in ways_of(hole).new] == [
+    hole = Hole(0, 1, 12, 40, (slot(1), slot(10), slot(11), slot(12)), (slot(9, Form.MARKER, hole_line(2, 9, ["d1"])),))
+    assert [(part.what, part.tokens) for part in links_of_hole(hole).new] == [
         ("message 1 of the conversation", 10), ("messages 10 to 12 of the conversation", 30),
     ]  # fmt: skip
 
 
 def test_where_the_ways_become_too_many_one_drop_holds_all_and_says_what_of_it_is_new() -> None:
-    marker = slot(18, Form.MARKER, line(1, 18, [f"d{number}" for number in range(1, MOST + 1)]))
-    ways = ways_of(Hole(0, 1, 20, 20, (slot(19), slot(20)), (marker,)))
+    marker = slot(18, Form.MARKER, hole_line(1, 18, [f"d{number}" for number in range(1, MOST + 1)]))
+    ways = links_of_hole(Hole(0, 1, 20, 20, (slot(19), slot(20)), (marker,)))
     assert ways.known == () and [(part.what, part.tokens, part.entries) for part in ways.new] == [
         ("messages 19 to 20 of the conversation; read with 1 to 18, left out before", 20, (1, 20))
     ]
 
 
 def test_a_hole_without_a_known_way_and_a_summary_that_goes_are_held_by_one_drop() -> None:
-    bare = slot(18, Form.MARKER, line(1, 18, ()))
+    bare = slot(18, Form.MARKER, hole_line(1, 18, ()))
     hole = Hole(0, 1, 19, 10, (slot(19),), (bare,))
-    assert [part.entries for part in ways_of(hole).new] == [(1, 19)]
-    assert [part.entries for part in ways_of(hole, recalls=False).new] == [(19, 19)], "nobody has to be led there"
+    assert [part.entries for part in links_of_hole(hole).new] == [(1, 19)]
+    assert [part.entries for part in links_of_hole(hole, recalls=False).new] == [(19, 19)], "nobody has to be led there"
     summed = Hole(0, 1, 53, 30, (slot(50, Form.SUMMARY), slot(52), slot(53)))
-    (part,) = ways_of(summed).new
+    (part,) = links_of_hole(summed).new
     assert part.what == "messages 52 to 53 of the conversation; read with 1 to 51, summed up or left out before"
-    (part,) = ways_of(Hole(0, 1, 50, 10, (slot(50, Form.SUMMARY),))).new
+    (part,) = links_of_hole(Hole(0, 1, 50, 10, (slot(50, Form.SUMMARY),))).new
     assert (part.what, part.entries) == ("the summary of messages 1 to 50", (1, 50))

@@ -398,7 +398,7 @@ def in_session(budget: int) -> ContextManager:
 
 
 def truncate(context: ContextManager) -> list[Drop]:
-    return context.rewriter.truncate(context.lane, context.available)
+    return context.truncator.truncate(context.lane, context.available)
 
 
 @settings(max_examples=60)

@@ -78,7 +78,7 @@ def asked(*arguments: str, before: str = "") -> pexpect.spawn:
     child = pexpect.spawn(sys.executable, [ENGINE, "approval", "ask", "hi", *arguments], env=environ, timeout=30)
     if before:
         child.send(before)
-    child.expect_exact("[n]o (words after it are told to the model): ")
+    child.expect_exact("[n]o, or n and a reason: ")
     return child
 
 
@@ -117,9 +117,9 @@ def test_what_was_typed_ahead_is_no_answer() -> None:
 def test_an_unclear_answer_asks_again() -> None:
     child = asked()
     child.send("\n")
-    child.expect_exact("told to the model): ")
+    child.expect_exact("n and a reason: ")
     child.send("maybe\n")
-    child.expect_exact("told to the model): ")
+    child.expect_exact("n and a reason: ")
     child.send("y\n")
     assert "answer Allow" in ended(child)[0]
 

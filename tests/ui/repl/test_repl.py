@@ -160,7 +160,7 @@ def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: 
         one.type("and faster")
         one.repl.enqueue(TypedMessage("afterwards", "afterwards"))
         await one.until(lambda: one.repl.session.waiting)
-        assert one.repl.queued() == ["steers: and faster", "then: afterwards"]
+        assert one.repl.queued() == ["sending after this step: and faster", "queued: afterwards"]
         await one.until(lambda: len(one.provider.seen) == 3)
         await one.idle()
         assert one.repl.queued() == []
@@ -204,7 +204,7 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
         stage.repl.interrupt()
         await stage.idle()
         assert stage.view.box == "half typed", "the draft is nobody's business"
-        assert stage.repl.queued() == ["then: steering words", "then: queued words"]
+        assert stage.repl.queued() == ["queued: steering words", "queued: queued words"]
         assert len(stage.provider.seen) == 1 and stage.repl.session.is_open(), "the model was not told yet"
         assert stage.repl.outcome is not None and stage.repl.outcome.error
         assert stage.repl.outcome.error["kind"] == "aborted" and "interrupted" in stage.text
@@ -292,6 +292,17 @@ def test_what_is_not_sent_is_told_when_the_person_leaves(tmp_path: Path) -> None
     assert "not sent: and then this" in stage.text
 
 
+def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("!echo seen")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "not sent: ! echo seen" in stage.text
+
+
 def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
@@ -371,7 +382,7 @@ def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path)
         await stage.until(lambda: stage.provider.seen)
         before = stage.repl.session.id
         stage.type("/clear")
-        assert stage.repl.queued() == ["then: /clear"] and stage.repl.session.id == before
+        assert stage.repl.queued() == ["queued: /clear"] and stage.repl.session.id == before
         await stage.until(lambda: stage.repl.session.id != before)
         await stage.idle()
 
@@ -478,7 +489,9 @@ def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> 
         await stage.until(lambda: stage.repl.session.waiting)
         stage.type("see @dot.png")
         await stage.until(lambda: len(stage.repl.queued()) == 3)
-        assert stage.repl.queued() == ["steers: read @notes.txt", "then: !echo again", "then: see @dot.png"]
+        now, *later = stage.repl.queued()
+        assert now == "sending after this step: read @notes.txt"
+        assert later == ["queued: !echo again", "queued: see @dot.png"]
         taken = [stage.repl.take_back() for _ in range(4)]
         assert taken == ["see @dot.png", "!echo again", "read @notes.txt", ""]
         stage.repl.interrupt()
@@ -497,7 +510,7 @@ def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: P
         await stage.until(lambda: stage.provider.seen)
         stage.repl.input_queue.attached.append(Attachment("<block/>", "a block"))
         stage.type("see @dot.png")
-        await stage.until(lambda: stage.repl.queued() == ["then: see @dot.png"])
+        await stage.until(lambda: stage.repl.queued() == ["queued: see @dot.png"])
         assert stage.repl.take_back() == "see @dot.png"
         assert stage.repl.queued() == ["with the next message: a block"]
         stage.repl.interrupt()
@@ -597,7 +610,7 @@ def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
 
     stage.play(scene())
     run, write = stage.view.asked
-    assert "Press Enter after [y]es once" in run and "[a]lways (every bash command this session)" in run
+    assert "[y]es once" in run and "[a]lways (every bash command this session)" in run
     assert "[a]lways (every write_file call this session)" in write
 
 
@@ -610,7 +623,7 @@ def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> N
         await stage.idle()
 
     stage.play(scene())
-    assert "no file missing/dir: it goes as plain words" in stage.text
+    assert "No file missing/dir; sent as text" in stage.text
     assert "with it: a.py, 2 lines" in stage.text and "property:" not in stage.text
 
 
@@ -626,8 +639,8 @@ def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path
 
     stage.play(scene())
     assert stage.view.asked == [
-        "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\n1-2, empty leaves it: ",
-        "'7' is not one of these:\ntype a number from 1 to\n2\n1-2, empty leaves it: ",
+        "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel): ",
+        "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel): ",
     ]
 
 
@@ -642,4 +655,4 @@ def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
 
     stage.play(scene())
     first, second = stage.view.asked
-    assert "what is that? is no answer" in second and first.count("echo a") == 1
+    assert "Please answer y, a or n" in second and first.count("echo a") == 1

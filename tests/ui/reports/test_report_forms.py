@@ -400,7 +400,7 @@ def test_the_last_exchange_is_bounded_and_says_what_is_open() -> None:
     text = FORMS["last"](value, 80)
     assert "line 99" in text and "line 85" in text and "line 84" not in text and "[85 lines before]" in text
     assert "! bash pytest: outcome unknown, the process ended while it ran" in text
-    assert "! bash ls: not run yet" in text and text.endswith("The turn is not finished: /continue goes on.")
+    assert "! bash ls: not run yet" in text and text.endswith("This turn was cut short. /continue to resume it.")
     assert "1 turn, last at 2026-01-02 03:04 UTC" in text
 
 

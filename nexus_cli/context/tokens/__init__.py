@@ -1,0 +1,1 @@
+"""Token counts and estimates. Start with README.md."""

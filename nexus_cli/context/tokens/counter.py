@@ -1,0 +1,298 @@
+"""Token counting (seed A): never raises, never needs the network, and no input is slow.
+
+The encoder is loaded at the first text that needs it. Its tables are the files that litellm ships, found by path
+without importing litellm; without them, or without tiktoken, four characters count as one token. How far a count is
+from what a provider reports is the business of `nexus_cli.context.tokens.estimator`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import threading
+from abc import ABC, abstractmethod
+from binascii import a2b_base64
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from nexus_cli.core.message import Message, Opaque, replace_surrogates
+from nexus_cli.core.services import Counts
+
+OVERHEAD_PER_MESSAGE = 4
+"""Tokens of a message's role and frame (seed A)."""
+IMAGE_TOKENS = 1500
+"""Tokens of one attached image, whatever its size."""
+PIECE = 8000
+"""Characters that the encoder is given at once: more can take long or make it panic."""
+BRIEF = 64
+"""Texts shorter than this are counted without the encoder by `StoredCounter`."""
+
+TABLES: Mapping[str, str] = {
+    "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+    "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
+    "o200k_harmony": "fb374d419588a4632f3f557e76b4b70aebbca790",
+    "p50k_base": "ec7223a39ce59f226a68acc30dc1af2788490e15",
+    "p50k_edit": "ec7223a39ce59f226a68acc30dc1af2788490e15",
+    "r50k_base": "",
+    "gpt2": "",
+}
+"""Encoding to the name of its table's file; "" for a table that litellm does not ship (counted by the simple rule)."""
+
+_GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
+_CL100K = (
+    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
+    r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+)
+_LETTER = r"\p{Lm}\p{Lo}\p{M}"
+_O200K = (
+    rf"""[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}{_LETTER}]*[\p{{Ll}}{_LETTER}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
+    rf"""|[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}{_LETTER}]+[\p{{Ll}}{_LETTER}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
+    r"""|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
+)
+PATTERNS: Mapping[str, str] = {"cl100k": _CL100K, "o200k": _O200K, "p50k": _GPT2}
+"""How each family of tables splits a text before it joins bytes to tokens."""
+
+_LOADING = threading.Lock()
+"""One thread loads a table, the others wait for it: to count otherwise meanwhile would be remembered."""
+_WORD = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]|\n+| {2,}")
+
+
+class TokenCounter(Protocol):
+    """Counts tokens of texts and messages. Never raises, never needs the network (seed A)."""
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`."""
+        ...
+
+    def count_messages(self, messages: list[Message]) -> int:
+        """Tokens of `messages` with `OVERHEAD_PER_MESSAGE` for each."""
+        ...
+
+
+class _Counting(ABC):
+    """What every counter derives from its `count`."""
+
+    OVERHEAD_PER_MESSAGE: ClassVar[int] = OVERHEAD_PER_MESSAGE
+
+    @abstractmethod
+    def count(self, text: str) -> int:
+        """Tokens of `text`."""
+
+    def count_message(self, message: Message) -> int:
+        """Content, images, calls, the thinking that is sent back, and the overhead of one message."""
+        return count_message(message, self.count)
+
+    def count_messages(self, messages: Iterable[Message]) -> int:
+        """The sum over `messages`."""
+        return sum(count_message(message, self.count) for message in messages)
+
+    def count_json(self, value: Any) -> int:
+        """Tokens of `value` as compact JSON: tool schemas, arguments."""
+        return self.count(compact(value))
+
+
+class SimpleTokenCounter(_Counting):
+    """About four characters to the token: `""` is 0, `n` characters are `max(1, n // 4)`."""
+
+    estimated = True
+    """The counts are this rule's, not a tokenizer's."""
+
+    def count(self, text: str) -> int:
+        """Tokens of `text` by length alone."""
+        return max(1, len(text) // 4) if text else 0
+
+
+class TiktokenCounter(_Counting):
+    """Counts with a tiktoken table; special tokens are text. `ValueError` for a name that tiktoken does not have."""
+
+    def __init__(self, encoding_name: str = "cl100k_base") -> None:
+        if encoding_name not in TABLES:
+            raise ValueError(f"unknown encoding {encoding_name!r}; there are: {', '.join(TABLES)}")
+        self.encoding_name = encoding_name
+        self._simple = SimpleTokenCounter()
+        self._encode: Callable[[str], list[int]] | None = None
+        self._tried = False
+
+    @property
+    def estimated(self) -> bool:
+        """True when the table or tiktoken is missing, so that the simple rule counts. Loads the encoder."""
+        return self._encoder() is None
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`, counted in pieces cut at line ends or white space."""
+        encode = self._encoder() if text else None
+        if encode is None:
+            return self._simple.count(text)
+        if len(text) <= PIECE:
+            return self._piece(encode, text)
+        return sum(self._piece(encode, piece) for piece in pieces(text))
+
+    def _encoder(self) -> Callable[[str], list[int]] | None:
+        if not self._tried:
+            with _LOADING:
+                self._encode = self._encode if self._tried else _load(self.encoding_name)
+                self._tried = True
+        return self._encode
+
+    def _piece(self, encode: Callable[[str], list[int]], text: str) -> int:
+        try:
+            return len(encode(replace_surrogates(text)))
+        except BaseException as error:  # also a panic in the encoder's Rust code
+            _raise_interrupt(error)
+            return self._simple.count(text)
+
+
+class StoredCounter(_Counting):
+    """Counts each text once: the count is kept under the hash of the text, so that resuming loads no encoder.
+
+    Texts under `BRIEF` characters are always counted by `brief_count` and not stored: the clock's line is new every
+    minute and must not load a table of 200,000 entries.
+    """
+
+    def __init__(self, counter: SimpleTokenCounter | TiktokenCounter, store: Counts, encoding: str = "") -> None:
+        self._counter = counter
+        self._store = store
+        self._encoding = encoding or getattr(counter, "encoding_name", "simple")
+
+    @property
+    def estimated(self) -> bool:
+        """True when the counts behind it are the simple rule's. May load the encoder."""
+        return self._counter.estimated
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`: remembered, else counted and remembered."""
+        if len(text) < BRIEF:
+            return brief_count(text)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        known = self._store.stored_count(self._encoding, digest)
+        if known is not None:
+            return known
+        tokens = self._counter.count(text)
+        if not self._counter.estimated:
+            self._store.store_count(self._encoding, digest, tokens)
+        return tokens
+
+
+def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
+    """A `TiktokenCounter`, or a `SimpleTokenCounter` without tiktoken (seed A). Imports nothing yet."""
+    if use_tiktoken and _found("tiktoken"):
+        return TiktokenCounter()
+    return SimpleTokenCounter()
+
+
+def count_message(message: Message, count: Callable[[str], int]) -> int:
+    """Tokens of one message: see `_Counting.count_message`."""
+    tokens = OVERHEAD_PER_MESSAGE + count(message.content) + IMAGE_TOKENS * len(message.parts)
+    for call in message.tool_calls:
+        tokens += count(call.name) + count(call.id) + count(compact(call.arguments))
+    if message.tool_call_id:
+        tokens += count(message.tool_call_id)
+    return tokens + (count(_thinking(message.opaque)) if message.opaque else 0)
+
+
+def compact(value: Any) -> str:
+    """`value` as compact JSON, what JSON does not know as its `repr`; `{}` when it cannot be written. Never raises."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    except Exception:  # the `repr` of a value that JSON does not have may raise anything
+        return "{}"
+
+
+def brief_count(text: str) -> int:
+    """An estimate for a short text from its words, digits and signs; 0 for "", else at least 1."""
+    if not text:
+        return 0
+    words = _WORD.findall(text)
+    return max(1, sum(1 + (len(word) - 1) // 8 if word.isalpha() else 1 for word in words))
+
+
+def pieces(text: str) -> Iterable[str]:
+    """`text` in pieces of at most `PIECE` characters, cut behind a line end, else before a space, if any."""
+    start, length = 0, len(text)
+    while length - start > PIECE:
+        end = start + PIECE
+        newline = text.rfind("\n", start + PIECE // 2, end)
+        space = newline if newline >= 0 else text.rfind(" ", start + PIECE // 2, end)
+        # A space belongs to the word after it, a line end to the line before it.
+        stop = newline + 1 if newline >= 0 else space if space > start else end
+        yield text[start:stop]
+        start = stop
+    yield text[start:]
+
+
+def tables() -> list[Path]:
+    """The folders in which token tables are looked for: litellm's own, then `TIKTOKEN_CACHE_DIR`."""
+    folders = []
+    spec = _found("litellm")
+    if spec and spec.submodule_search_locations:
+        folders = [Path(folder, "litellm_core_utils", "tokenizers") for folder in spec.submodule_search_locations]
+    own = os.environ.get("TIKTOKEN_CACHE_DIR")
+    return [*folders, Path(own)] if own else folders
+
+
+def table(encoding_name: str) -> Path | None:
+    """The file with the table of an encoding, or None when it is not on this machine."""
+    name = TABLES.get(encoding_name)
+    return next((folder / name for folder in tables() if (folder / name).is_file()), None) if name else None
+
+
+def _found(module: str) -> Any:
+    try:
+        return importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):
+        return None
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Raise `error` again unless a library failed with it. A panic in tiktoken's Rust code derives from BaseException
+    alone; its class cannot be imported."""
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
+
+
+def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
+    """The encoder of a table, or None when tiktoken or the table is missing or broken, in whichever way."""
+    try:
+        path = table(encoding_name)
+        if path is None:
+            return None
+        import tiktoken  # noqa: PLC0415  (15 ms, and the table 150 to 300 ms: only for a text that needs it)
+
+        encode = _encoder(tiktoken.Encoding, encoding_name, path)
+        len(encode("nexus"))
+    except BaseException as error:  # a package that is broken may raise anything
+        _raise_interrupt(error)
+        return None
+    return encode
+
+
+@cache
+def _encoder(encoding: Callable[..., Any], name: str, path: Path) -> Callable[[str], list[int]]:
+    """The encoder of the table at `path`, made once: the sessions of one process share it."""
+    lines = (line.partition(b" ") for line in path.read_bytes().splitlines() if line)
+    ranks = {a2b_base64(token): int(rank) for token, _, rank in lines}
+    pattern = PATTERNS[name.partition("_")[0]]
+    made: Callable[[str], list[int]] = encoding(
+        name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
+    ).encode_ordinary
+    return made
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)
+
+
+def _thinking(opaque: Opaque) -> str:
+    """The readable thinking that goes back with a message; signatures are not counted."""
+    try:
+        message = json.loads(opaque.data).get("message", {})
+        blocks = message.get("thinking_blocks") or []
+        texts = [message.get("reasoning_content"), *(block.get("thinking") for block in blocks)]
+    except (ValueError, AttributeError, TypeError):
+        return ""
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,468 @@
+"""Estimate how many tokens a request takes: what the provider reported last, plus one ratio per kind of content.
+
+Our counter is not the provider's tokenizer. How many provider tokens one counted token is differs by kind of content,
+so each kind has a ratio, learned per model from reports and stored. Only what no report of the epoch covers is an
+estimate. `upper` adds the known error (law 2): 10 % until five reports of a model, then the largest miss of the reports
+that are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from operator import add, mul
+
+from nexus_cli.context.tokens.counter import compact
+from nexus_cli.core.budget import Used
+from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.services import Calibration
+
+KNOWN_ERROR = 0.10
+"""Assumed until `ENOUGH` reports."""
+ENOUGH = 5
+KEPT = 50
+"""Reports whose misses are kept."""
+ROUNDING = 2
+"""Tokens that rounding may add to an estimate."""
+LEAST, MOST = 0.5, 2.5
+"""Reports outside these multiples of our count are not believed."""
+LEAST_RATIO, MOST_RATIO = 0.25, 4.0
+"""Bounds of one kind's ratio: wider, as a request mixes kinds."""
+FAR = 1.5
+"""A report further than this factor from the estimate is believed when it comes twice."""
+DISTRUST = 3
+"""Unbelievable reports in a row after which an earlier one does not anchor any more."""
+NONE = 0.05
+"""Share of our count below which a report is none: some servers report 0 or 1 for any request."""
+SMALL = 200
+"""Counts below this teach nothing: fixed overhead drowns the ratio."""
+
+
+class Kind(IntEnum):
+    """Kinds of content: places in a `ByKind`."""
+
+    FIXED = 0
+    """System text and schemas. They are in every request of an epoch, and each provider words schemas its own way."""
+    PROSE = 1
+    CODE = 2
+    """Code and data."""
+    WIDE = 3
+    """Scripts without spaces between words."""
+
+
+ByKind = tuple[float, ...]
+"""Our count of some content by `Kind`."""
+EMPTY: ByKind = (0.0,) * len(Kind)
+PLAIN: ByKind = (0.0, 1.0, 0.0, 0.0)
+"""Prose alone."""
+
+LOOK = 2000
+"""Characters at the beginning of a text by which its kind is found."""
+_SIGNS = re.compile(r"[{}()\[\];=_<>/0-9]")
+_WIDE = re.compile(r"[\u2e80-\U0010ffff]")
+_LENGTHS = (4.0, 4.7, 3.2, 1.3)
+"""Characters to the token by `Kind`, roughly: to share a slot's tokens among its texts."""
+
+
+def kind_of(text: str) -> Kind:
+    """Return the kind of a text, from its beginning."""
+    head = text[:LOOK].strip()
+    if not head:
+        return Kind.PROSE
+    if len(_WIDE.findall(head)) * 3 > len(head):
+        return Kind.WIDE
+    return Kind.CODE if len(_SIGNS.findall(head)) * 12 > len(head) else Kind.PROSE
+
+
+def slot_by_kind(slot: Slot) -> ByKind:
+    """Share the tokens of a slot among the kinds of its texts."""
+    message = slot.message
+    texts = [text for text in (slot.preamble, message.content) if text]
+    texts += [f"{call.name}{compact(call.arguments)}" for call in message.tool_calls]
+    lengths = list(EMPTY)
+    for text in texts:
+        kind = kind_of(text)
+        lengths[kind] += len(text) / _LENGTHS[kind]
+    if not texts:
+        lengths[Kind.PROSE] = 1.0
+    return _scaled(lengths, slot.tokens / sum(lengths))
+
+
+def slots_by_kind(slots: Iterable[Slot]) -> ByKind:
+    """Return the tokens of several slots by kind."""
+    found = EMPTY
+    for slot in slots:
+        found = _added(found, slot_by_kind(slot))
+    return found
+
+
+def _scaled(one: Sequence[float], factor: float) -> ByKind:
+    return tuple(part * factor for part in one)
+
+
+def _added(one: Sequence[float], other: Sequence[float]) -> ByKind:
+    return tuple(map(add, one, other))
+
+
+Window = Callable[[], tuple[Epoch, Sequence[Slot]]]
+
+
+class WindowContents:
+    """The tokens of a window by kind. Keeps running sums: only slots that are new or changed are looked at."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._slots: list[Slot] = []
+        self._sums: list[ByKind] = [EMPTY]
+        """Of the first n of `_slots`, by n."""
+
+    def fixed(self) -> ByKind:
+        """Return the count of system text and schemas."""
+        epoch, _ = self._window()
+        return (float(epoch.system_tokens + epoch.tools_tokens), *EMPTY[1:])
+
+    def messages(self) -> ByKind:
+        """Return the tokens of all messages by kind."""
+        self._update()
+        return self._sums[-1]
+
+    def since(self, entry: int) -> ByKind:
+        """Return the tokens of the messages after `entry` by kind."""
+        self._update()
+        place = len(self._slots)
+        while place and self._slots[place - 1].entry > entry:
+            place -= 1
+        return _added(self._sums[-1], _scaled(self._sums[place], -1.0))
+
+    def _update(self) -> None:
+        slots = self._window()[1]
+        stored = len(self._slots)
+        if list(slots[:stored]) != self._slots:  # slots are compared by identity first
+            pairs = enumerate(zip(self._slots, slots, strict=False))
+            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(slots)))
+            del self._slots[stored:], self._sums[stored + 1 :]
+        for slot in slots[stored:]:
+            self._slots.append(slot)
+            self._sums.append(_added(self._sums[-1], slot_by_kind(slot)))
+
+
+_SPREAD = (0.5, 0.4, 0.4, 0.6)
+"""How far each ratio may be from what is assumed at first (standard deviation)."""
+_TOGETHER, _WITH_FIXED = 0.6, 0.3
+"""Correlation of the kinds of text, and of each with the fixed part until that is learned: what one is off by, the
+others may be."""
+_NOISE, _NOISE_SHARE = 2.0, 0.005
+"""What a single observation is off by itself: tokens, and share of them."""
+_LEARNED = 0.5
+"""Spread of ratios that an earlier session learned, as a share of `_SPREAD`."""
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+def _prior(share: float, with_fixed: float) -> Matrix:
+    def alike(one: Kind, other: Kind) -> float:
+        return 1.0 if one is other else with_fixed if Kind.FIXED in (one, other) else _TOGETHER
+
+    return tuple(tuple(share**2 * _SPREAD[i] * _SPREAD[j] * alike(i, j) for j in Kind) for i in Kind)
+
+
+_PRIOR, _PRIOR_LEARNED = _prior(1.0, _WITH_FIXED), _prior(_LEARNED, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Provider tokens per counted token by kind, learned by recursive least squares."""
+
+    values: ByKind
+    covariance: Matrix
+    """How sure they are."""
+
+    @classmethod
+    def start(cls, factor: float, learned: Sequence[float] = ()) -> Ratios:
+        """Return what an earlier session learned, else `factor` for every kind."""
+        if len(learned) == len(Kind):
+            return cls(_bounded_ratios(learned), _PRIOR_LEARNED)
+        return cls(_bounded_ratios([factor] * len(Kind)), _PRIOR)
+
+    def tokens(self, counted: ByKind) -> float:
+        """Return the provider tokens of some content."""
+        return float(sum(map(mul, self.values, counted)))
+
+    def observe(self, counted: ByKind, reported: float) -> Ratios:
+        """Return the ratios after the provider counted `reported` tokens for some content."""
+        spread = [sum(map(mul, row, counted)) for row in self.covariance]
+        noise = (_NOISE + _NOISE_SHARE * max(reported, sum(counted))) ** 2
+        expected = noise + sum(map(mul, counted, spread))
+        miss = (reported - self.tokens(counted)) / expected
+        values = [value + part * miss for value, part in zip(self.values, spread, strict=True)]
+        covariance = tuple(
+            tuple(self.covariance[i][j] - spread[i] * spread[j] / expected for j in Kind) for i in Kind
+        )
+        return Ratios(_bounded_ratios(values), covariance)
+
+    def scaled(self, factor: float) -> Ratios:
+        """Return every ratio times `factor`, as sure as what an earlier session learned."""
+        return Ratios(_bounded_ratios(value * factor for value in self.values), _PRIOR_LEARNED)
+
+    def doubted(self) -> Ratios:
+        """Return the same ratios, as sure as nothing that was learned: the next observation decides."""
+        return Ratios(self.values, _PRIOR)
+
+
+def _bounded_ratios(values: Iterable[float]) -> ByKind:
+    return tuple(min(MOST_RATIO, max(LEAST_RATIO, value)) for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Converts between our count of a request and provider tokens: a line with a bend behind the fixed part."""
+
+    ratio: float
+    """Tokens for each one that we count of the messages."""
+    fixed: float = 0.0
+    """Our count of system text and schemas."""
+    expected: float = 0.0
+    """Tokens that they take."""
+
+    def tokens(self, counted: float) -> float:
+        """Return the tokens of a request of which we count `counted` in all."""
+        if counted < self.fixed:
+            return self.expected * counted / self.fixed
+        return self.expected + (counted - self.fixed) * self.ratio
+
+    def counted(self, tokens: float) -> float:
+        """Return how many counted tokens are in `tokens`."""
+        if tokens < self.expected:
+            return self.fixed * tokens / self.expected
+        return self.fixed + (tokens - self.expected) / self.ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What the provider reported for a request that ended with entry `last`."""
+
+    last: int
+    reported: int
+    counted: int
+    """Our count of the same request."""
+    exact: bool = True
+    """The provider counted just this; else it is what is left of such a count, from which no difference is learned."""
+
+
+@dataclass(slots=True)
+class Learned:
+    """What is known of how one model's provider counts: the same for a lane and its forks."""
+
+    calibration: Calibration
+    ratios: Ratios
+    doubt: float = 0.0
+    """The miss of the newest report, where that is not believed yet."""
+
+
+class TokenEstimator:
+    """Estimates requests of one lane to one model."""
+
+    def __init__(
+        self,
+        calibration: Calibration | None = None,
+        contents: WindowContents | None = None,
+        learned: Learned | None = None,
+    ) -> None:
+        known = calibration or Calibration()
+        self._learned = learned or Learned(known, Ratios.start(known.factor, known.ratios))
+        self.anchor: Anchor | None = None
+        self.contents = contents
+        """What the window holds by kind; what it does not show of a count is taken for prose."""
+        self._odd = 0
+
+    @property
+    def calibration(self) -> Calibration:
+        """Return what was learned, as it is stored."""
+        return self._learned.calibration
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Return what compares unequal once an estimate of the same window may be another one."""
+        return self.anchor, self.calibration, self._learned.ratios, self._learned.doubt
+
+    @property
+    def basis(self) -> str:
+        """`reported+estimate` with an anchor, else `estimate`."""
+        return "reported+estimate" if self.anchor else "estimate"
+
+    @property
+    def error(self) -> float:
+        """Return the known error as a share of what is estimated."""
+        known = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
+        return max(known, self._learned.doubt)
+
+    def estimate(self, counted: int) -> int:
+        """Return the expected tokens of a request of which we count `counted` in all."""
+        if self.anchor is None:
+            return round(self.scale().tokens(counted))
+        return max(0, self.anchor.reported + round(self._beyond(self.anchor, counted)))
+
+    def _beyond(self, anchor: Anchor, counted: int) -> float:
+        """Return the expected tokens of what came after the anchor: by kind as far as the window shows it."""
+        added, ratio = counted - anchor.counted, self.scale().ratio
+        shown = self.contents.since(anchor.last) if self.contents and added > 0 else EMPTY
+        if sum(shown) > added + 1:  # more than rounding: this is not about the window
+            return ratio * added
+        return self._learned.ratios.tokens(shown) + ratio * (added - sum(shown))
+
+    def upper(self, counted: int) -> int:
+        """Return the estimate plus its known error: what has to fit."""
+        estimate, reported = self.estimate(counted), self.anchor.reported if self.anchor else 0
+        return reported + round((estimate - reported) * (1 + self.error)) if estimate > reported else estimate
+
+    def countable(self, tokens: int, of: ByKind | None = None) -> int:
+        """Return how many counted tokens surely fit into `tokens`, system text and schemas among them; the messages
+        are like those of the window, or like `of`."""
+        return int(self.scale(of).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
+
+    def scale(self, of: ByKind | None = None) -> Scale:
+        """Return the scale of the window, or of one whose messages are like `of`; made for no particular anchor."""
+        fixed = self.contents.fixed() if self.contents else EMPTY
+        counted, expected = sum(fixed), self._learned.ratios.tokens(fixed)
+        if of is None and self.contents and self.anchor and self.anchor.counted - counted >= SMALL:
+            ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
+            return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
+        messages = of or (self.contents.messages() if self.contents else EMPTY)
+        known = sum(messages)
+        ratio = self._learned.ratios.tokens(messages) / known if known else self._learned.ratios.values[Kind.PROSE]
+        return Scale(ratio, counted, expected)
+
+    def layers(self, counted: Used, reported: int | None = None) -> Used:
+        """Return tokens by layer for our counts of them, in sum the estimate, or what was `reported`.
+
+        System text and schemas follow their own ratio, so that the same text is as many tokens at every step.
+        """
+        total = self.estimate(counted.total) if reported is None else reported
+        ratio, messages = self._learned.ratios.values[Kind.FIXED], counted.history + counted.event
+        fixed = round(ratio * counted.system), round(ratio * counted.tools)
+        rest = min(MOST_RATIO * messages, max(LEAST_RATIO * messages, total - sum(fixed)))
+        rest = total if not sum(fixed) else min(total, round(rest))
+        return Used(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
+
+    def set_anchor(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
+        """Go on from what was reported for the newest request, also by an earlier process; False if that is no
+        believable count of it."""
+        if reported <= 0 or not LEAST * counted <= reported <= self._most(counted):
+            self._odd += 1
+            if self._odd >= DISTRUST:
+                self.anchor = None  # the window has grown since it was right
+            return False
+        self._odd = 0
+        self.anchor = Anchor(last, reported, counted, exact)
+        return True
+
+    @staticmethod
+    def is_possible(counted: int, reported: int, window: int) -> bool:
+        """True if a report can be that of a request of which we count `counted`; else it is treated as missing.
+
+        A possible one that is far off is still what the provider charges for; `learn` decides what it teaches.
+        """
+        return counted * NONE <= reported <= window
+
+    def _most(self, counted: int) -> float:
+        """Return the largest believable report: the wording of schemas may be most of a small request."""
+        fixed = min(counted, sum(self.contents.fixed())) if self.contents else 0
+        return MOST_RATIO * fixed + MOST * (counted - fixed)
+
+    def learn(self, last: int, counted: int, reported: int, *, teaches: bool = True) -> Calibration | None:
+        """Learn from a reported input; returns the new calibration, or None when nothing was learned.
+
+        A report that is not believed changes nothing. One that is far from the estimate anchors, and teaches nothing
+        until the next one agrees. Without `teaches` (the request held images) it anchors this epoch only.
+        """
+        expected, before = self.estimate_without_anchor(counted), self.anchor
+        if not self.set_anchor(last, counted, reported) or counted < SMALL or not teaches:
+            return None
+        old, doubt = self.calibration, self._learned.doubt
+        miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
+        far = old.reports >= ENOUGH and not expected / FAR <= reported <= expected * FAR
+        self._learned.doubt = miss if far and not doubt else 0.0
+        if self._learned.doubt:
+            return None
+        if far:
+            self._learned.ratios = self._learned.ratios.doubted()
+        self._learn_ratios(None if far or doubt else before, last, counted, reported)
+        self._learned.calibration = replace(
+            old, factor=_bounded(reported / counted), reports=old.reports + 1, ratios=self._learned.ratios.values,
+            misses=(*old.misses, round(miss, 4))[-KEPT:],
+        )  # fmt: skip
+        return self.calibration
+
+    def _learn_ratios(self, before: Anchor | None, last: int, counted: int, reported: int) -> None:
+        """Learn the ratios from what was added since the report `before`, else from the whole window."""
+        ratios = self._learned.ratios
+        if before is None or not before.exact or self.contents is None:
+            self._learned.ratios = ratios.observe(self._whole(counted), reported)
+            return
+        added = _added(self.contents.since(before.last), _scaled(self.contents.since(last), -1.0))
+        if sum(added) > 0 and reported > before.reported:
+            self._learned.ratios = ratios.observe(added, reported - before.reported)
+
+    def _whole(self, counted: int) -> ByKind:
+        """Return a request of which we count `counted` by kind: as the window is, the rest as prose."""
+        shown = _added(self.contents.fixed(), self.contents.messages()) if self.contents else EMPTY
+        if sum(shown) > counted:
+            return _scaled(shown, counted / sum(shown))
+        return _added(shown, (0.0, counted - sum(shown), 0.0, 0.0))
+
+    def estimate_without_anchor(self, counted: int) -> float:
+        """Return the estimate that is made without an anchor: that of a window which was just rewritten."""
+        anchor, self.anchor = self.anchor, None
+        try:
+            return self.scale().tokens(counted)
+        finally:
+            self.anchor = anchor
+
+    def learn_from_overflow(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
+        """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
+        old, expected, counted = self.calibration, self.estimate_without_anchor(counted), max(1, counted)
+        tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
+        tokens = counted * _bounded(tokens / counted)
+        self.anchor = None
+        if expected > 0:
+            self._learned.ratios = self._learned.ratios.scaled(tokens / expected)
+        self._learned.calibration = replace(
+            old, factor=tokens / counted, window=limit or old.window, ratios=self._learned.ratios.values,
+            misses=(*old.misses, KNOWN_ERROR)[-KEPT:],
+        )  # fmt: skip
+        return self.calibration
+
+    def forget_window(self) -> None:
+        """Forget the window that a refusal once named: a larger request was answered."""
+        self._learned.calibration = replace(self.calibration, window=0)
+
+    def fork(self) -> TokenEstimator:
+        """Return an estimator for a lane that begins as this one; both learn from the reports of either."""
+        other = TokenEstimator(contents=self.contents, learned=self._learned)
+        other.anchor = self.anchor
+        return other
+
+    def forget(self) -> None:
+        """Drop the anchor: of a new epoch nothing was reported yet."""
+        self.anchor = None
+
+
+def _bounded(factor: float) -> float:
+    return min(MOST, max(LEAST, factor))
+
+
+def apportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Share `total` out in whole numbers in proportion to `weights`, by largest remainder.
+
+    The parts add up to `total` exactly, except where all weights are 0: then each part is 0.
+    """
+    whole = sum(weights)
+    if whole <= 0 or total <= 0:
+        return [0] * len(weights)
+    parts = [total * weight // whole for weight in weights]
+    rest = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % whole), place))
+    for place in rest[: total - sum(parts)]:
+        parts[place] += 1
+    return parts

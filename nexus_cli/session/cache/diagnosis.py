@@ -1,0 +1,171 @@
+"""Why a request read less from the provider's cache than the one before it had sent: our doing, time, or the provider.
+
+Pure. What a running session knows is gathered in `nexus_cli.session.cache.expectation`, what the ledger tells in
+`nexus_cli.session.reports.cache`; both are judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from nexus_cli.context.window.fingerprints import SYSTEM, Difference
+from nexus_cli.provider.prompt_cache import CacheLife
+
+SLACK_SHARE = 0.01
+"""Share of a request that a provider may count otherwise from one time to the next."""
+BACKWARDS = -60.0
+"""Seconds that a clock may be set back before its times count as unknown."""
+ESTIMATED = 0.25
+"""Share by which our count of a beginning that two requests have in common may be too high: of tools providers make
+less than their JSON."""
+YEAR = 366 * 86400.0
+"""Seconds after which a clock has more likely jumped than gone on."""
+CAUSES: Mapping[str, str] = {
+    "truncation": "older messages were cut off to make room",
+    "compaction": "compaction",
+    "overflow": "compaction, as the provider refused the request as too long",
+    "pruned": "stale results were taken out",
+    "model": "a switch of model or effort",
+    "reload": "a reload",
+    "window": "the sections were planned anew for a smaller window",
+    "undo": "a compaction was undone",
+}
+"""What began an epoch, in words; others have their own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """How much of what was sent before had to be sent anew, and why."""
+
+    kind: str
+    """`hit`, `first`, `none` (no cache is known of), `minimum`; ours: `model`, `tool`, `section`, `effort`, `message`,
+    `order`; else `expired`, `provider`, `unknown`."""
+    missed: int = 0
+    """Tokens; 0 where there was nothing to miss."""
+    ours: bool | None = None
+    """Whether we caused it; None where there is nothing to blame, or nobody can tell."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFacts:
+    """What is known of a request and of the one before it in its lane."""
+
+    before: int
+    """Tokens that the one before it sent; 0: there was none."""
+    shared: int
+    """Tokens of its own beginning that the one before had too."""
+    input: int
+    read: int
+    age: float | None
+    """Seconds since the beginning was used last; None where the clock does not tell."""
+    difference: Difference | None = None
+    cause: str = ""
+    """What began its epoch, where that is another than before."""
+    source: str = ""
+    """Where the section comes from that differs."""
+    fresh: int = 0
+    """Tokens of the request that none before it held, where it begins a new epoch: they cannot have been missed."""
+    proven: bool = True
+    """The provider has reported use of a cache in this session; one that never did may have none."""
+    former: CacheLife | None = None
+    """What is known of the cache of the one before, where that asked another model."""
+
+
+def seconds_between(then: datetime | None, now: datetime) -> float | None:
+    """Seconds from `then` to `now`; None where it is not known or the clock has jumped."""
+    if then is None:
+        return None
+    seconds = (now - then).total_seconds()
+    return None if seconds < BACKWARDS or seconds > YEAR else max(0.0, seconds)
+
+
+def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) -> int:
+    """Tokens that the provider's cache should hold of a beginning of `shared` tokens, `seconds` after its last use."""
+    if life is None or shared < life.min_tokens or (seconds is not None and seconds > life.max_seconds):
+        return 0
+    return shared - shared % life.step
+
+
+def diagnose(life: CacheLife | None, facts: CacheFacts) -> Diagnosis:
+    """Whether the request missed its cache, and what is to blame: the first that suffices as an explanation."""
+    if facts.before <= 0:
+        return Diagnosis("first", why="nothing was sent before it")
+    if life is None:
+        return Diagnosis("none", why="no cache of this provider is known")
+    if facts.before < life.min_tokens:
+        return Diagnosis("minimum", why=f"nothing below {life.min_tokens:,} tokens is kept")
+    if not facts.proven:
+        return Diagnosis("none", why="the provider has reported no use of a cache yet")
+    known = max(0, min(facts.before, facts.input - facts.fresh))
+    missed = known - facts.read
+    if missed <= tolerated_miss(life, known):
+        return Diagnosis("hit")
+    return _blamed(life, facts, missed)
+
+
+def tolerated_miss(life: CacheLife, tokens: int) -> int:
+    """Tokens that a provider may leave out of its cache without having missed."""
+    return 2 * life.step + int(SLACK_SHARE * tokens)
+
+
+def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
+    """A change explains what came behind it. Where the beginning before it is gone too, what took that took all."""
+    found, held = facts.difference, facts.former or life
+    lost = found is None or _lost(life, facts)
+    besides = f"; besides, {describe_change(found, facts)}" if found else ""
+    if lost is not False and facts.age is not None and facts.age > held.max_seconds:
+        return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
+    if found is not None and not lost:
+        return Diagnosis(found.kind, missed, True, describe_change(found, facts))
+    if facts.age is None:
+        return Diagnosis("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
+    if facts.age > held.min_seconds:
+        return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
+    if found is not None:
+        why = f"the provider did not keep even the {facts.shared:,} tokens that had not changed{besides}"
+        return Diagnosis("provider", missed, False, why)
+    return Diagnosis("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
+
+
+def _lost(life: CacheLife, facts: CacheFacts) -> bool | None:
+    """Whether the beginning that did not change was not read; None where it is too short to tell."""
+    if facts.shared < life.min_tokens:
+        return None
+    return facts.read < facts.shared * (1 - ESTIMATED) - tolerated_miss(life, facts.shared)
+
+
+def describe_change(found: Difference, facts: CacheFacts) -> str:
+    """What we changed, and by what, in one line."""
+    by = f": {CAUSES.get(facts.cause, facts.cause)}" if facts.cause else ""
+    match found.kind:
+        case "model":
+            return f"the model was switched from {found.before or '?'} to {found.after or '?'}"
+        case "effort":
+            return f"the {found.what} was changed from {found.before or 'default'} to {found.after or 'default'}"
+        case "message":
+            return f"{found.before} became {found.after}{by}" if found.before != found.after else f"{found.what}{by}"
+        case "order":
+            return f"the order of the {found.what} changed, from {found.before} on{by}"
+        case kind:
+            how = "changed" if found.before and found.after else "came" if found.after else "went"
+            named = found.what if found.what == SYSTEM else f"{kind} {found.what}"
+            return f"the {named} {how}{f' ({facts.source})' if facts.source else ''}{by}"
+
+
+def _expired(life: CacheLife, seconds: float) -> str:
+    least, most = format_duration(life.min_seconds), format_duration(life.max_seconds)
+    kept = least if life.min_seconds == life.max_seconds else f"{least} to {most}"
+    usual = "" if life.documented else ", as far as is known"
+    surely = "it had expired" if seconds > life.max_seconds else "it has probably expired"
+    return f"{surely}: {format_duration(seconds)} since its last use, kept for {kept}{usual}"
+
+
+def format_duration(seconds: float) -> str:
+    """A time for a person: `40 s`, `7 min`, `3 h`, `2 days`."""
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 * length if unit == "days" else length):
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,158 @@
+"""What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
+
+Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.cache.diagnosis`, how long providers
+keep what to `nexus_cli.provider.prompt_cache`, and the arithmetic of prices to `nexus_cli.context.window.rewrite_cost`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+from nexus_cli.context.window.fingerprints import Difference, first_difference, render_fingerprint
+from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
+from nexus_cli.core.entry import Epoch
+from nexus_cli.core.event import CacheResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.provider.prompt_cache import CacheLife
+from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_between
+from nexus_cli.session.cache.last_request import SentRequest, cache_life_of, prefix_hash
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import unreported_tokens, window_request
+from nexus_cli.session.next_request.request import Outlook
+
+REWRITE = "rewrite"
+"""Memo of a rewrite: its cause, epoch and price."""
+MOST_EPOCHS = 4
+"""So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
+
+
+def cache_result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
+    """What came of the request that was just answered, by the provider's own figures; ask before `remember`."""
+    sent, made = engine.cache.last, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
+    if sent is None or not usage.input:
+        return made
+    facts = CacheFacts(
+        sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=sent.cached or _cached(usage),
+        fresh=_fresh(engine, sent, usage.input), former=sent.life,
+    )  # fmt: skip
+    verdict = diagnose(_life(engine), facts)
+    if verdict.missed and sent.epoch is not engine.lane.epoch:
+        found, source = _difference(engine, sent)
+        facts = replace(facts, difference=found, cause=engine.lane.epoch.cause, source=source)
+        verdict = diagnose(_life(engine), facts)
+    if not verdict.missed:
+        return replace(made, cost_usd=0.0)
+    dollars = miss_cost(engine.model.info.with_tier_prices(usage.input), verdict.missed, usage)
+    return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
+
+
+def _fresh(engine: Engine, sent: SentRequest, reported: int) -> int:
+    """Tokens of the request, of which so many were reported, that no request before it held, where it began an
+    epoch."""
+    lane = engine.lane
+    new = sum(slot.tokens for slot in lane.slots if slot.entry > sent.last) if sent.epoch is not lane.epoch else 0
+    return round(new * reported / max(1, lane.counted))
+
+
+def record_use(engine: Engine, ahead: Outlook, usage: Usage) -> None:
+    """The request that was just sent reached the provider; `usage` are its own figures, empty where it gave none."""
+    lane, cache = engine.lane, engine.cache
+    cache.uses[lane.epoch.id] = ahead.at
+    if usage.input:
+        cache.cold += max(0, usage.input - usage.cache_read)
+        before, mine = cache.last, (usage.input, lane.counted)
+        cached = _cached(usage) or (before is not None and before.cached)
+        begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
+        least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
+        cache.last = SentRequest(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins)
+        cache.earlier.pop(lane.epoch.id, None)
+        cache.earlier[lane.epoch.id] = cache.last
+        while len(cache.earlier) > MOST_EPOCHS:
+            del cache.earlier[next(iter(cache.earlier))]
+
+
+def _cached(usage: Usage) -> bool:
+    """Whether the provider told of a cache."""
+    return bool(usage.cache_read or usage.cache_write)
+
+
+def is_warm(engine: Engine) -> bool:
+    """Whether the provider's cache may still hold what the lane sent last, for the model that is asked now."""
+    last = engine.cache.last
+    return _kept(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
+
+
+def _kept(engine: Engine) -> bool:
+    """Whether what the lane sent last may still be in a cache, for whichever model; also where nobody knows."""
+    return engine.cache.last is None or _still(engine, engine.cache.last)
+
+
+def _still(engine: Engine, sent: SentRequest) -> bool:
+    """Whether a request may still be in a cache."""
+    life = _life(engine)
+    if life is None:
+        return True
+    if sent.tokens < life.min_tokens:
+        return False
+    seconds = seconds_between(engine.cache.uses.get(sent.epoch.id), engine.clock())
+    return seconds is None or seconds <= life.max_seconds
+
+
+def record_rewrite(engine: Engine, before: int) -> RewritePrice:
+    """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
+
+    The meter already knows the window that came of it.
+    """
+    priced = _priced(engine, before, window_request(engine).tokens)
+    engine.lane.timeline.memo(*_rewrite(engine, priced))
+    return priced
+
+
+def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
+    """The memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
+
+    `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
+    the cache as far as it had been sent; what it now has in common with that still is.
+    """
+    return _rewrite(engine, _priced(engine, before, unreported_tokens(engine)))
+
+
+def _rewrite(engine: Engine, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
+    figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
+    return REWRITE, {"cause": engine.lane.epoch.cause, "epoch": engine.lane.epoch.id, **figures}
+
+
+def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
+    """`before` and `after` are estimates of the whole window, in tokens."""
+    lane = engine.lane
+    still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)
+    held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
+    shared = max((one.common(lane.epoch, lane.slots) for one in held), default=0)
+    fresh = sum(slot.tokens for slot in lane.slots if slot.entry > lane.cursor)
+    tokens = engine.meter.scale().tokens
+    cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
+    saved = max(0, before - after)
+    info = engine.model.info.with_tier_prices(after)
+    return price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
+
+
+def source_of(epoch: Epoch, section: str) -> str:
+    """Where a section of the epoch comes from: a file, or ""."""
+    named = (one for one in json.loads(epoch.sections) if one.get("id") == section)
+    return next((str(one.get("source") or "") for one in named), "")
+
+
+def _difference(engine: Engine, sent: SentRequest) -> tuple[Difference | None, str]:
+    """What differs first from the request before, and where it comes from."""
+    lane = engine.lane
+    slots = [slot for slot in lane.slots if slot.entry <= lane.cursor]
+    found = first_difference(sent.fingerprint(), render_fingerprint(lane.epoch, slots))
+    if found is None or found.kind != "section":
+        return found, ""
+    return found, source_of(lane.epoch, found.what) or source_of(sent.epoch, found.what)
+
+
+def _life(engine: Engine) -> CacheLife | None:
+    return cache_life_of(engine.model.info)

@@ -1,0 +1,111 @@
+"""The newest request of a lane that reached its provider: what its cache may hold of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import sha256
+
+from nexus_cli.context.window.fingerprints import Fingerprint, common_messages, render_fingerprint
+from nexus_cli.context.window.groups import flatten, group_tokens, group_tool_calls
+from nexus_cli.context.window.render import Wire
+from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.wire import canonical
+from nexus_cli.provider.prompt_cache import CacheLife, cache_life
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """One request as it was sent. Holds references, copies nothing: what was sent never changes."""
+
+    epoch: Epoch
+    tail: Sequence[Slot]
+    """What was appended under the epoch; slots after `last` came later."""
+    last: int
+    tokens: int
+    """As the provider reported it."""
+    cached: bool = True
+    """Up to here the provider has reported some use of a cache."""
+    least: tuple[int, int] = (0, 0)
+    """The smallest request that began with the same system text and schemas: tokens as reported and by our count. They
+    make most of it, so that it tells what they take; 0 where this is the only one."""
+    begins: str = ""
+    """What it begins with, see `prefix_hash`."""
+    life: CacheLife | None = None
+    """What is known of the cache of its model, where the lane asks another one now."""
+
+    @property
+    def slots(self) -> list[Slot]:
+        """The messages of the request."""
+        return [*self.epoch.head, *(slot for slot in self.tail if slot.entry <= self.last)]
+
+    @property
+    def fixed(self) -> int:
+        """Our count of system text and schemas."""
+        return self.epoch.system_tokens + self.epoch.tools_tokens
+
+    def fingerprint(self) -> Fingerprint:
+        """Its parts."""
+        return render_fingerprint(self.epoch, self.slots)
+
+    def shares(self, epoch: Epoch, slots: Sequence[Slot]) -> tuple[int, int]:
+        """What a request of `slots` under another epoch has in common with it: tokens as the provider counts, and
+        messages on the wire."""
+        common = self._common(epoch, slots)
+        if common is None:
+            return 0, 0
+        wire, messages = Wire(epoch), group_tokens(tuple(self.slots))
+        wire.extend(common)
+        reported, counted = self.least if all(self.least) else (self.tokens, self.fixed + messages)
+        fixed = min(self.tokens, round(reported * self.fixed / counted))
+        share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
+        return fixed + round((self.tokens - fixed) * share), len(wire.messages)
+
+    def common(self, epoch: Epoch, slots: Sequence[Slot]) -> int:
+        """Tokens of the same by our count."""
+        common = self._common(epoch, slots)
+        return 0 if common is None else self.fixed + group_tokens(tuple(common))
+
+    def _common(self, epoch: Epoch, slots: Sequence[Slot]) -> list[Slot] | None:
+        """The messages that both begin with; None where already what stands before the messages differs."""
+        same = common_messages(self.fingerprint(), render_fingerprint(epoch, slots))
+        return None if same < 0 else flatten(group_tool_calls(slots))[:same]
+
+
+@dataclass
+class CacheHistory:
+    """What a lane and its forks sent, as far as a cache may hold it."""
+
+    last: SentRequest | None = None
+    """The lane's newest request that reached the provider; a fork begins with that of its parent."""
+    cold: int = 0
+    """Tokens that the lane's requests sent without finding them in a cache; where it was resumed, about as many."""
+    earlier: dict[int, SentRequest] = field(default_factory=dict)
+    """The newest requests under the epochs that were used last, by epoch, those of forks among them."""
+    least: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By what requests begin with, the smallest one: tokens as reported and by our count."""
+    uses: dict[int, datetime] = field(default_factory=dict)
+    """When each epoch was used last, by this lane or by a fork."""
+
+    def fork(self) -> CacheHistory:
+        """Return the history of a lane that begins as this one: what either sends, both may find in a cache."""
+        return replace(self)
+
+    def candidates(self) -> list[tuple[SentRequest, datetime | None]]:
+        """Return the last request, then the newest ones under former epochs, each with the last use of its epoch."""
+        if self.last is None:
+            return []
+        others = (one for one in reversed(self.earlier.values()) if one.epoch is not self.last.epoch)
+        return [(one, self.uses.get(one.epoch.id)) for one in (self.last, *others)]
+
+
+def cache_life_of(info: ModelInfo) -> CacheLife | None:
+    """Return what is known of the cache of a model."""
+    return cache_life(info.name, info.provider, caches=info.cache)
+
+
+def prefix_hash(epoch: Epoch) -> str:
+    """A hash of what its requests begin with: model, system text and schemas."""
+    return sha256(canonical([epoch.model, epoch.system, list(epoch.tools)])).hexdigest()

@@ -1,0 +1,139 @@
+"""What was sent of a session before, as the ledger has it: by earlier processes, and by the session it was forked from.
+
+A running session goes on from it and the reports look at it. What a cache may hold of it is for
+`nexus_cli.session.cache.expectation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.core.entry import Entry, Epoch
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.session.cache.diagnosis import seconds_between
+from nexus_cli.session.cache.expectation import MOST_EPOCHS
+from nexus_cli.session.cache.last_request import CacheHistory, SentRequest, cache_life_of, prefix_hash
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.opening import known_model
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHistory:
+    """The requests of a session."""
+
+    source: Sequence[RequestRow]
+    """Those of the session it was forked from, which its main lane goes on from."""
+    lanes: Mapping[int, Sequence[RequestRow]]
+    """Its own by lane, the main one first; oldest first."""
+    used: Mapping[int, Sequence[str]]
+    """When each epoch was used, by the source too, oldest first."""
+    proven: bool
+    """The provider has told of a cache at some time."""
+
+
+def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHistory:
+    """The requests of a session, or `which` of them the ledger can tell apart; `NexusError("usage", ...)` when there is
+    none such."""
+    logs = ledger.logs(session)
+    own, others = {log.lane: log.requests(which) for log in logs}, logs[0].inherited_requests(which)
+    rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
+    used: dict[int, list[str]] = {}
+    for row in rows:
+        used.setdefault(row.manifest.epoch, []).append(row.manifest.at)
+    for several in used.values():
+        several.sort()
+    told = [row.usage for row in rows if row.usage and row.reported]
+    return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
+
+
+def was_answered(row: RequestRow) -> bool:
+    """Whether a provider took the request up: one that never reached it, or was refused, has used nothing."""
+    return row.usage is not None and (row.reported or row.usage.input > 0)
+
+
+def reported_tokens(row: RequestRow) -> int:
+    """Tokens that a request took as the provider told it; 0 where it did not."""
+    return row.usage.input if row.usage and row.reported else 0
+
+
+def smallest_like(
+    rows: Iterable[RequestRow], like: Epoch, epoch: Callable[[int], Epoch], read: Callable[[int, int], Iterable[Entry]]
+) -> tuple[int, int]:
+    """The smallest of these requests that began as those under `like` do: tokens as reported, and by our count; 0 where
+    there is none, or none that can be read. `epoch` and `read` give an epoch of their lane by number, and entries."""
+    smallest: dict[int, RequestRow] = {}
+    for row in rows:
+        one = smallest.setdefault(row.manifest.epoch, row)
+        if reported_tokens(row) and (not reported_tokens(one) or reported_tokens(row) < reported_tokens(one)):
+            smallest[row.manifest.epoch] = row
+    begins = prefix_hash(like)
+    for row in sorted(filter(reported_tokens, smallest.values()), key=reported_tokens):
+        try:
+            found = epoch(row.manifest.epoch)
+            if prefix_hash(found) == begins:
+                slots = [*found.head, *map(slot_of, read(found.base + 1, row.manifest.last))]
+                messages = sum(slot.tokens for slot in slots)
+                return reported_tokens(row), found.system_tokens + found.tools_tokens + messages
+        except NexusError:
+            continue
+    return 0, 0
+
+
+def load_history(engine: Engine, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
+    """Return what the lane sent before: its newest request, and the newest under each of its last epochs that a cache
+    may still hold."""
+    history = CacheHistory()
+    try:
+        before = read_requests(ledger, log.session_id, "notable")
+    except NexusError:
+        return history  # what is damaged of requests that were answered is in none to come
+    history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
+    newest: dict[int, RequestRow] = {}
+    rows = (*before.source, *before.lanes[log.lane])
+    for row in rows:
+        if reported_tokens(row):
+            newest.pop(row.manifest.epoch, None)
+            newest[row.manifest.epoch] = row
+    if not newest:
+        return history
+    last = next(reversed(newest))
+    for epoch in list(newest)[-MOST_EPOCHS:]:
+        try:
+            begins = prefix_hash(like := _epoch(engine, log, epoch))
+            small = smallest_like(rows, like, lambda number: _epoch(engine, log, number), log.read)
+            if all(small):  # it tells what the same beginning takes also where no cache holds it any more
+                history.least[begins] = small
+            if epoch == last or not _gone(engine, history.uses.get(epoch)):
+                sent = _sent(engine, ledger, log, newest[epoch], settings)
+                history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
+        except NexusError:
+            continue  # likewise
+    history.last = history.earlier.get(last)
+    history.cold = reported_tokens(newest[last])  # what stands in the window was sent once at least
+    return history
+
+
+def _gone(engine: Engine, used: datetime | None) -> bool:
+    """True if no cache holds any more what was sent under an epoch that was `used` last then."""
+    life, seconds = cache_life_of(engine.model.info), seconds_between(used, engine.clock())
+    return life is not None and seconds is not None and seconds > life.max_seconds
+
+
+def _epoch(engine: Engine, log: LaneLog, number: int) -> Epoch:
+    """An epoch of the lane by its number, the present one as it is at hand."""
+    return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
+
+
+def _sent(engine: Engine, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
+    """A request as it was sent; `NexusError` where its epoch cannot be read."""
+    epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
+    if epoch is not engine.lane.epoch:
+        tail = [slot_of(entry) for entry in log.read(epoch.base + 1, last)]
+    other = epoch.model != engine.model.info.name
+    life = cache_life_of(known_model(ledger, epoch.model, settings)) if other else None
+    return SentRequest(epoch, tail, last, reported_tokens(row), life=life)

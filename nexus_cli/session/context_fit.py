@@ -1,0 +1,231 @@
+"""Making a request fit: sections for the present window, then compaction and truncation, and the refusal where nothing
+can help (laws 2 and 6)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import ceil
+
+from nexus_cli.context.compaction_plan import PINS_SHARE, own_words_room
+from nexus_cli.context.pinned_marker import Kept, near, with_pins
+from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
+from nexus_cli.context.sections.planner import JOINT, section_budget
+from nexus_cli.context.tokens.counter import IMAGE_TOKENS
+from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING
+from nexus_cli.context.window.groups import flatten, group_tokens
+from nexus_cli.context.window.lane_truncation import MARKER_ROOM
+from nexus_cli.context.window.truncation import run_requests
+from nexus_cli.core.entry import Epoch
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import Notice
+from nexus_cli.provider.model_table import window_command
+from nexus_cli.session.cache.expectation import rewrite_memo
+from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
+from nexus_cli.session.compaction.compact import compact, drafted
+from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.prune import prune_instead
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.current import unreported_tokens, window_request
+from nexus_cli.session.spending import left_over
+from nexus_cli.session.user_messages import words_before
+from nexus_cli.session.way_back import can_recall
+
+NAMED = 3
+"""So many of the largest parts, or of the images, are named in a refusal."""
+CUTS = 3
+"""So often a window is cut before one request at most."""
+FEWER = "Send less at once, or use a model with a larger window"
+WINDOW = "window"
+"""Cause of the epoch; also the memo that says for which `window` an `epoch` that fits was looked at without gain."""
+WORTH = 0.1
+"""Share of system text and tools that has to become free, where they fit as they are: the cache goes cold for it."""
+
+
+async def ensure_fits(engine: Engine) -> None:
+    """Bring the window to where the next request fits; `NexusError("overflow")` where nothing brings it there.
+
+    What does not fit a window that only an earlier session was told is tried once beyond it: a wrong number in one
+    refusal must not end every later session.
+    """
+    try:
+        await _ensure_fits(engine)
+    except NexusError as error:
+        if error.kind != "overflow" or not engine.doubt_window():
+            raise
+        await _ensure_fits(engine)
+
+
+async def _ensure_fits(engine: Engine) -> None:
+    await replan_sections(engine)
+    _refuse_if_hopeless(engine)
+    request = window_request(engine)
+    fits = request.fits
+    if fits and request.tokens < engine.compact.at * engine.budget.available:
+        return
+    hopeless = fits and refused_for_nothing(engine) and drafted(engine, "window", engine.compact.to) is None
+    if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
+        await compact(engine, "window", engine.compact.to)
+    _truncate_until_fits(engine)
+    _refuse_if_too_large(engine)
+
+
+async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
+    """The provider refused the request as too long: learn from its words and cut harder than usual."""
+    engine.overflowed(engine.lane.counted, error)
+    await replan_sections(engine)
+    _refuse_if_hopeless(engine)
+    may = may_compact(engine, fits=False)
+    if not may or not await compact(engine, "overflow", engine.compact.overflow_to):
+        truncate(engine)
+    _truncate_until_fits(engine)
+    _refuse_if_too_large(engine)
+
+
+def _truncate_until_fits(engine: Engine) -> None:
+    """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
+    for _ in range(CUTS):
+        before = engine.lane.counted
+        if window_request(engine).fits:
+            return
+        truncate(engine)
+        if engine.lane.counted >= before:
+            return
+
+
+def truncate(engine: Engine) -> None:
+    """Cut the window down to the low-water mark and tell what was left out; pins and the person's own words stand in
+    the marker. Room is left for what has to be told anew then."""
+    lane = engine.lane
+    before, available = window_request(engine).tokens, engine.meter.countable(engine.room)
+    keeps = Kept(
+        pins(lane.timeline),
+        int(available * PINS_SHARE),
+        lambda shown: words_before(lane, lane.timeline.last, shown),
+        own_words_room(available),
+        can_recall(engine),
+    )
+    truncator = with_pins(engine.context.truncator, keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.budget.window))
+    fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
+    truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
+    drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(engine, before)])
+    engine.meter.forget()
+    engine.told(drops)
+
+
+def _refuse_if_hopeless(engine: Engine) -> None:
+    """`NexusError` where what no rewrite shortens does not fit, before any summary is paid for."""
+    epoch = engine.lane.epoch
+    fixed = epoch.system_tokens + epoch.tools_tokens
+    most = engine.meter.countable(engine.room)
+    if fixed > most:
+        hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
+        what = "system text and tools alone exceed the budget"
+        raise _too_large(engine, what, engine.fixed_parts(), hint, _needed(engine, fixed))
+    images = _images(engine)
+    if images and fixed + sum(images.values()) > most:
+        parts = engine.fixed_parts() | images
+        what = "the images of the request do not fit the budget"
+        raise _too_large(engine, what, parts, FEWER, _needed(engine, sum(parts.values())))
+
+
+def _refuse_if_too_large(engine: Engine) -> None:
+    """`NexusError` where the request, cut down as far as the laws allow, leaves no room for an answer: it is not sent.
+
+    Up to there request and pairs go before the budget, whose reserves are for such a case (design section 2).
+    """
+    estimate, expected, info = window_request(engine).tokens, window_request(engine).most, engine.model.info
+    if left_over(info, expected) >= engine.least_output:
+        return
+    images, groups = _images(engine), engine.lane.groups()
+    requests = run_requests(groups, engine.lane.run)
+    said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
+    parts = {**engine.fixed_parts(), **images, "the words of the request": said}
+    if requests and requests[-1] != len(groups) - 1:
+        parts["the newest step"] = group_tokens(groups[-1])
+    answer = engine.least_output + info.window - left_over(info, 0)
+    sums = {"for the request": estimate, _margin(engine): expected - estimate, "for the answer": answer}
+    raise _too_large(engine, "the request does not fit the window", parts, FEWER, _sum(sums, info.window, "window"))
+
+
+def _needed(engine: Engine, counted: int) -> str:
+    """What `counted` tokens of our count need of the room that a request has, with the margin for what our count may
+    be off: numbers that add up."""
+    tokens = ceil(engine.meter.scale().tokens(counted))
+    sums = {"for these": tokens, _margin(engine): ceil(tokens * engine.meter.error) + ROUNDING}
+    return _sum(sums, engine.room, "budget")
+
+
+def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
+    """`900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
+    terms = " + ".join(f"{tokens:,} {what}" for what, tokens in sums.items() if tokens)
+    return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
+
+
+def _margin(engine: Engine) -> str:
+    """What the known error of our count is called."""
+    until = f" until {ENOUGH} replies reported theirs" if engine.meter.calibration.reports < ENOUGH else ""
+    return f"margin ({engine.meter.error:.0%} for the error of our count{until})"
+
+
+def _images(engine: Engine) -> dict[str, int]:
+    """The images of the current request, under a name that names them, in tokens."""
+    if not any(slot.message.parts for slot in engine.lane.slots):
+        return {}
+    groups = engine.lane.groups()
+    parts = [part for index in run_requests(groups, engine.lane.run) for part in groups[index][0].message.parts]
+    if not parts:
+        return {}
+    names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
+    return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
+
+
+def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
+    named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
+    info = engine.model.info
+    if info.window_refused and not info.window_key:
+        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
+    return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
+
+
+async def replan_sections(engine: Engine) -> bool:
+    """Begin an epoch with sections for the present budget if those of the lane's epoch are too large for it and would
+    become smaller; return True if one began. Sends nothing.
+
+    The forms of the static sections are chosen once per epoch. Where the window is another one afterwards (a resume
+    with other settings, a switch of model, a provider that names a smaller one), they may take more than their share,
+    or all.
+    """
+    lane = engine.lane
+    epoch = lane.epoch
+    fixed = epoch.system_tokens + epoch.tools_tokens
+    hopeless = fixed > engine.meter.countable(engine.room)
+    outgrown = _taken(epoch) > section_budget(engine.budget.available)
+    if not hopeless and not (outgrown and not _looked_at(engine)):
+        return False
+    planned = await engine.frame()
+    saved = fixed - planned.fixed
+    if saved <= (0 if hopeless else int(WORTH * fixed)):
+        if not hopeless:
+            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": engine.budget.window})
+        return False
+    before = unreported_tokens(engine)
+    head, cause = flatten(lane.groups()), engine.pending or WINDOW
+    engine.begin(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
+    engine.pending = ""
+    engine.emit(Notice(f"the sections were planned anew for a window of {engine.budget.window:,} tokens"))
+    return True
+
+
+def _taken(epoch: Epoch) -> int:
+    """Tokens of the sections in the system text, with what joins them."""
+    rows = json.loads(epoch.sections)
+    return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
+
+
+def _looked_at(engine: Engine) -> bool:
+    """Whether a plan for this window was no better than the epoch's own."""
+    seen = {"epoch": engine.lane.epoch.id, "window": engine.budget.window}
+    return any(memo.value == seen for memo in engine.lane.timeline.memos(WINDOW))

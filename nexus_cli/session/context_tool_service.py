@@ -1,0 +1,99 @@
+"""What the model may see of its own context: the `Assembly` of `nexus_cli.core.services` over a running session.
+
+Its figures, and what it names as left out, are those of the report on the same session (`reports.context`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
+from nexus_cli.core.entry import Drop
+from nexus_cli.session.drop_list import of_window
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.memo_kinds import PLAN
+from nexus_cli.session.next_request.current import next_request
+from nexus_cli.session.next_request.request import scale_sections
+
+
+class Kept(Protocol):
+    """Where the session keeps what was left out."""
+
+    def drops(self) -> list[Drop]:
+        """Everything left out so far."""
+        ...
+
+    def original(self, drop_id: str) -> str | None:
+        """See `Recall`."""
+        ...
+
+    def count_recall(self, drop_id: str) -> None:
+        """See `Recall`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContextToolService:
+    """Implements `Assembly`; what it is made of exists only once the session is put together."""
+
+    engine: Callable[[], Engine]
+    collector: Callable[[], SectionCollector]
+    kept: Kept
+
+    def held(self) -> Mapping[str, Any]:
+        """See `Assembly`."""
+        engine, drops = self.engine(), self.kept.drops()
+        lane, request = engine.lane, next_request(engine)
+        listed = of_window("", drops, lane.slots, lane.timeline.memos, lane.epoch.sections)["drops"]
+        return {
+            "budget": request.budget.described(),
+            "sections": [*request.sections, *self._told(request.messages_scale)],
+            "drops": [one for one in listed if not one["back"]],
+        }
+
+    async def section(self, name: str, form: str) -> tuple[str, str] | None:
+        """See `Assembly`. Forms are rendered anew; where the text is another by now only the whole is there."""
+        row = next((one for one in self._sections() if one["id"] == name), None)
+        if row is None:
+            return None
+        drop = str(row.get("drop") or "")
+        if not drop:
+            return "", ""
+        whole = self.kept.original(drop)
+        if not whole:
+            return None
+        self.kept.count_recall(drop)
+        if form == "full":
+            return whole, drop
+        layer = Layer(row["layer"])
+        found, _ = await self.collector().sections(layer, name.partition(".")[0])
+        now = next((section for section in found if section.id == name), None)
+        if now is None or now.digest != sha256(whole):
+            return whole, drop
+        return in_form(now.with_drop_id(drop), form), drop
+
+    def _sections(self) -> list[dict[str, Any]]:
+        """The sections of the system text, and the event sections that the epoch told last."""
+        return [*json.loads(self.engine().lane.epoch.sections), *self._told(1.0)]
+
+    def _told(self, scale: float) -> list[dict[str, Any]]:
+        """What the epoch told last of each event section, with its tokens at `scale`: so many for each that we count.
+        Those that were told together come to a total of their own, as the report has it."""
+        lane = self.engine().lane
+        sections: dict[str, dict[str, Any]] = {}
+        for memo in lane.timeline.memos(PLAN):
+            if memo.value["epoch"] == lane.epoch.id:
+                rows = memo.value["sections"]
+                total = round(sum(int(one["tokens"]) for one in rows) * scale)
+                sections.update({one["id"]: one for one in scale_sections(rows, total, scale)})
+        return list(sections.values())
+
+
+def in_form(section: Section, form: str) -> str:
+    """The text of a section in the form of this name, else in the next fuller one that it has."""
+    wanted = LADDERS[4][: LADDERS[4].index(form) + 1]
+    return [text for name, text in zip(section.names, section.forms, strict=True) if name in wanted][-1]

@@ -1,0 +1,133 @@
+"""Everything that was left out of a session's requests, and what of it is back in the window."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from nexus_cli.context.window.entry_ranges import EntryRange
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.core.entry import Drop, Form, Memo, Slot
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.compaction.backoff import UNDONE
+from nexus_cli.session.section_drops import KIND as LEFT_OUT
+
+Memos = Callable[[str], Iterable[Memo]]
+"""The memos of a lane of one kind."""
+NAMED = 8
+"""Tokens by which a section may differ once its drop is named in it: less is the figure that was recorded."""
+UNIT = "counted"
+"""What the tokens of drops are: our own count, recorded when it was left out, as the lines for the model have it. In
+reports with tokens of the budget it is the unit of the figures called `counted` and `full_counted`."""
+
+
+def listing(
+    session: str, drops: Sequence[Drop], returned: Collection[str] = (), sections: str = ""
+) -> dict[str, Any]:
+    """The drops of a session, oldest first; how many are still left out, and of these asked for again. `returned` are
+    the ids of those that are back in the window; what an epoch's `sections` leave out is as much as they do now."""
+    now = _short(sections)
+    drops = [
+        replace(drop, tokens=now[drop.id]) if abs(now.get(drop.id, drop.tokens) - drop.tokens) > NAMED else drop
+        for drop in drops
+    ]
+    out = [drop for drop in drops if drop.id not in returned]
+    return {
+        "version": 1,
+        "session": session,
+        "drops": [drop_value(drop) | {"back": drop.id in returned, "unit": UNIT} for drop in drops],
+        "left_out": len(out),
+        "recalled": sum(1 for drop in out if drop.recalls),
+    }
+
+
+def drop_value(drop: Drop) -> dict[str, Any]:
+    """A drop with the keys of interface.md section 8, and its time and recalls."""
+    return {
+        "id": drop.id,
+        "what": drop.what,
+        "tokens": drop.tokens,
+        "cause": str(drop.cause),
+        "recall": drop.id,
+        "at": drop.at,
+        "uncounted_bytes": drop.uncounted,
+        "recalls": drop.recalls,
+    }
+
+
+def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
+    """The listing of a session that is not open here."""
+    log = ledger.log(session)
+    drops = log.drops()
+    epoch = log.current_epoch() if drops else None
+    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
+    return of_window(session, drops, slots, log.memos, epoch.sections if epoch else "")
+
+
+def of_window(
+    session: str, drops: Sequence[Drop], slots: Iterable[Slot], memos: Memos, sections: str
+) -> dict[str, Any]:
+    """The listing with the window at hand: its `slots`, the memos of its lane, the sections of its epoch."""
+    return listing(session, drops, back(drops, slots, memos, sections), sections)
+
+
+def back(drops: Iterable[Drop], slots: Iterable[Slot], memos: Memos, sections: str = "") -> frozenset[str]:
+    """The ids of the drops that are left out no more: every message of theirs stands whole among `slots`, the window,
+    or their compaction was undone (by the `memos` of the lane) and nothing of what that brought back has gone again.
+    Of a system text it is the same text of the section, sent in full by the epoch that has these `sections`."""
+    slots, spans = list(slots), {drop.id: drop.entries for drop in drops}
+    whole = {slot.entry for slot in slots if slot.form is Form.FULL}
+    found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
+    if any(span is None for span in spans.values()):
+        sent = _whole(sections)
+        values = [memo.value for memo in memos(LEFT_OUT)] if sent else ()
+        found.update(str(one["drop"]) for one in values if (one["section"], one["sha256"]) in sent)
+    taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE)]
+    if not taken_back:
+        return frozenset(found)
+    there = sorted({slot.entry for slot in slots if slot.form not in (Form.SUMMARY, Form.MARKER)})
+    with_it: dict[str, tuple[str, ...]] = {}
+    for names in taken_back:  # the pins that a compaction had no room for share the lot of its messages
+        main = next((name for name in names if spans.get(name)), "")
+        with_it[main] = (*with_it.get(main, ()), *names)
+    found.update(with_it.get("", ()))
+    out_since: list[EntryRange] = []
+    for name, span in reversed(spans.items()):
+        if span and name in with_it and _standing(there, span) and not _missing(there, span, out_since):
+            found.update(with_it[name])
+        if span and name not in found:
+            out_since.append(span)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=8)
+def _whole(sections: str) -> frozenset[tuple[str, str]]:
+    """The sections that an epoch sends in full, with the hashes of their texts; older epochs have none."""
+    rows = [one for one in json.loads(sections or "[]") if one.get("form") == "full" and not one.get("drop")]
+    return frozenset((one["id"], one["sha256"]) for one in rows if one.get("sha256"))
+
+
+@lru_cache(maxsize=8)
+def _short(sections: str) -> dict[str, int]:
+    """By drop, the counted tokens that an epoch leaves out of a section."""
+    rows = [row for row in json.loads(sections or "[]") if row.get("drop") and "full_tokens" in row]
+    return {str(row["drop"]): max(1, int(row["full_tokens"]) - int(row["tokens"])) for row in rows}
+
+
+def _range(span: EntryRange) -> range:
+    return range(span[0], span[1] + 1)
+
+
+def _standing(there: Sequence[int], span: EntryRange) -> int:
+    """How many messages of `span` are among these, which are in order."""
+    return bisect_right(there, span[1]) - bisect_left(there, span[0])
+
+
+def _missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
+    """Whether a message of `span` that is not among `there` is in one of the spans that are `out`."""
+    both = ((max(span[0], first), min(span[1], last)) for first, last in out)
+    return any(len(_range(one)) > _standing(there, one) for one in both if one[0] <= one[1])

@@ -1,0 +1,48 @@
+"""What the provider last reported of a lane's window, from the record: by it every process makes the same estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nexus_cli.context.tokens.estimator import DISTRUST, TokenEstimator
+from nexus_cli.context.window.undo import UNDO
+from nexus_cli.core.entry import Epoch, Slot
+from nexus_cli.ledger import LaneLog, RequestRow
+from nexus_cli.session.compaction.backoff import UNDONE, anchor_before
+
+
+def take_anchor(meter: TokenEstimator, log: LaneLog, epoch: Epoch, slots: Sequence[Slot]) -> None:
+    """Anchor `meter` on the newest believable report of a request under `epoch`, of which `slots` are the window; else,
+    where a compaction was undone, on what had been reported of the window before it."""
+    newest = log.last_request()
+    if newest is not None and newest.manifest.epoch == epoch.id:
+        if _anchored(meter, [newest], epoch, slots):
+            return
+        rows = [row for row in log.requests() if row.manifest.epoch == epoch.id and row.usage and row.reported]
+        if _anchored(meter, reversed(rows[-DISTRUST:]), epoch, slots):
+            return
+    if epoch.cause == UNDO:
+        _former(meter, log, epoch)
+
+
+def _anchored(meter: TokenEstimator, rows: Iterable[RequestRow], epoch: Epoch, slots: Sequence[Slot]) -> bool:
+    """True if one of `rows`, the newest first, could be believed."""
+    return any(anchor_on(meter, row, epoch, slots) for row in rows)
+
+
+def anchor_on(meter: TokenEstimator, row: RequestRow, epoch: Epoch, slots: Sequence[Slot]) -> bool:
+    """Anchor `meter` on a request under `epoch`; False where that was not reported, or cannot be believed."""
+    if row.usage is None or not row.reported:
+        return False
+    sent = sum(slot.tokens for slot in slots if slot.entry <= row.manifest.last)
+    return meter.set_anchor(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)
+
+
+def _former(meter: TokenEstimator, log: LaneLog, epoch: Epoch) -> None:
+    """Anchor `meter` on what had been reported of the window that the undone compaction had replaced."""
+    undone = next((int(memo.value["epoch"]) for memo in reversed(list(log.memos(UNDONE)))), None)
+    parent = None if undone is None else log.epoch(undone).parent
+    if undone is None or parent is None or log.epoch(parent).model != epoch.model:
+        return
+    if found := anchor_before(log.memos, undone):
+        meter.set_anchor(found.last, found.counted, found.reported, exact=False)

@@ -1,0 +1,159 @@
+"""The limits and the window that requests were sent under, kept with them: a memo of the lane, once per change; and
+those that hold for the next request of a session that does not run here.
+
+Where the state of a run binds them they can be others for each request.
+
+A report on an old request reads them here: what settings and recipes say by then is of no account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.entry import Manifest, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.recipes import recipe_of
+from nexus_cli.session.refused import SIGNALS
+from nexus_cli.session.signals import Signals, tightened
+
+T = TypeVar("T")
+LIMITS = "limits"
+"""Memo: `recipe`, its `section_budget`, `limits` as in interface.md section 8, and the `window` and `max_output` of the
+model in tokens, as then known. It holds for the requests that were sent from then on."""
+
+
+@dataclass
+class LimitsRecorder:
+    """Notes the recipe, the limits and the window of one session before its next request, if others were noted last."""
+
+    timeline: Callable[[], Timeline]
+    info: Callable[[], ModelInfo]
+    recipe: Recipe
+    bounds: Callable[[], Sequence[Bound]]
+    """Those of the next request."""
+    _noted: dict[str, Any] | None = None
+
+    async def noted(self, work: Awaitable[T]) -> T:
+        """What `work`, a part of the next request, gives, with them recorded."""
+        self._note()
+        return await work
+
+    def _note(self) -> None:
+        info = self.info()
+        now = {
+            "recipe": self.recipe.name,
+            "section_budget": self.recipe.section_budget,
+            "limits": [bound.to_json() for bound in self.bounds()],
+            "window": info.window,
+            "max_output": info.max_output,
+        }
+        if self._noted == now:
+            return
+        timeline = self.timeline()
+        last = [memo.value for memo in timeline.memos(LIMITS)][-1:]
+        if last != [now]:
+            timeline.memo(LIMITS, now)
+        self._noted = now
+
+
+def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
+    """One line for the model: which limits, now those of `bounds`, are others than the last request was sent under; ""
+    where none is, or nothing was noted. What the state of a run bound is passed over."""
+    if not memos:
+        return ""
+    before, now = _set_by_layers(memos[-1].value["limits"]), Limits(**{one.name: one.value for one in bounds})
+    names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
+    told = (f"{name} {_spoken(getattr(now, name))} (was {_spoken(getattr(before, name))})" for name in names)
+    return f"the limits have changed: {'; '.join(told)}" if names else ""
+
+
+def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
+    """The limits that were noted, without what the state of the run added."""
+    made = Limits()
+    for one in noted:
+        name, said = str(one["name"]), one.get("said") or {"": one["value"]}
+        for value in (its for layer, its in said.items() if layer != SIGNALS):
+            limit: dict[str, Any] = {name: frozenset(value) if name in SETS else value}
+            made &= Limits(**limit)
+    return made
+
+
+def _spoken(value: Any) -> str:
+    if value is None:
+        return "without limit"
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
+    """What was noted for a request that was sent; None for one of before such notes were taken."""
+    held = [memo.value for memo in memos if sent.is_newer_than(memo.entry, memo.at)]
+    return dict(held[-1]) if held else None
+
+
+@dataclass(frozen=True, slots=True)
+class NextLimits:
+    """What holds for the next request."""
+
+    recipe: Recipe
+    limits: Limits
+    bounds: tuple[Bound, ...]
+    lost: str = ""
+    """Why the session cannot go on in its recipe, and what is shown instead; "" where it can."""
+
+    def at(self, budget: TokenBudget) -> NextLimits:
+        """The same with what the state of the run says, where that binds: that of a turn that the person begins."""
+        if not self.recipe.signals:
+            return self
+        limits, bounds = tightened(self.bounds, Signals(budget.pressure, event_class="communication"))
+        return replace(self, limits=limits, bounds=bounds)
+
+    def described(self) -> list[dict[str, Any]]:
+        """The limits as interface.md section 8 has them."""
+        return [bound.to_json() for bound in self.bounds]
+
+
+def load_next_limits(
+    log: LaneLog, found: SessionInfo, options: Options, settings: Settings
+) -> NextLimits:
+    """What holds for the session `found`. Raises as `load_recipe` does for a recipe
+    that was named; where the session's own is gone or broken it is what its last request had."""
+    try:
+        recipe = recipe_of(found, replace(options, front=""))[0]
+    except NexusError as error:
+        if options.recipe:
+            raise
+        why = f"{error.message}. {error.hint}. What is shown is the request with the limits that were noted last"
+        return _last(log, found, why)
+    return NextLimits(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
+
+
+def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
+    """What the newest request had, as far as it was recorded."""
+    noted = [memo.value for memo in log.memos(LIMITS)]
+    last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
+    bounds = tuple(_bound(one) for one in last["limits"])
+    recipe = Recipe(str(last["recipe"]), section_budget=last["section_budget"])
+    return NextLimits(recipe, Limits(**{bound.name: bound.value for bound in bounds}), bounds, why)
+
+
+def _bound(one: Mapping[str, Any]) -> Bound:
+    """A limit as it was described."""
+    name = str(one["name"])
+    said = {layer: _value(name, value) for layer, value in one.get("said", {}).items()}
+    return Bound(name, _value(name, one["value"]), str(one["bound_by"]), said)
+
+
+def _value(name: str, value: Any) -> Any:
+    return frozenset(value) if name in SETS else value

@@ -1,0 +1,1 @@
+"""The next request as one value; `README.md` says what reads it."""

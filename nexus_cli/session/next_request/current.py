@@ -1,0 +1,123 @@
+"""The next request of a session that runs here: made once per change of what it depends on, when somebody reads it.
+
+No other file asks the token estimator how large a request is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nexus_cli.context.tokens.estimator import Anchor
+from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.message import Message, Role
+from nexus_cli.session.cache.last_request import cache_life_of
+from nexus_cli.session.engine import Engine
+from nexus_cli.session.next_request.request import Earlier, LimitsInForce, NextRequest, unreported_meter
+from nexus_cli.session.spending import left_over
+
+
+def window_request(engine: Engine) -> NextRequest:
+    """Return the request that the window makes as it stands: what a turn sends now."""
+    lane, model = engine.lane, engine.model
+    state = (
+        lane, lane.epoch.id, lane.changes, engine.meter, engine.meter.state, engine.budget, model.info,
+        engine.cache.last, engine.event,
+    )  # fmt: skip
+    if engine.made is None or engine.made[0] != state:
+        made = NextRequest.of(
+            engine.meter, lane.epoch, lane.slots, engine.budget, sent=lane.last_sent, told=engine.event,
+            room=engine.room, earlier=_earlier(engine), in_force=lambda: _in_force(engine),
+        )  # fmt: skip
+        engine.made = state, made
+    return engine.made[1]
+
+
+def next_request(engine: Engine) -> NextRequest:
+    """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
+    it begins where that is drafted."""
+    now, texts = window_request(engine), tuple(engine.along())
+    draft = engine.draft if is_drafted(engine) else None
+    if draft is None and not texts:
+        return now
+    state = (now, draft, texts)
+    if engine.foreseen is None or engine.foreseen[0] != state:
+        count, number = engine.context.counter.count, engine.lane.timeline.last + 1
+        waiting = [Slot(number, Form.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
+        meter = engine.meter if draft is None else unreported_meter(engine.meter, draft.epoch, now.items)
+        made = NextRequest.of(
+            meter, draft.epoch if draft else now.epoch, now.items, engine.budget, waiting=waiting,
+            sent=-1 if draft else now.sent, told=() if draft else now.told, room=now.room, earlier=now.earlier,
+            in_force=lambda: _in_force(engine),
+        )  # fmt: skip
+        engine.foreseen = state, made
+    return engine.foreseen[1]
+
+
+def _earlier(engine: Engine) -> Earlier:
+    return Earlier(tuple(engine.cache.candidates()), cache_life_of(engine.model.info), engine.clock)
+
+
+def _in_force(engine: Engine) -> LimitsInForce:
+    return engine.in_force() if engine.in_force else (engine.spending.limits, ())
+
+
+def begins_epoch(engine: Engine) -> bool:
+    """True if the next request begins a new epoch: another model or effort, or a reload."""
+    epoch, model = engine.lane.epoch, engine.model
+    return bool(engine.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)
+
+
+def is_drafted(engine: Engine) -> bool:
+    """True if the epoch that the next request begins is known."""
+    draft = engine.draft
+    return draft is not None and draft.epoch.parent == engine.lane.epoch.id and begins_epoch(engine)
+
+
+def rewritten_request(
+    engine: Engine, epoch: Epoch, items: Sequence[Slot], anchor: Anchor | None = None
+) -> NextRequest:
+    """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
+    meter = unreported_meter(engine.meter, epoch, items, anchor)
+    return NextRequest.of(meter, epoch, items, engine.budget, room=engine.room)
+
+
+def unreported_tokens(engine: Engine) -> int:
+    """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
+    compared with one that was just rewritten."""
+    return round(engine.meter.estimate_without_anchor(engine.lane.counted))
+
+
+def most_with(engine: Engine, added: int) -> int:
+    """Return what the window takes at most with one more message of `added` tokens by our count."""
+    return engine.meter.upper(engine.lane.counted + added)
+
+
+def answer_cap(engine: Engine) -> int:
+    """Return the tokens that the model may answer the window with; raises as `Spending.output_cap`.
+
+    In an epoch of which nothing was reported yet the known error is that of other contents: a tenth more is left to the
+    request, as far as the least answer allows.
+    """
+    request, info = window_request(engine), engine.model.info
+    expected = request.most
+    if request.basis == "estimate":
+        expected = max(expected, min(round(request.tokens * 1.1), left_over(info, engine.least_output)))
+    return engine.spending.output_cap(info, expected)
+
+
+def context_plan(engine: Engine) -> dict[str, Any]:
+    """Return what is about to be sent: the `context.plan` of interface.md section 7."""
+    request = window_request(engine)
+    sections = list(request.sections)
+    return {
+        "step": engine.step + 1,
+        "epoch": request.epoch.id,
+        "basis": request.basis,
+        "budget": request.budget.described(),
+        "sections": sections,
+        "entries": len(request.items),
+        "drops": [one["drop"] for one in sections if one.get("drop")],
+        "facts": list(engine.facts),
+        "limits": request.limits[0].described(),
+    }

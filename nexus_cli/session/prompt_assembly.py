@@ -1,0 +1,124 @@
+"""Between contributors and the engine: the frame of the next epoch and the preamble of the next request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
+from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.planner import UNREAD
+from nexus_cli.context.window.lane import Frame
+from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.event import Notice
+from nexus_cli.core.wire import canonical
+from nexus_cli.session.engine import Engine, Model, Preamble
+from nexus_cli.session.memo_kinds import PLAN as PLAN
+
+
+@dataclass
+class PromptAssembly:
+    """Assembles what we add to the requests of one lane."""
+
+    collector: SectionCollector
+    model: Model
+    rules: str
+    tools: Sequence[Mapping[str, Any]]
+    system_cost: Callable[[str], int]
+    tools_cost: Callable[[Sequence[Mapping[str, Any]]], int]
+    _epoch: int = -1
+    """The epoch of which is known what it told."""
+    _due: bool = False
+    """Nothing was told in that epoch yet: whatever message comes next tells all that its head does not."""
+    _last: int = -1
+    """The newest entry of the request that was put together last."""
+    _noted: tuple[str, ...] = ()
+    """The notices of that request."""
+
+    async def frame(self, engine: Engine | None = None) -> EpochDraft:
+        """System text and tools as they would be now, in the budget that `engine` has by now."""
+        self._fit(engine)
+        plan, left = await self.collector.system_plan()
+        text = system_text(plan, self.collector.view.count)
+        tools = tuple(self.tools)
+        frame = Frame(
+            self.model.info.name,
+            text,
+            tools,
+            self.rules,
+            self.model.effort,
+            self.system_cost(text),
+            self.tools_cost(tools),
+            canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
+        )
+        return EpochDraft(frame, left)
+
+    async def gather(self, engine: Engine) -> Preamble:
+        """The preamble of the next request: all that changed on a user message, notices alone on a tool result.
+
+        Where a new epoch begins in the middle of a run, its first tool result tells all. Where one began while this
+        request was put together, what was told for it already is taken back and planned anew, with what the epoch lost.
+        """
+        lane = engine.lane
+        self._fit(engine)
+        if lane.epoch.id != self._epoch:
+            if lane.timeline.last == self._last:
+                engine.notices[:0] = self._noted
+            lane.detach_preamble()
+            # What a head keeps is not told again: a switch of model keeps all of it, a compaction the newest part.
+            self.resume(engine)
+        self._last, self._noted = lane.timeline.last, ()
+        everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
+        arrived = self.collector.reader.arrived
+        if everything and not engine.pending and arrived:
+            engine.pending = "reload"
+            late = f"context section {', '.join(arrived)} finished loading"
+            engine.emit(Notice(f"{late}; the next request includes it and will miss the prompt cache"))
+        changed = await self.collector.changed_sections(only="" if everything else NOTICES)
+        engine.event = engine.facts = ()
+        self._due = self._due and bool(changed.text)
+
+        def settle() -> None:
+            self._due = False
+            self.collector.mark_sent(changed)
+            engine.event, engine.facts = changed.to_json(), changed.facts()
+            if engine.event:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, engine.event))
+            if NOTICES in changed.sent:
+                self._noted = tuple(engine.notices)
+                engine.notices.clear()
+
+        return Preamble(changed.text, settle)
+
+    def resume(self, engine: Engine) -> None:
+        """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
+        lane = engine.lane
+        self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
+        self.collector.load_sent((slot.preamble for slot in lane.slots), last_section_hashes(lane.timeline))
+        rows = json.loads(lane.epoch.sections)
+        self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
+
+    def _fit(self, engine: Engine | None) -> None:
+        if engine is not None and engine.budget.window != self.collector.view.window:
+            self.collector.set_budget(engine.budget)
+
+
+def last_section_hashes(timeline: Timeline) -> dict[str, str]:
+    """The hash of what a lane last told of each event section, in whatever epoch."""
+    last: dict[str, str] = {}
+    for memo in timeline.memos(PLAN):
+        last.update(memo.value["told"])
+    return last
+
+
+def _memo(epoch: int, changed: ChangedSections, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    told = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
+    return {
+        "epoch": epoch,
+        "told": told,
+        "pool": changed.plan.budget,
+        "raised": changed.plan.raised,
+        "sections": list(sections),
+    }

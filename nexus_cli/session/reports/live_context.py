@@ -1,0 +1,40 @@
+"""The report of `nexus_cli.session.reports.context` on the session that runs here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.session.next_request.current import begins_epoch
+from nexus_cli.session.next_request.draft import prepare_next_request
+from nexus_cli.session.next_request.request import NextRequest
+from nexus_cli.session.parts import Parts
+from nexus_cli.session.reports.context import value
+from nexus_cli.session.reports.request_view import RequestView, change_notice, first_view, last_told
+
+
+def live_report(parts: Parts) -> dict[str, Any]:
+    """The report of what the next request of a session would hold that runs here."""
+    if parts.engine.lane.is_recorded or parts.options is None:
+        return value(_live_view(parts, prepare_next_request(parts)))
+    options = replace(parts.options, model=parts.engine.model.info.name, recipe=parts.recipe.name)
+    return value(first_view(options, parts.settings or Settings(), tuple(parts.engine.along())))
+
+
+def _live_view(parts: Parts, request: NextRequest) -> RequestView:
+    """Return the next request of a session that runs here and has begun."""
+    engine = parts.engine
+    lane, draft = engine.lane, engine.draft
+    drops, notices = list(parts.drops()), list[str]()
+    if draft is not None and request.epoch is draft.epoch:
+        drops += draft.drops
+        notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
+    elif begins_epoch(engine):
+        notices = ["the next request begins a new epoch; this shows the window as it was sent"]
+    bounds = [bound.to_json() for bound in request.limits[1]]
+    return RequestView(
+        request, parts.session_id, engine.model.info.name, parts.recipe, lane.cursor, lane.timeline.last, drops, bounds,
+        engine.context.counter.count, None, last_told(lane.timeline.memos, lane.cursor), tuple(notices),
+        lane.timeline.memos,
+    )  # fmt: skip

@@ -1,0 +1,102 @@
+"""What one request has more or less than the one before it: sections, entries, tools, and what began a new epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nexus_cli.core.entry import Slot
+from nexus_cli.core.wire import canonical
+from nexus_cli.session.reports.largest import described
+from nexus_cli.session.reports.request_view import RequestView
+
+SEEN = ("form", "tokens", "sha256")
+"""What is told of a section."""
+
+
+def compare_requests(before: RequestView | None, after: RequestView) -> dict[str, Any]:
+    """The difference as JSON; without `before` everything of `after` is new."""
+    assert after.row is not None and after.session is not None, "only requests that were sent are compared"
+    one, two = _entries(before), _entries(after)
+    same = before is not None and before.request.epoch.id == after.request.epoch.id
+    old, new = _sections(before), _sections(after)
+    return {
+        "version": 1,
+        "session": after.session,
+        "step": after.row.manifest.step,
+        "before": before.row.manifest.step if before and before.row else None,
+        "model": {"before": before.model if before else None, "after": after.model},
+        "epoch": {
+            "before": before.request.epoch.id if before else None,
+            "after": after.request.epoch.id,
+            "cause": None if same else after.request.epoch.cause,
+        },
+        "tokens": {
+            "before": before.request.tokens if before else 0,
+            "after": after.request.tokens,
+        },
+        "sections": {
+            "added": [row for key, row in new.items() if key not in old],
+            "removed": [row for key, row in old.items() if key not in new],
+            "changed": [
+                {"id": key, "before": _seen(old[key]), "after": _seen(row)}
+                for key, row in new.items()
+                if key in old and _text(old[key]) != _text(row)
+            ],
+        },
+        "told": [{"id": row["id"], **_seen(row)} for row in after.request.told],
+        "tools": _tools(before, after),
+        "entries": {
+            "added": _rows(after, (key for key in two if key not in one)),
+            "removed": _rows(before, (key for key in one if key not in two)),
+        },
+    }
+
+
+def _sections(view: RequestView | None) -> dict[str, Mapping[str, Any]]:
+    """Those of the system text, by id; what was told is apart: it stays where it was told."""
+    rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
+    return {str(one["id"]): {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
+
+
+def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
+    """By what a section is compared: its tokens are what the provider makes of it, and differ with the request."""
+    return section["form"], section["sha256"], section["counted"]
+
+
+def _seen(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: section.get(key) for key in SEEN}
+
+
+def _key(slot: Slot) -> tuple[int, str, str]:
+    return slot.entry, str(slot.form), str(slot.message.role)
+
+
+def _entries(view: RequestView | None) -> dict[tuple[int, str, str], Slot]:
+    return {_key(slot): slot for slot in view.request.arranged} if view else {}
+
+
+def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> list[dict[str, Any]]:
+    if view is None:
+        return []
+    wanted = set(keys)
+    slots = [slot for slot in view.request.arranged if _key(slot) in wanted]
+    return [
+        {
+            "entry": slot.entry,
+            "form": str(slot.form),
+            "what": what,
+            "tokens": round(slot.tokens * view.request.messages_scale),
+        }
+        for slot, what in described(slots, view.request.arranged)
+    ]
+
+
+def _tools(before: RequestView | None, after: RequestView) -> dict[str, list[str]]:
+    one = {str(tool["function"]["name"]): canonical(tool) for tool in (before.request.epoch.tools if before else ())}
+    two = {str(tool["function"]["name"]): canonical(tool) for tool in after.request.epoch.tools}
+    return {
+        "added": [name for name in two if name not in one],
+        "removed": [name for name in one if name not in two],
+        "changed": [name for name in two if name in one and one[name] != two[name]],
+    }

@@ -1,0 +1,194 @@
+"""One request of a session, or the next one, from the ledger, with what a report writes beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
+from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
+from nexus_cli.context.window.groups import flatten, group_tool_calls
+from nexus_cli.context.window.lane import slot_of
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.entry import Drop, Epoch, Form, Memo, Slot
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import compose_limits
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
+from nexus_cli.provider.call_arguments import effort_notice
+from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
+from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
+from nexus_cli.session.memo_kinds import PLAN
+from nexus_cli.session.next_request.request import NextRequest, Sections, unreported_meter
+from nexus_cli.session.opening import known_model, looked_at
+from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.recipes import recipe_of
+
+MODELLESS = ModelInfo("", "openai", 128_000, known=False)
+UNNOTED = "the limits that this request was sent under were not recorded at that time"
+Memos = Callable[[str], Sequence[Memo]]
+
+
+@dataclass(frozen=True)
+class RequestView:
+    """One request, or the next one."""
+
+    request: NextRequest
+    session: str | None
+    model: str
+    recipe: Recipe
+    cursor: int
+    entries: int
+    """All entries of the lane by then."""
+    drops: Sequence[Drop]
+    bounds: Sequence[Mapping[str, Any]]
+    """The limits in force, described; none for a request of before they were recorded."""
+    count: Callable[[str], int]
+    row: RequestRow | None = None
+    """None for the next request."""
+    last_told: Sections = ()
+    """For the next request of a session: what was told last."""
+    notices: tuple[str, ...] = ()
+    memos: Memos = lambda kind: ()
+    """Those of its lane of one kind, by then."""
+
+
+def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:
+    """Return request `step` of a session; `NexusError("usage", ...)` when there is none such."""
+    log = ledger.log(found.id)
+    rows = log.requests()
+    row = pick_request(rows, step)
+    epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
+    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, last))]
+    noted = limits_of(log.memos(LIMITS), row.manifest)
+    kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
+    asked = row.manifest.arguments
+    info = _as_then(known_model(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
+    before = rows[step - 2] if step > 1 else None
+    meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, slots)))
+    anchor_on(meter, row, epoch, slots)
+    request = NextRequest.of(
+        meter, epoch, slots, TokenBudget.of(info.window, info.max_output), told=_told_with(log, rows, row),
+        sent=before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
+        reported=row.usage.input if row.usage and row.reported else None,
+    )  # fmt: skip
+    return RequestView(
+        request, found.id, info.name, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), last,
+        log.last_id(), [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)],
+        tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log).count, row,
+        notices=() if noted else (UNNOTED,),
+        memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.is_newer_than(memo.entry, memo.at)],
+    )  # fmt: skip
+
+
+def _as_then(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
+    """The model with the window that it was taken to have when a request was sent; requests of before this was recorded
+    are shown in that of today."""
+    return replace(info, **{name: noted[name] for name in ("window", "max_output") if name in noted})
+
+
+def _window_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The window that stood among the arguments of a request for a while, before it stood with the limits."""
+    return {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
+
+
+def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings: Settings) -> RequestView:
+    """Return what a session that does not run here would send next; under a new epoch where the model or the effort is
+    another one by then, and its recipe says what that begins with."""
+    log = ledger.log(found.id)
+    holds = load_next_limits(log, found, options, settings)
+    row, epoch = log.last_request(), log.current_epoch()
+    if epoch is None:
+        raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
+    if holds.lost:
+        options = replace(options, model=epoch.model, effort=epoch.effort)
+    info = known_model(ledger, options.model or found.model, settings)
+    slots = [*epoch.head, *map(slot_of, log.read(epoch.base + 1, log.last_id()))]
+    sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
+    drops, notices = log.drops(), [holds.lost] if holds.lost else []
+    effort = ("" if effort_notice(info.name, options.effort) else options.effort) or epoch.effort
+    meter = unreported_meter(TokenEstimator(log.calibration(info.served_name)), epoch, slots)
+    if (epoch.model, epoch.effort) == (info.name, effort):
+        take_anchor(meter, log, epoch, slots)
+    else:
+        from nexus_cli.session.next_request.draft import Drafting  # noqa: PLC0415  (contributors, for few reports)
+
+        drafting = Drafting(options, info, holds.recipe, settings, notices.append, _runs(options, holds.limits.allow))
+        new, left = drafting.after(log, epoch, flatten(group_tool_calls(slots)), effort)
+        notices.append(change_notice(epoch, new))
+        epoch, slots, sent, drops = new, list(new.head), -1, [*drops, *left]
+        meter = unreported_meter(meter, epoch, slots)
+    budget = TokenBudget.of(info.window, info.max_output)
+    request = NextRequest.of(meter, epoch, slots, budget, sent=sent)
+    return RequestView(
+        request, found.id, info.name, holds.recipe, log.cursor(), log.last_id(), drops,
+        holds.at(request.budget).described(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
+        last_told(log.memos, row.manifest.last) if row else (), tuple(notices), log.memos,
+    )  # fmt: skip
+
+
+def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) -> RequestView:
+    """Return the first request of a new session; `along` are texts that wait for it."""
+    from nexus_cli.session.next_request.draft import Drafting  # noqa: PLC0415  (contributors; not for others)
+
+    ledger, info = Ledger.open(None), MODELLESS
+    try:
+        if options.model:
+            with looked_at() as kept:
+                info = known_model(kept, options.model, settings)
+                ledger.calibrate(info.served_name, kept.calibration(info.served_name))
+        recipe, _ = recipe_of(None, options)
+        limits, bounds = compose_limits(limit_layers(settings, recipe, options, False))
+        unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
+        assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
+        notices = [] if info.known or info.window_refused else assumed
+        first = Drafting(options, info, recipe, settings, notices.append, _runs(options, limits.allow)).first(ledger)
+        waiting = [Slot(1, Form.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
+        meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
+        budget = TokenBudget.of(info.window, info.max_output)
+        request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
+        described = NextLimits(recipe, limits, bounds).at(request.budget).described()
+        return RequestView(
+            request, None, info.name, recipe, 0, 0, first.drops, described, TiktokenCounter(info.encoding).count,
+            notices=tuple(notices),
+        )
+    finally:
+        ledger.close()
+
+
+def change_notice(before: Epoch, after: Epoch) -> str:
+    """What a person is told who looks at a request that begins with other words than the one before."""
+    if before.model != after.model:
+        shown = f"this shows what {after.model} would be sent, after {before.model}"
+        return f"a switch of model begins a new epoch; {shown}"
+    if before.effort == after.effort:
+        return "a reload begins a new epoch; this shows what would be sent"
+    return f"a switch of effort begins a new epoch; this shows what would be sent with {after.effort!r}"
+
+
+def _runs(options: Options, allow: str | None) -> bool:
+    """True if a command may run in a session with these, or somebody can be asked."""
+    return options.interactive or allow == "all"
+
+
+def _told_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
+    """What was told with `row`: the plans of the entries that none of the earlier `rows` held."""
+    before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
+    return _told([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
+
+
+def last_told(memos: Memos, last: int) -> Sections:
+    """What was told last, up to entry `last`."""
+    plans = [memo for memo in memos(PLAN) if memo.entry <= last]
+    return _told([memo for memo in plans if memo.entry == plans[-1].entry])
+
+
+def _told(plans: Sequence[Memo]) -> Sections:
+    sections: dict[str, dict[str, Any]] = {}
+    for memo in plans:
+        sections.update({one["id"]: one for one in memo.value["sections"]})
+    return tuple(sections.values())

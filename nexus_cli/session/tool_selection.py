@@ -1,0 +1,52 @@
+"""Which schemas a frame has: a recipe that lets few tools run does not pay for the others in a session that begins.
+
+Also which of the tools that it names there are not.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.entry import Epoch
+from nexus_cli.tools.registry import ToolRegistry, discover_tools
+
+Schemas = Sequence[dict[str, Any]]
+
+
+def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
+    """The schemas of the tools that `recipe` lets run; all of them in a session that was offered others so far.
+
+    `now` is the epoch that a session goes on from: what it was told of is not taken away from it again.
+    """
+    tools, categories = recipe.limits.tools, recipe.limits.categories
+    names = {
+        tool.name
+        for tool in registry.tools()
+        if (tools is None or tool.name in tools) and (categories is None or str(tool.effect) in categories)
+    }
+    before = {str(tool["function"]["name"]) for tool in now.tools} if now else set()
+    every = registry.get_definitions()
+    return [one for one in every if one["function"]["name"] in names] if before <= names else every
+
+
+def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
+    """A line for the person for each name among the tools of `recipe` that no tool has: it may be misspelt."""
+    named = recipe.limits.tools
+    known = discover_tools() if named else {}
+    unknown = sorted(name for name in named or () if name not in known)
+    return tuple(_stranger(recipe.name, name, known) for name in unknown)
+
+
+def _stranger(recipe: str, name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name[:80], known, 1)
+    hint = f"; the nearest is {near[0]}" if near else ""
+    return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
+
+
+def tool_names(schemas: Schemas) -> tuple[str, ...]:
+    """The tools' names, sorted as they are sent."""
+    return tuple(str(one["function"]["name"]) for one in schemas)

@@ -1,0 +1,432 @@
+"""The token estimator: an anchor and a ratio per kind of content follow any tokenizer after five reports."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from server.meter import Meter as ServerMeter
+
+from nexus_cli.context import ContextManager
+from nexus_cli.context.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter, count_message
+from nexus_cli.context.tokens.estimator import (
+    EMPTY,
+    KEPT,
+    LEAST,
+    LEAST_RATIO,
+    MOST,
+    MOST_RATIO,
+    Kind,
+    Ratios,
+    TokenEstimator,
+    WindowContents,
+    apportion,
+    kind_of,
+    slot_by_kind,
+    slots_by_kind,
+)
+from nexus_cli.core.budget import Used
+from nexus_cli.core.entry import Epoch, Form, Slot
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.services import Calibration
+
+SENTENCES = """the parser reads each line and keeps what it knows about a file when something fails it says so
+then goes on with next one we should keep old names for now because other people use them every day"""
+WORDS = SENTENCES.split()
+WIDE = "上下文管理器负责保存对话的历史记录并在窗口不足时进行压缩用户可以随时查看被省略的内容并恢复它们"
+COUNT = TiktokenCounter("o200k_base").count
+SYSTEM = 1500
+HEAVY = 2 * SYSTEM
+"""What a server makes of the system text that counts schemas otherwise than we do."""
+KINDS = ("prose", "code", "json", "wide")
+
+
+def text(dice: random.Random, kind: str) -> str:
+    """A text of one kind."""
+    match kind:
+        case "prose":
+            return " ".join(dice.choice(WORDS) for _ in range(dice.randint(30, 400)))
+        case "code":
+            lines = []
+            for number in range(dice.randint(20, 60)):
+                one, two, three = (dice.choice(WORDS) for _ in range(3))
+                lines.append(f"    {one}_{two} = self.{two}({three}={number})  # {one}")
+            return "\n".join(lines)
+        case "json":
+            rows = [{"id": dice.randrange(10**6), "name": dice.choice(WORDS)} for _ in range(dice.randint(3, 40))]
+            return json.dumps(rows)
+    return "".join(dice.choice(WIDE) for _ in range(dice.randint(60, 500)))
+
+
+class Conversation:
+    """A window that grows, our estimator over it, and the server's count of the same."""
+
+    def __init__(self, seed: int, rates: Mapping[str, float], fixed: int = SYSTEM) -> None:
+        self.dice, self.server = random.Random(seed), ServerMeter(COUNT, 1.0, rates)
+        self.slots: list[Slot] = []
+        self.last = 0
+        self.reported = fixed
+        self.epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=SYSTEM)
+        self.meter = TokenEstimator(contents=self.contents())
+
+    def contents(self) -> WindowContents:
+        return WindowContents(lambda: (self.epoch, self.slots))
+
+    @property
+    def counted(self) -> int:
+        return SYSTEM + sum(slot.tokens for slot in self.slots)
+
+    def add(self, role: Role, kind: str, calls: bool = False) -> None:
+        """One more message, on both sides."""
+        call = ToolCall(f"c{self.last}", "write_file", {"content": text(self.dice, "code")}, "")
+        message = Message(role, text(self.dice, kind), (call,) if calls else ())
+        self.last += 1
+        self.slots.append(Slot(self.last, Form.FULL, message, tokens=count_message(message, COUNT)))
+        self.reported += self.size(message)
+
+    def request(self) -> float:
+        """What the estimate is off by, as a share; then the report comes."""
+        off = abs(self.meter.estimate(self.counted) - self.reported) / self.reported
+        self.meter.learn(self.last, self.counted, self.reported)
+        return off
+
+    def step(self, number: int) -> float:
+        """A request with what comes before and after it."""
+        self.add(Role.USER, KINDS[number % 4])
+        off = self.request()
+        self.add(Role.ASSISTANT, "prose", calls=number % 3 == 0)
+        self.add(Role.TOOL, self.dice.choice(KINDS))
+        return off
+
+    def begin_anew(self, kept: int) -> None:
+        """A new epoch that shows only the newest `kept` messages."""
+        gone, self.slots = self.slots[:-kept], self.slots[-kept:]
+        self.reported -= sum(self.size(slot.message) for slot in gone)
+        self.meter.forget()
+
+    def size(self, message: Message) -> int:
+        """What the server counts for a message."""
+        called = sum(self.server.tokens(c.name + json.dumps(c.arguments), "assistant") for c in message.tool_calls)
+        return self.server.overhead + self.server.tokens(message.content, str(message.role.value)) + called
+
+
+RATE = st.floats(0.6, 2.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), RATE, RATE, RATE, RATE, st.integers(1, 12))
+def test_after_five_reports_any_request_is_known_within_ten_per_cent(
+    seed: int, prose: float, code: float, wide: float, fixed: float, kept: int
+) -> None:
+    rates = {"prose": prose, "code": code, "json": code, "cjk": wide}
+    talk = Conversation(seed, rates, round(fixed * SYSTEM))
+    for number in range(5):
+        talk.step(number)
+    assert talk.step(seed) <= 0.10, "the window grew"
+    talk.begin_anew(kept)
+    assert talk.step(seed + 1) <= 0.10, "the window was cut"
+    after = Conversation(seed + 1, rates, round(fixed * SYSTEM))
+    after.meter = TokenEstimator(talk.meter.calibration, after.contents())
+    assert after.step(seed + 2) <= 0.10, "another session"
+
+
+OWN = {"json": 1.5, "code": 1.5, "cjk": 0.7}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_window_that_was_cut_down_is_known_before_it_is_sent_though_its_ratio_is_another(seed: int) -> None:
+    talk = Conversation(seed, OWN, HEAVY)
+    for number in range(12):
+        talk.step(number + seed)
+    for kept in (3, 1, 6):
+        ratio = talk.reported / talk.counted
+        talk.begin_anew(kept)
+        assert abs(talk.reported / talk.counted - ratio) / ratio > 0.02, "the ratio of the last report is no guide"
+        assert talk.step(kept) <= 0.03
+        for number in range(3):
+            talk.step(number)
+
+
+def test_a_new_session_knows_the_system_text_and_does_not_mistake_it_for_messages() -> None:
+    before = Conversation(1, OWN, HEAVY)
+    for number in range(12):
+        before.step(number)
+    talk = Conversation(2, OWN, HEAVY)
+    talk.meter = TokenEstimator(before.meter.calibration, talk.contents())
+    assert abs(talk.meter.estimate(talk.counted) - HEAVY) <= 0.03 * HEAVY
+    assert talk.meter.countable(HEAVY) <= 1.03 * SYSTEM < talk.meter.countable(HEAVY * 2)
+    talk.add(Role.USER, "prose")
+    assert talk.request() <= 0.03
+
+
+def test_the_system_text_is_as_many_tokens_at_every_step_of_an_epoch() -> None:
+    talk = Conversation(3, OWN, HEAVY)
+    sent = []
+    for number in range(12):
+        talk.add(Role.USER, KINDS[number % 4])
+        talk.request()
+        sent.append((Used(SYSTEM, 0, talk.counted - SYSTEM - 20, 20), talk.reported))
+    found = [talk.meter.layers(counted, reported) for counted, reported in sent]
+    assert [one.total for one in found] == [reported for _, reported in sent]
+    assert max(one.system for one in found) - min(one.system for one in found) <= 0.02 * HEAVY
+    assert abs(found[-1].system - HEAVY) <= 0.05 * HEAVY
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9000), st.integers(1, 30_000)), max_size=8),
+    st.tuples(*[st.integers(0, 50_000)] * 4),
+    st.one_of(st.none(), st.integers(0, 200_000)),
+    st.integers(0, 100_000),
+)
+def test_layers_come_to_the_whole_and_what_is_countable_fits(
+    reports: list[tuple[int, int]], counts: tuple[int, int, int, int], reported: int | None, room: int
+) -> None:
+    epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=counts[0], tools_tokens=counts[1])
+    slots: list[Slot] = []
+    meter = TokenEstimator(contents=WindowContents(lambda: (epoch, slots)))
+    for number, (counted, said) in enumerate(reports):
+        slots.append(Slot(number, Form.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
+        meter.learn(number, counts[0] + counts[1] + sum(slot.tokens for slot in slots), said)
+    used = meter.layers(Used(*counts), reported)
+    if sum(counts):
+        assert used.total == (meter.estimate(sum(counts)) if reported is None else reported)
+    assert min(used.system, used.tools, used.history, used.event) >= 0
+    meter.forget()
+    assert meter.upper(meter.countable(room)) <= room
+    assert meter.countable(room) <= meter.countable(room + 1)
+
+
+# -- one kind: counts that no window shows are prose ------------------------------------------------------------
+
+TOKENS = st.integers(0, 200_000)
+REPORTS = st.lists(st.tuples(st.integers(1, 200_000), st.integers(0, 400_000)), max_size=12)
+
+
+def taught(reports: list[tuple[int, int]]) -> TokenEstimator:
+    meter = TokenEstimator()
+    for number, (counted, reported) in enumerate(reports):
+        meter.learn(number, counted, reported)
+    return meter
+
+
+@given(REPORTS, TOKENS, TOKENS)
+def test_more_counted_is_never_estimated_as_less(reports: list[tuple[int, int]], one: int, two: int) -> None:
+    meter = taught(reports)
+    low, high = sorted((one, two))
+    assert meter.estimate(low) <= meter.estimate(high)
+    assert meter.upper(low) <= meter.upper(high)
+    assert meter.countable(low) <= meter.countable(high)
+    assert meter.estimate(low) <= meter.upper(low)
+
+
+@given(REPORTS, st.one_of(st.none(), TOKENS), st.one_of(st.none(), TOKENS))
+def test_what_is_stored_stays_within_its_bounds(
+    reports: list[tuple[int, int]], reported: int | None, limit: int | None
+) -> None:
+    meter = taught(reports)
+    for _ in range(2):
+        known = meter.calibration
+        assert LEAST == 0.5 <= known.factor <= MOST == 2.5
+        assert all(LEAST_RATIO <= ratio <= MOST_RATIO for ratio in known.ratios)
+        assert 0 <= known.worst <= 1 and len(known.misses) <= KEPT
+        meter.learn_from_overflow(1000, reported, limit)
+    assert meter.anchor is None
+
+
+@given(REPORTS, st.integers(1, 160_000), st.integers(1, 400_000))
+def test_a_report_anchors_the_estimate_of_what_was_sent(
+    reports: list[tuple[int, int]], counted: int, reported: int
+) -> None:
+    assume(LEAST * counted <= reported <= MOST * counted)
+    meter = taught(reports)
+    meter.learn(99, counted, reported)
+    assert meter.estimate(counted) == meter.upper(counted) == reported
+    assert meter.basis == "reported+estimate"
+    meter.forget()
+    assert meter.basis == "estimate"
+
+
+@given(TOKENS, REPORTS)
+def test_what_is_countable_fits_with_the_known_error(tokens: int, reports: list[tuple[int, int]]) -> None:
+    meter = taught(reports)
+    meter.forget()
+    assert meter.upper(meter.countable(tokens)) <= tokens
+
+
+@given(REPORTS, st.integers(1, 200_000), st.sampled_from([0.0, 0.01, 0.49, 2.51, 40.0]))
+def test_an_absurd_report_leaves_everything_as_it_was(
+    reports: list[tuple[int, int]], counted: int, ratio: float
+) -> None:
+    meter = taught([*reports, *[(1000, 1000)] * 5])
+    before = (meter.calibration, meter.anchor, meter.error)
+    assert meter.learn(99, counted, int(ratio * counted) if ratio < 1 else int(ratio * counted) + 1) is None
+    assert (meter.calibration, meter.anchor, meter.error) == before
+
+
+@pytest.mark.parametrize("odd", [510, 2490])
+def test_one_odd_report_teaches_nothing(odd: int) -> None:
+    meter = taught([(1000, 1100)] * 8)
+    before = meter.calibration
+    assert meter.learn(50, 2000, 2 * odd) is None
+    assert meter.calibration == before
+    assert meter.error > 0.5, "until the next report says which of them was odd"
+    meter.forget()
+    assert meter.learn(51, 1000, 1100) is not None
+    assert meter.estimate(1000) == 1100 and meter.error < 0.1
+
+
+@pytest.mark.parametrize("odd", [510, 2490])
+def test_what_two_reports_agree_on_is_believed_and_outlived_when_it_was_wrong(odd: int) -> None:
+    meter = taught([(1000, 1100)] * 8)
+    meter.learn(50, 2000, 2 * odd)
+    meter.forget()
+    assert meter.learn(51, 2000, 2 * odd) is not None
+    meter.forget()
+    assert meter.estimate(2000) == pytest.approx(2 * odd, rel=0.02)
+    assert meter.error > 0.5
+    for number in range(KEPT + 10):
+        meter.forget()
+        meter.learn(60 + number, 1000, 1100)
+    meter.forget()
+    assert meter.error < 0.05
+    assert meter.estimate(1000) == pytest.approx(1100, rel=0.02)
+
+
+def test_a_request_with_images_teaches_nothing_beyond_itself() -> None:
+    meter = TokenEstimator()
+    assert meter.learn(1, 10_000, 6000, teaches=False) is None
+    assert meter.calibration == Calibration()
+    assert meter.estimate(10_100) == 6100
+
+
+def test_the_error_is_ten_per_cent_until_five_reports_then_the_largest_seen() -> None:
+    meter = TokenEstimator()
+    for number in range(4):
+        meter.learn(number, 1000 * (number + 1), 1030 * (number + 1))
+    assert meter.error == 0.10
+    meter.learn(5, 5000, 5300)
+    assert 0.02 < meter.error < 0.10
+    meter.learn(6, 6000, 9000)
+    largest = meter.error
+    assert largest > 0.10
+    for number in range(KEPT - 1):
+        meter.forget()
+        meter.learn(10 + number, 6000, 9000)
+    assert meter.error == largest, "as long as its report is kept"
+    meter.learn(99, 6000, 9000)
+    assert meter.error < largest
+
+
+def test_small_and_empty_reports_teach_nothing() -> None:
+    meter = TokenEstimator()
+    assert meter.learn(1, 100, 180) is None
+    assert meter.learn(2, 1000, 0) is None
+    assert meter.calibration == Calibration()
+
+
+def test_an_old_report_does_not_anchor_for_ever() -> None:
+    meter = TokenEstimator()
+    meter.learn(1, 1000, 1000)
+    for number in range(2):
+        assert meter.learn(2 + number, 2000, 100) is None
+    assert meter.anchor is not None
+    meter.learn(9, 2000, 100)
+    assert meter.anchor is None and meter.basis == "estimate"
+
+
+@pytest.mark.parametrize(
+    ("reported", "limit", "low", "high"), [(15_000, None, 1.5, 1.5), (None, 12_000, 1.2, 1.4), (None, None, 1.2, 1.4)]
+)
+def test_an_overflow_raises_the_estimate(reported: int | None, limit: int | None, low: float, high: float) -> None:
+    meter = TokenEstimator()
+    meter.learn_from_overflow(10_000, reported, limit)
+    assert low * 10_000 <= meter.estimate(10_000) <= high * 10_000
+
+
+def test_a_fork_knows_what_its_parent_knows_and_each_learns_for_both() -> None:
+    meter = taught([(1000, 1500)])
+    fork = meter.fork()
+    assert fork.estimate(2000) == meter.estimate(2000) and fork.anchor == meter.anchor
+    fork.learn(2, 2000, 2000)
+    assert meter.calibration == fork.calibration
+    assert meter.anchor != fork.anchor, "what was reported of its window is each lane's own"
+
+
+# -- kinds of content -------------------------------------------------------------------------------------------
+
+
+def test_the_kind_is_found_by_a_look() -> None:
+    assert kind_of('{"a": [1, 2]}') is kind_of("1000\n1001\n") is Kind.CODE
+    assert kind_of("def f(x):\n    return {x: [x]}\n") is Kind.CODE
+    assert kind_of("窗口不足时进行压缩") is Kind.WIDE
+    assert kind_of("Please look at the parser.") is kind_of("") is Kind.PROSE
+
+
+CALLS = st.builds(ToolCall, st.just("c1"), st.just("bash"), st.just({"command": "ls"}), st.just(""))
+MESSAGES = st.builds(
+    Message,
+    st.sampled_from([Role.USER, Role.ASSISTANT, Role.TOOL]),
+    st.text(max_size=300),
+    st.lists(CALLS, max_size=2).map(tuple),
+)
+
+
+@given(MESSAGES, st.integers(OVERHEAD_PER_MESSAGE, 100_000))
+def test_the_kinds_of_a_message_come_to_its_count(message: Message, counted: int) -> None:
+    found = slot_by_kind(Slot(1, Form.FULL, message, tokens=counted))
+    assert sum(found) == pytest.approx(counted) and min(found) >= 0
+
+
+PARTS = st.lists(st.floats(0, 1e5), min_size=len(Kind), max_size=len(Kind))
+
+
+@given(st.lists(st.tuples(PARTS, st.floats(0, 1e6)), max_size=12), PARTS)
+def test_no_report_makes_an_estimate_absurd(reports: list[tuple[list[float], float]], asked: list[float]) -> None:
+    ratios = Ratios.start(1.0)
+    for seen, reported in reports:
+        ratios = ratios.observe(tuple(seen), reported)
+    assert LEAST_RATIO * sum(asked) - 1e-6 <= ratios.tokens(tuple(asked)) <= MOST_RATIO * sum(asked) + 1e-6
+    assert ratios.tokens(EMPTY) == 0
+
+
+@given(st.lists(st.tuples(st.sampled_from(["say", "cut", "again"]), st.integers(0, 60)), max_size=60))
+def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tuple[str, int]]) -> None:
+    manager = ContextManager()
+    lane = manager.lane
+    shown = list(lane.slots)
+    contents = WindowContents(lambda: (lane.epoch, shown))
+    for what, number in steps:
+        if what == "say":
+            manager.add_user_message(f"{number} words " * number + '{"a": 1}')
+            shown.append(lane.slots[-1])
+        elif what == "cut":
+            del shown[: min(number, len(shown))]
+        elif shown:
+            shown[max(0, len(shown) - 1 - number % 3)] = lane.slots[-1]
+        assert contents.messages() == pytest.approx(slots_by_kind(shown))
+        later = [slot for slot in shown if slot.entry > number]
+        if [slot.entry for slot in shown] == sorted(slot.entry for slot in shown):
+            assert contents.since(number) == pytest.approx(slots_by_kind(later), abs=1e-6)
+
+
+# -- parts of a whole -------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**9), st.lists(st.integers(0, 10**6), max_size=40))
+def test_the_parts_come_to_the_total_and_each_is_its_share_rounded(total: int, weights: list[int]) -> None:
+    parts = apportion(total, weights)
+    assert len(parts) == len(weights)
+    assert sum(parts) == (total if sum(weights) else 0)
+    for part, weight in zip(parts, weights, strict=True):
+        assert part >= 0 and abs(part - Fraction(total * weight, sum(weights) or 1)) < 1
+        assert weight or not part
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40))
+def test_where_nothing_is_scaled_nothing_changes(weights: list[int]) -> None:
+    assert apportion(sum(weights), weights) == weights
