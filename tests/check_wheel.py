@@ -61,14 +61,14 @@ def files(folder: Path) -> dict[str, bytes]:
 def problems(checkout: Path, scratch: Path) -> list[str]:
     """Everything that is wrong with the installed package, one line each; [] when it is sound."""
     import nexus_cli
-    from nexus_cli.core.paths import defaults
+    from nexus_cli.config.paths import defaults_dir
 
     package = Path(nexus_cli.__file__).parent
     if package.is_relative_to(checkout / "nexus_cli"):
         return [f"the package was imported from the checkout: {package}"]
     wrong = []
-    if not defaults().is_relative_to(package) or files(defaults()) != files(checkout / "defaults"):
-        wrong.append(f"the defaults found in {defaults()} are not those of the checkout")
+    if not defaults_dir().is_relative_to(package) or files(defaults_dir()) != files(checkout / "defaults"):
+        wrong.append(f"the defaults found in {defaults_dir()} are not those of the checkout")
     environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(scratch), "NEXUS_HOME": str(scratch / "nexus")}
     nexus = str(Path(sysconfig.get_path("scripts")) / "nexus")
     version = importlib.metadata.version("nexus-cli")

@@ -20,15 +20,16 @@ PRODUCT = ROOT / "nexus_cli"
 
 FLOOR = {
     "core": 0,
-    "context": 1,
-    "provider": 1,
-    "tools": 1,
-    "ledger": 1,
-    "session": 2,
-    "commands": 3,
-    "ui": 4,
-    "cli": 5,
-    "__main__": 6,
+    "config": 1,
+    "context": 2,
+    "provider": 2,
+    "tools": 2,
+    "ledger": 2,
+    "session": 3,
+    "commands": 4,
+    "ui": 5,
+    "cli": 6,
+    "__main__": 7,
 }
 """A room imports from lower floors only; rooms of one floor do not know each other. A new room needs a line here."""
 
@@ -37,9 +38,9 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 
 LAZY = {
     "core/decode.py": {"charset_normalizer"},
-    "core/paths.py": {"platformdirs"},
-    "core/project_settings.py": {"tomllib", "nexus_cli"},
-    "core/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
+    "config/paths.py": {"platformdirs"},
+    "config/project_settings.py": {"tomllib", "nexus_cli"},
+    "config/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},
     "session/reports/request_view.py": {"nexus_cli"},
@@ -51,7 +52,7 @@ LAZY = {
 
 LAZY_ROOMS = {"cli", "ui", "__main__"}
 
-PROGRAMS = {"tools/scan.py"}
+PROGRAMS = {"tools/grep_worker.py"}
 """Started as processes of their own: their streams are pipes to us."""
 
 TOP = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "constraints.txt", "nexus_cli", "defaults", "tests"}

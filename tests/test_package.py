@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import nexus_cli
-from nexus_cli.core.paths import defaults
+from nexus_cli.config.paths import defaults_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "nexus")
@@ -66,8 +66,8 @@ def test_the_version_is_that_of_the_package(way: str, tmp_path: Path) -> None:
 
 
 def test_a_checkout_finds_its_defaults_at_the_top_level() -> None:
-    assert defaults() == ROOT / "defaults"
-    assert (defaults() / "config.toml").is_file()
+    assert defaults_dir() == ROOT / "defaults"
+    assert (defaults_dir() / "config.toml").is_file()
 
 
 def test_every_import_is_a_declared_dependency() -> None:

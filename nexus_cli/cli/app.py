@@ -221,7 +221,7 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
 
 def _without_keys(error: NexusError, arguments: list[str]) -> NexusError:
     """Return `error` without what looks like a key among the arguments: it may name the one that is wrong."""
-    from nexus_cli.core.misplaced_keys import looks_like_key  # noqa: PLC0415  (only on the way to an error message)
+    from nexus_cli.config.misplaced_keys import looks_like_key  # noqa: PLC0415  (only on the way to an error message)
 
     given = [part for word in arguments for part in (word, word.partition("=")[2]) if looks_like_key(part)]
     what, why, hint = error.what, error.why, error.hint

@@ -32,12 +32,11 @@ from nexus_cli.cli.options import (
 )
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.stderr_line import write_stderr_line
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.core.attachment import Part, Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.part import Part
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.ui.input.attached_files import file_block, read_attachment
 from nexus_cli.ui.input.piped import Reader
 
@@ -122,7 +121,7 @@ def _prepare(options: AskOptions) -> Run:
     resumes = bool(options.shared.resume or options.shared.newest)
     prompt = PromptReader(options.words, options.files, resumes=resumes)
     prompt.check()
-    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
+    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     chosen = choose_model(options.shared.model, os.environ, settings, resumes=resumes)
     trigger, notices = prompt.read()
     if not options.shared.quiet:

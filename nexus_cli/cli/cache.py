@@ -10,8 +10,8 @@ import typer
 from nexus_cli.cli.options import MAX_INT, Json, SessionKey
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import load_settings
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import load_settings
 from nexus_cli.session.reports import cache as reports
 from nexus_cli.ui.reports.cache import cache_text, miss_text
 
@@ -25,7 +25,7 @@ def cache(context: typer.Context, session: SessionKey = "", json: Json = False) 
     if context.invoked_subcommand:
         return None
     ledger = open_ledger()
-    settings = load_settings(places(), defaults(), os.environ).settings
+    settings = load_settings(places(), defaults_dir(), os.environ).settings
     value = reports.uses(ledger, find_session_id(ledger, session), settings)
     if json:
         print_json(value)
@@ -46,7 +46,7 @@ def why(
     """Explain what made a request miss the cache: what differed first from the one before, time, or the provider."""
     before, as_json = context.obj
     ledger = open_ledger()
-    settings = load_settings(places(), defaults(), os.environ).settings
+    settings = load_settings(places(), defaults_dir(), os.environ).settings
     found = find_session_id(ledger, session or before)
     value = reports.why(ledger, found, settings, step)
     if json or as_json:

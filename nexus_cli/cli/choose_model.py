@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.usable import Server, find_local, keys_present, resolved
 
 

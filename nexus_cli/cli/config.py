@@ -13,11 +13,11 @@ from typer.core import TyperCommand
 from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, print_value
 from nexus_cli.cli.stderr_line import write_stderr_line
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.setting_rules import RULES, TABLES, Scalar
+from nexus_cli.config.settings import LoadedSettings, hide_keys_in, quote_part, rule_for, split_key, unknown_key_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.setting_rules import RULES, TABLES, Scalar
-from nexus_cli.core.settings import Loaded, quoted, rule_for, shown_text, split_key, unknown_key
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
@@ -31,12 +31,12 @@ def literal(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _loaded() -> Loaded:
-    loaded = load_settings_in(project(working_folder()), places(), defaults(), os.environ)
+def _loaded() -> LoadedSettings:
+    loaded = load_settings_in(project_root(working_folder()), places(), defaults_dir(), os.environ)
     for notice in loaded.settings.notices:
         write_stderr_line(f"nexus: {notice}")
     for key in loaded.misplaced:
-        from nexus_cli.core.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
+        from nexus_cli.config.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
 
         write_stderr_line(f"nexus: {misplaced_notice(key, loaded.origins[key])}")
     return loaded
@@ -72,10 +72,10 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
         why = "it is a table, and its settings have the values"
         raise NexusError("config", key, why, f"Name one: {', '.join(keys)}")
     if rule_for(parts) is None:
-        raise unknown_key(key)
-    value = _loaded().values.get(".".join(quoted(part) for part in parts))
+        raise unknown_key_error(key)
+    value = _loaded().values.get(".".join(quote_part(part) for part in parts))
     if value is None:
-        shown = shown_text(key)
+        shown = hide_keys_in(key)
         raise NexusError("config", shown, "has no value", f"nexus config set {shown} VALUE sets one")
     print_value(str(value).lower() if isinstance(value, bool) else str(value))
     return 0
@@ -104,7 +104,7 @@ def set_setting(
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to take the setting out")
     from nexus_cli.cli.edit_config import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
 
-    write_setting(places(), defaults(), key, value)
+    write_setting(places(), defaults_dir(), key, value)
     return 0
 
 
@@ -124,7 +124,7 @@ def edit() -> int:
         raise NexusError("usage", "config edit", why, "nexus config set KEY VALUE changes one setting")
     from nexus_cli.cli.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
-    changed = edit_settings(places(), defaults(), os.environ, _again)
+    changed = edit_settings(places(), defaults_dir(), os.environ, _again)
     write_stderr_line(f"nexus: {places().settings} was written." if changed else "nexus: nothing was changed.")
     return 0
 

@@ -14,10 +14,10 @@ from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.run_turn import close_loop
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check, consolidation
 from nexus_cli.session.memory import open_facts
 from nexus_cli.session.options import Options
@@ -38,8 +38,8 @@ def consolidate(model: str = "") -> dict[str, Any]:
     folder = working_folder()
     process.block_imports_from(str(folder))
     with open_facts(folder) as known:
-        check(known.ledger.facts.list_facts(str(project(folder)), SLOTS))
-    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
+        check(known.ledger.facts.list_facts(str(project_root(folder)), SLOTS))
+    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     chosen = choose_model(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)

@@ -11,9 +11,9 @@ from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import MAX_INT, Json, Model, RecipeName, SessionKey, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import context as reports
 
@@ -35,7 +35,7 @@ def show_context(
 ) -> int:
     """Show what the next request would hold, to the token, without sending it; with --step what request N held."""
     folder = working_folder()
-    settings = load_settings_in(project(folder), places(), defaults(), os.environ).settings
+    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     ledger = open_ledger()
     if session:
         found: str | None = ledger.find_session(session).id

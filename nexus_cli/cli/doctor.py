@@ -22,11 +22,11 @@ from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.print_report import print_json, print_text, text_width
-from nexus_cli.core.child_environment import child_environment, own_entries, own_environment
-from nexus_cli.core.errors import NexusError, way_out
-from nexus_cli.core.misplaced_keys import misplaced_notice
-from nexus_cli.core.paths import Places, defaults, exists, places
-from nexus_cli.core.settings import Settings, build, load_settings, read_values
+from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
+from nexus_cli.config.misplaced_keys import misplaced_notice
+from nexus_cli.config.paths import Places, defaults_dir, exists, places
+from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
+from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.session.usable import find_local, keys_present
 from nexus_cli.ui.reports.status import doctor_text
 
@@ -71,14 +71,14 @@ def _python(look: Look) -> Check:
 
 
 def _nexus(look: Look) -> Check:
-    folder = defaults()
+    folder = defaults_dir()
     if not (folder / "config.toml").is_file():
         return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Install it again")
     return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
 
 
 def _path(look: Look) -> Check:
-    ours = own_entries(look.environ)
+    ours = own_path_entries(look.environ)
     leads = [f"PATH has {', '.join(dict.fromkeys(ours))}"] if ours else []
     if "VIRTUAL_ENV" in look.environ.keys() - child_environment(look.environ).keys():
         leads.append("VIRTUAL_ENV names it")
@@ -140,7 +140,7 @@ def _unwritable(path: Path) -> Check | None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        hint = way_out(error, f"Nothing is kept until {path} can be written")
+        hint = write_failure_hint(error, f"Nothing is kept until {path} can be written")
         return Check("ledger", "broken", f"{above} cannot be written ({error.strerror})", hint)
     return None
 
@@ -210,7 +210,7 @@ CHECKS: tuple[Callable[[Look], Check], ...] = (
 def _packaged() -> Settings:
     """The package's own settings, for the other checks where the person's are broken."""
     try:
-        return build(read_values(defaults() / "config.toml"))
+        return build_settings(read_values(defaults_dir() / "config.toml"))
     except NexusError:
         return Settings()
 
@@ -221,7 +221,7 @@ def doctor(json: Json = False) -> int:
     found, checks = places(), []
     misplaced: tuple[str, ...] = ()
     try:
-        loaded = load_settings(found, defaults(), os.environ)
+        loaded = load_settings(found, defaults_dir(), os.environ)
         settings, misplaced = loaded.settings, loaded.misplaced
     except NexusError as error:
         settings = _packaged()

@@ -14,23 +14,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.decode import decode
-from nexus_cli.core.errors import NexusError, way_out
-from nexus_cli.core.misplaced_keys import looks_like_key, misplaced_key
-from nexus_cli.core.paths import Places, private_dir
-from nexus_cli.core.setting_rules import FORMER_TABLES, Scalar
-from nexus_cli.core.settings import (
-    build,
-    check,
-    consistent,
+from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
+from nexus_cli.config.paths import Places, private_dir
+from nexus_cli.config.setting_rules import FORMER_TABLES, Scalar
+from nexus_cli.config.settings import (
+    build_settings,
+    check_consistency,
+    check_value,
+    hide_keys_in,
+    hide_misplaced_keys,
     parse_values,
     read_values,
     rule_for,
-    shown_text,
     split_key,
-    unknown_key,
-    without_keys,
+    unknown_key_error,
 )
+from nexus_cli.core.decode import decode
+from nexus_cli.core.errors import NexusError, write_failure_hint
 
 WAIT = 10.0
 """Seconds that a change waits for another one."""
@@ -39,10 +39,10 @@ WAIT = 10.0
 def parse_scalar(key: str, text: str) -> Scalar:
     """`text` as the value of `key`; `NexusError("config", ...)` for an unknown key or a wrong value."""
     if looks_like_key(text):
-        raise misplaced_key(shown_text(key))
+        raise misplaced_key_error(hide_keys_in(key))
     rule = rule_for(split_key(key))
     if rule is None:
-        raise unknown_key(key)
+        raise unknown_key_error(key)
     value: Any = text
     if rule.kind is bool:
         value = {"true": True, "false": False}.get(text.lower(), text)
@@ -51,7 +51,7 @@ def parse_scalar(key: str, text: str) -> Scalar:
             value = int(text.replace("_", "")) if rule.kind is int else float(text)
         except ValueError:
             pass
-    return check(key, value)
+    return check_value(key, value)
 
 
 def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None) -> None:
@@ -66,9 +66,9 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     path = Path(os.path.realpath(places.settings))
     value = None if text is None else parse_scalar(key, text)
     if rule_for(split_key(key)) is None:
-        raise unknown_key(key)
+        raise unknown_key_error(key)
     if text is not None and any(map(looks_like_key, split_key(key))):
-        raise misplaced_key(shown_text(key))
+        raise misplaced_key_error(hide_keys_in(key))
     with _alone(path):
         before = _text(path)
         try:
@@ -142,7 +142,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _unwritten(path: Path, error: OSError) -> NexusError:
     otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
-    hint = way_out(error, otherwise)
+    hint = write_failure_hint(error, otherwise)
     return NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint)
 
 
@@ -167,13 +167,13 @@ def settings_template(defaults_dir: Path) -> str:
 
 def _refuse_keys(text: str, path: Path) -> None:
     """`NexusError("config", ...)` where a setting in `text` holds a key."""
-    for key in without_keys(parse_values(text, path))[1]:
-        raise misplaced_key(key)
+    for key in hide_misplaced_keys(parse_values(text, path))[1]:
+        raise misplaced_key_error(key)
 
 
 def _write(path: Path, text: str, before: str, defaults_dir: Path) -> None:
     """Replace the file, which held `before`, by `text` if that can be read as settings."""
-    consistent(build(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
+    check_consistency(build_settings(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
     try:
         _replace(path, text, before)
     except OSError as error:
@@ -223,6 +223,6 @@ def _encoded(path: Path, text: str) -> bytes:
     old = decode(path.read_bytes()) if path.exists() else None
     if old is None:
         return text.encode()
-    if old.crlf and "\r\n" in text:
+    if old.is_crlf and "\r\n" in text:
         text = re.sub(r"\r?\n", "\r\n", text)
     return old.bom + text.encode()

@@ -12,12 +12,12 @@ from typing import Any
 
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.edit_config import write_setting
+from nexus_cli.config.paths import Places, defaults_dir, places
+from nexus_cli.config.settings import LoadedSettings, Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.core.paths import Places, defaults, places
-from nexus_cli.core.settings import Loaded, Settings
-from nexus_cli.provider.endpoint import endpoint
-from nexus_cli.provider.windows import check_model
+from nexus_cli.provider.endpoint import resolve_endpoint
+from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.reports.models import listing
 from nexus_cli.session.usable import Server, find_local, keys_present, named_model, resolved
 from nexus_cli.ui.print.progress_lines import Writable
@@ -47,7 +47,9 @@ def is_first_run(found: Places) -> bool:
     return not found.settings.exists()
 
 
-def first_run(loaded: Loaded, environ: Mapping[str, str], stream: Writable, read_line: Callable[[], str]) -> None:
+def first_run(
+    loaded: LoadedSettings, environ: Mapping[str, str], stream: Writable, read_line: Callable[[], str]
+) -> None:
     """Tell what was found, ask which model and what may run without asking, and write both to the settings.
 
     The first question is left out where one model alone can be meant and it is not a server's, which is never taken
@@ -143,7 +145,7 @@ class _First:
             return begins[0]
         try:
             check_model(name)
-            endpoint(name, self._environ)
+            resolve_endpoint(name, self._environ)
         except NexusError as error:
             raise NexusError(error.kind, name, error.why, error.hint) from None
         return name
@@ -176,7 +178,7 @@ class _First:
         found = places()
         try:
             for key, text in answers.items():
-                write_setting(found, defaults(), key, text)
+                write_setting(found, defaults_dir(), key, text)
         except (NexusError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
             self._say(f"The settings could not be written: {why}. They are asked for again at the next start.")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from nexus_cli.cli import process
-from nexus_cli.tools.process import end_all
+from nexus_cli.tools.process import kill_all
 
 
 def _ignore(number: int) -> None:
@@ -63,7 +63,7 @@ class Interrupt:
             self._loop.call_soon_threadsafe(self._stop)
             return
         if self.signal or self._loop is None or self._cancel is None:
-            end_all()
+            kill_all()
             self._before_exit()
             process.exit_process(128 + (self.signal or number))
         self.signal = number

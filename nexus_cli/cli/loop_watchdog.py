@@ -22,9 +22,9 @@ from types import FrameType, TracebackType
 from nexus_cli.cli import process
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.stall import Stalled, overdue_wait, waits_here
+from nexus_cli.provider.stall import Stalled, is_waiting_here, overdue_wait
 from nexus_cli.session.session import Session
-from nexus_cli.tools.process import end_all
+from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.print.stream import is_writing
 
 TICK = 0.5
@@ -121,7 +121,7 @@ class LoopWatchdog:
         self._terminal.restore()
         try:
             self._before_exit(problem)
-            end_all()
+            kill_all()
             if select.select([], [2], [], 0)[1]:
                 for line in filter(None, (problem.line, self._resume_line())):
                     write_stderr_line(line)
@@ -169,7 +169,7 @@ class LoopWatchdog:
                 self._exit(problem)
         elif self._alive:
             return
-        if not waits_here():
+        if not is_waiting_here():
             return
         if self._signal or self._session().passed_limit() is not None:
             self._session().break_in("cancel" if self._signal else "timeout")

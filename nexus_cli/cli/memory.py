@@ -11,10 +11,10 @@ from nexus_cli.cli.options import Json, Model, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import nearest
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
-from nexus_cli.core.paths import places, project
 from nexus_cli.ledger import Ledger
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports
@@ -125,8 +125,8 @@ def _slots(name: str) -> tuple[MemorySlot, ...]:
 
 
 def _root() -> str:
-    return str(project(working_folder()))
+    return str(project_root(working_folder()))
 
 
 def _now() -> str:
-    return stamp(local_now())
+    return format_utc(local_now())

@@ -11,9 +11,9 @@ from nexus_cli.cli.edit_config import write_setting
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.stderr_line import write_stderr_line
-from nexus_cli.core.message import sound
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import Settings, load_settings, shown_text
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import Settings, hide_keys_in, load_settings
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.session.reports import models as reports
 from nexus_cli.ui.reports.status import model_text, models_text
 
@@ -27,7 +27,7 @@ def model() -> None:
 
 
 def _settings() -> Settings:
-    return load_settings(places(), defaults(), os.environ).settings
+    return load_settings(places(), defaults_dir(), os.environ).settings
 
 
 @app.command("list")
@@ -44,7 +44,7 @@ def list_models(json: Json = False) -> int:
 @app.command("show")
 def show_model(name: Name, json: Json = False) -> int:
     """Print all that is known of a model: where it goes, its window, its prices."""
-    value = reports.shown(sound(name), _settings(), os.environ)
+    value = reports.shown(replace_surrogates(name), _settings(), os.environ)
     if json:
         print_json(value)
     else:
@@ -55,13 +55,13 @@ def show_model(name: Name, json: Json = False) -> int:
 @app.command("use")
 def use(name: Name) -> int:
     """Use a model when none is named: writes `model` to the personal config.toml."""
-    value = reports.shown(sound(name), _settings(), os.environ)
-    write_setting(places(), defaults(), "model", sound(name).strip())
+    value = reports.shown(replace_surrogates(name), _settings(), os.environ)
+    write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
     if not value["known"]:
         write_stderr_line(f"nexus: the window of {value['name']} is unknown: {value['window']:,} tokens are assumed.")
     if os.environ.get("NEXUS_MODEL", "").strip():
         write_stderr_line(
-            f"nexus: NEXUS_MODEL is set and wins over it: {shown_text(os.environ['NEXUS_MODEL'].strip())}."
+            f"nexus: NEXUS_MODEL is set and wins over it: {hide_keys_in(os.environ['NEXUS_MODEL'].strip())}."
         )
     print_text(f"{value['name']} is used when no model is named ({places().settings}).")
     return 0

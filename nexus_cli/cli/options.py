@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nexus_cli.core import setting_rules
+from nexus_cli.config import setting_rules
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits
 
 if TYPE_CHECKING:
-    from nexus_cli.core.settings import Settings
-    from nexus_cli.core.trigger import Trigger
+    from nexus_cli.config.settings import Settings
+    from nexus_cli.core.attachment import Trigger
 
 MAX_INT = setting_rules.MOST
 """The largest whole number that an option takes."""

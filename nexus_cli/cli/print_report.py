@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.json_text import json_text
+from nexus_cli.core.wire import json_text
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.terminal_sanitizer import sanitize
 

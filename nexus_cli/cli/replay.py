@@ -10,9 +10,9 @@ import typer
 from nexus_cli.cli.options import MAX_INT, Json, SessionKey
 from nexus_cli.cli.print_report import print_json, print_text
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import Settings, load_settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
 from nexus_cli.ui.reports.sessions import replay_text
@@ -50,7 +50,7 @@ def _wire(ledger: Ledger, session: str, step: int | None) -> dict[str, Any]:
     from nexus_cli.session.replay_wire import check_wire  # noqa: PLC0415  (it loads the model library)
 
     try:
-        settings = load_settings(places(), defaults(), os.environ).settings
+        settings = load_settings(places(), defaults_dir(), os.environ).settings
     except NexusError:
         settings = Settings()  # what was sent does not depend on today's settings, but for a window that they name
     return asyncio.run(check_wire(ledger, session, settings, step))

@@ -26,10 +26,10 @@ from nexus_cli.cli.options import SharedOptions
 from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.commands import discover
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last_exchange
@@ -68,11 +68,11 @@ def run_repl(shared: SharedOptions) -> int:
 
 def _load_settings(shared: SharedOptions) -> Settings:
     found = places()
-    here = project(shared.folder)
-    loaded = load_settings_in(here, found, defaults(), os.environ)
+    here = project_root(shared.folder)
+    loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
         first_run(loaded, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
-        loaded = load_settings_in(here, found, defaults(), os.environ)
+        loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     return loaded.settings
 
 
@@ -147,7 +147,7 @@ class _ReplRun:
     def _input_box(self) -> InputBox:
         return InputBox(
             folder=self._options.cwd,
-            project=project(self._options.cwd),
+            project=project_root(self._options.cwd),
             commands=discover,
             desk=lambda: self._repl.desk if hasattr(self, "_repl") else None,
             history=places().data / "history",

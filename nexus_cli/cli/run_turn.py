@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nexus_cli.cli.options import Run, SharedOptions
-    from nexus_cli.core.settings import Settings
+    from nexus_cli.config.settings import Settings
 
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")

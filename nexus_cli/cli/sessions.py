@@ -13,9 +13,9 @@ from nexus_cli.cli.options import MAX_INT, Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import write_stderr_line
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, exported, save
@@ -62,7 +62,9 @@ def search(
     json: Json = False,
 ) -> int:
     """Look for words in what was said and done in the sessions of this folder; the newest places first."""
-    value = reports.search(open_ledger(), sound(text), None if everywhere else str(working_folder()), limit)
+    value = reports.search(
+        open_ledger(), replace_surrogates(text), None if everywhere else str(working_folder()), limit
+    )
     if json:
         print_json(value)
     else:
@@ -97,7 +99,7 @@ def export(
 def fork(key: Key, name: Annotated[str, typer.Option("--name", help="Name of the new session.")] = "") -> int:
     """Make a new session that begins as ID is now, and print its id."""
     ledger = open_ledger(writes=True)
-    made = ledger.fork_session(ledger.find_session(key).id, name=name, at=stamp(local_now()))
+    made = ledger.fork_session(ledger.find_session(key).id, name=name, at=format_utc(local_now()))
     ledger.close()
     print_text(made.id)
     return 0

@@ -8,7 +8,7 @@ import typer
 
 from nexus_cli.cli.options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, print_value, text_width
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.session.reports import skills as reports
 from nexus_cli.ui.reports.status import skills_text
 
@@ -37,5 +37,5 @@ def list_skills(json: Json = False) -> int:
 @app.command("use")
 def use(name: Name) -> int:
     """Print the guide of a skill."""
-    print_value(reports.use(sound(name), working_folder()))
+    print_value(reports.use(replace_surrogates(name), working_folder()))
     return 0

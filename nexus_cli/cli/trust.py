@@ -12,10 +12,10 @@ import typer
 from nexus_cli.cli.options import Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.stderr_line import write_stderr_line
-from nexus_cli.core import trust as record
+from nexus_cli.config import trust as record
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.settings import load_settings
 from nexus_cli.session.reports.trust import preview
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.reports.status import trust_text
@@ -36,11 +36,11 @@ def trust(
 
     What it would do is shown before. A change in its files makes the project untrusted again.
     """
-    folder = project(working_folder(directory, "trust"))
+    folder = project_root(working_folder(directory, "trust"))
     if revoke:
         return _revoke(folder, json)
-    found = record.configuration(folder)
-    value = preview(folder, found, load_settings(places(), defaults(), os.environ))
+    found = record.read_configuration(folder)
+    value = preview(folder, found, load_settings(places(), defaults_dir(), os.environ))
     if value["state"] == "nothing" or found.problem:
         _show(value, json)
         if found.problem:
@@ -78,9 +78,9 @@ def _terminal() -> bool:
 
 
 def _revoke(folder: Path, json: bool) -> int:
-    gone = record.revoke(folder)
+    gone = record.revoke_trust(folder)
     if json:
-        print_json({"version": 1, "project": str(folder), "revoked": gone, "state": record.state(folder)})
+        print_json({"version": 1, "project": str(folder), "revoked": gone, "state": record.trust_state(folder)})
     else:
         write_stderr_line(f"nexus: {folder} is trusted no longer." if gone else f"nexus: {folder} was not trusted.")
     return 0

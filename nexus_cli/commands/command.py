@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

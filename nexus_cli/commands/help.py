@@ -9,8 +9,8 @@ from typing import Any
 from nexus_cli.commands import find
 from nexus_cli.commands.arguments import describe_cache_miss, has_sent_request, resume_options
 from nexus_cli.commands.command import GROUPS, Command, CommandContext
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.project_settings import load_settings_in
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
 
 KEYS = (
     ("Enter", "sends; steers a turn that runs"),
@@ -63,7 +63,7 @@ async def reload(context: CommandContext, rest: str) -> None:
     Those are config.toml and NEXUS.md (or AGENTS.md); they apply from the next request on. Model and effort of the
     session stay.
     """
-    settings = load_settings_in(project(context.session.folder), places(), defaults(), os.environ).settings
+    settings = load_settings_in(project_root(context.session.folder), places(), defaults_dir(), os.environ).settings
     if settings != context.settings:
         for line in filter(lambda line: line not in context.settings.notices, settings.notices):
             context.say(line)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.paths import project_root
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import project
 from nexus_cli.session import memory
 from nexus_cli.session.reports import memory as reports
 
@@ -38,12 +38,12 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
     forget ID... removes facts and their texts from memory (sessions that were told them, or in which they were said,
     keep them until you delete them: they are named), search WORDS shows the kept ones that fit.
     """
-    ledger, root, here = require_ledger(context), str(project(context.session.folder)), context.session.id
+    ledger, root, here = require_ledger(context), str(project_root(context.session.folder)), context.session.id
     first, _, text = rest.partition(" ")
     act = first.casefold()
     if act in CHANGES and ledger.path is None:
         raise NexusError("usage", f"/memory {act}", "this session saves nothing", "nexus memory does it outside of one")
-    text, at = text.strip(), stamp(local_now())
+    text, at = text.strip(), format_utc(local_now())
     if act in ("", "list") and not text:
         context.show("memory", reports.listing(ledger, root, here=here))
         return
@@ -111,7 +111,7 @@ def _one_edit(word: str, slot: str) -> bool:
 def _complete_memory(context: CommandContext) -> Sequence[str]:
     """Return the verbs, then each with its possible arguments."""
     try:
-        found = require_ledger(context).facts.list_facts(str(project(context.session.folder)), limit=OFFERED)
+        found = require_ledger(context).facts.list_facts(str(project_root(context.session.folder)), limit=OFFERED)
     except NexusError:
         found = []
     waits = [fact.id for fact in found if fact.state is FactState.PROPOSED]

@@ -10,10 +10,10 @@ from typing import Any
 from nexus_cli.commands.arguments import describe_cache_miss, parse_choice, resume_options
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
-from nexus_cli.provider.arguments import effort_notice
-from nexus_cli.provider.endpoint import endpoint
-from nexus_cli.provider.windows import check_model
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.provider.call_arguments import effort_notice
+from nexus_cli.provider.endpoint import resolve_endpoint
+from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.reports import models as reports
 from nexus_cli.session.usable import resolved
 
@@ -24,12 +24,12 @@ async def set_model(context: CommandContext, rest: str) -> None:
     NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
     stays. A provider caches per model, so it prints how much of the next request misses the cache.
     """
-    name = resolved(sound(rest), context.settings) if rest else await _chosen(context)
+    name = resolved(replace_surrogates(rest), context.settings) if rest else await _chosen(context)
     if not name:
         return
     try:
         check_model(name)
-        endpoint(name, os.environ)
+        resolve_endpoint(name, os.environ)
     except NexusError as error:
         raise usage_error("model", name, f"it cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:

@@ -10,7 +10,7 @@ from nexus_cli.commands.arguments import (
     resume_options,
 )
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.opening import refuse_to_leave
@@ -95,7 +95,7 @@ async def fork_session(context: CommandContext, rest: str) -> None:
     if not ledger.session(before).entries:
         raise usage_error("fork", rest, "nothing was said in this session yet", "Say something first")
     refuse_to_leave(context.session)
-    made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=stamp(local_now()))
+    made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=format_utc(local_now()))
     try:
         await context.reopen(resume_options(context, resume=made.id))
     except BaseException:

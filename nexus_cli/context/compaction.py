@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from nexus_cli.context.tokens.counter import TokenCounter, compact
 from nexus_cli.context.window.groups import group_tool_calls
-from nexus_cli.core.clock import Clock, local_now, spoken
+from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.redaction import redact
+from nexus_cli.core.redact_secrets import redact
 
 SUMMARY_PREFIX = "[CONTEXT SUMMARY"
 
@@ -98,7 +98,7 @@ def _lines(message: Message) -> list[str]:
 
 def create_summary_message(summary_text: str, clock: Clock | None = None, notes: str = "") -> Message:
     """The summary as a user message: prefix with the time, introduction, `notes`, a rule, the text."""
-    head = f"{SUMMARY_PREFIX}, generated {spoken((clock or local_now)())}]\n{INTRODUCTION}\n"
+    head = f"{SUMMARY_PREFIX}, generated {format_local_time((clock or local_now)())}]\n{INTRODUCTION}\n"
     return Message(Role.USER, f"{head}\n{notes}\n\n---\n{summary_text}" if notes else f"{head}\n---\n{summary_text}")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nexus_cli.core import decode as decoding
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of one file that are read (design law 5)."""
@@ -46,8 +46,8 @@ def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
         return None
     except (OSError, ValueError) as error:
         why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise NexusError("config", sound(str(path)), why, "Make it readable or move it away") from error
-    return None if found is None else decode_head(found[0], sound(str(path)), limit, found[1])
+        raise NexusError("config", replace_surrogates(str(path)), why, "Make it readable or move it away") from error
+    return None if found is None else decode_head(found[0], replace_surrogates(str(path)), limit, found[1])
 
 
 def odd_file(path: Path) -> str:
@@ -57,15 +57,19 @@ def odd_file(path: Path) -> str:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
         dangling = os.path.islink(path)
-        return f"{sound(str(path))} links to {_target(path)}, which is not there: it is left out" if dangling else ""
+        return (
+            f"{replace_surrogates(str(path))} links to {_target(path)}, which is not there: it is left out"
+            if dangling
+            else ""
+        )
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     kind = kinds.get(stat.S_IFMT(mode), "a device")
-    return "" if stat.S_ISREG(mode) else f"{sound(str(path))} is {kind}, not a file: it is left out"
+    return "" if stat.S_ISREG(mode) else f"{replace_surrogates(str(path))} is {kind}, not a file: it is left out"
 
 
 def _target(path: Path) -> str:
     try:
-        return sound(os.readlink(path))
+        return replace_surrogates(os.readlink(path))
     except OSError:
         return "a place that cannot be looked into"
 

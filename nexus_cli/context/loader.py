@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from nexus_cli.config.paths import places, project_root
 from nexus_cli.context.decode import read_text
 from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trimmed
 from nexus_cli.context.sysinfo import get_system_info, working_folder
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.core.paths import places, project
 
 Name = Literal["global", "ancestor", "local"]
 TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}
@@ -179,7 +179,7 @@ def _instructed(cwd: Path | None, *, skip: bool = False) -> list[ContextLayer]:
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
-    root, home, seen = project(local), _home(), {config.absolute().resolve()}
+    root, home, seen = project_root(local), _home(), {config.absolute().resolve()}
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     within = Path(os.path.realpath(root))
     layers += [_layer("ancestor", one, project_sources(one), skip, within) for one in outer if one not in seen]

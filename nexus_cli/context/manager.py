@@ -25,9 +25,9 @@ from nexus_cli.context.window.groups import (
 from nexus_cli.context.window.lane import EpochHeader, Lane, header_of, item_of
 from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
-from nexus_cli.core.clock import Clock, local_now, spoken
+from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import ItemForm, Kind, WindowItem
-from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, sound
+from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.services import Log
 
 
@@ -103,7 +103,7 @@ class ContextManager:
 
     def add_session_start_message(self) -> None:
         """Add seed A's `[Session started: ...]` as a user message."""
-        self.add_user_message(f"[Session started: {spoken((self._clock or local_now)())}]")
+        self.add_user_message(f"[Session started: {format_local_time((self._clock or local_now)())}]")
 
     def clear_messages(self) -> None:
         """Begin anew with nothing visible; system prompt and tools stay, the history keeps everything."""
@@ -260,7 +260,7 @@ class ContextManager:
         return other
 
     def _frame_with(self, prompt: str) -> EpochHeader:
-        prompt = sound(prompt)
+        prompt = replace_surrogates(prompt)
         return replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt))
 
     def _add(self, kind: Kind, message: Message, actor: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from nexus_cli.core.clip import clip, plain_marker
+from nexus_cli.core.elide import elide_text, plain_marker
 
 WORTH_CUTTING = 64
 """Tokens of a message below which a part of it says nothing."""
@@ -74,7 +74,7 @@ class OwnWords:
         lines = self.count(quoted(text)) - self.count(text)
         if room - lines <= WORTH_CUTTING:
             return ""
-        short = clip(text, room - lines - 4, self.count, plain_marker).text
+        short = elide_text(text, room - lines - 4, self.count, plain_marker).text
         return short if self.cost(short) <= room else ""
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.sysinfo import get_system_info, working_folder
-from nexus_cli.core.clip import one_line
-from nexus_cli.core.paths import defaults, places
+from nexus_cli.core.elide import one_line
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
 
@@ -106,7 +106,7 @@ class PromptLoader:
 
 def personal_sources() -> list[FilePromptSource]:
     """The person's own file, then the one that comes with the package."""
-    return [FilePromptSource(places().config / "NEXUS.md"), FilePromptSource(defaults() / "NEXUS.md")]
+    return [FilePromptSource(places().config / "NEXUS.md"), FilePromptSource(defaults_dir() / "NEXUS.md")]
 
 
 def project_sources(folder: Path | None) -> list[FilePromptSource]:

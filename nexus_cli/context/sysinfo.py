@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 
 RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 MAC_VERSION_FILE = Path("/System/Library/CoreServices/SystemVersion.plist")

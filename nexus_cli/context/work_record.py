@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nexus_cli.context.untrusted_text import neutralize
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.typed_text import split_attachments

@@ -1,4 +1,4 @@
-"""The seam to the person who allows or refuses a call."""
+"""The protocol to the person who allows or refuses a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Question:
     detail: str = ""
     """A diff or the whole command, for a person."""
     always: str = ""
-    """What "always" would allow besides this call: "every bash call this session"."""
+    """The scope of "always" besides this call: "every bash call this session"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """No, with the words that the model is told."""
+    """No, with a reason for the model."""
 
     why: str = ""
     said: bool = True
@@ -48,8 +48,8 @@ Answer = Allow | Deny | Defer
 
 
 class Approver(Protocol):
-    """Asks somebody. `None` instead of an approver means that nobody can be asked."""
+    """Ask the person. `None` instead of an approver means that nobody can be asked."""
 
     async def ask(self, question: Question) -> Answer:
-        """The answer; cancelled with the turn."""
+        """Return the answer; cancelled with the turn."""
         ...

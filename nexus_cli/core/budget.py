@@ -1,4 +1,4 @@
-"""Seed B's token budget: the window, what is kept free of it, and what uses the rest. All numbers are tokens."""
+"""Seed B's token budget: the window, its two reserves, and what uses the rest. All numbers are tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Used:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Return the sum of all layers."""
         return self.system + self.tools + self.history + self.event
 
     def described(self) -> dict[str, int]:
@@ -40,28 +40,29 @@ class TokenBudget:
 
     @classmethod
     def of(cls, window: int, max_output: int | None = None) -> TokenBudget:
-        """The budget of a session in a window of so many tokens, for a model that answers with at most `max_output`."""
+        """Return the budget of a session in a window of so many tokens, for a model that answers with at most
+        `max_output`."""
         reply = min(MAX_RESERVE, window // 4, max_output or MAX_RESERVE)
         return cls(window, reply, min(MAX_RESERVE, window // 8))
 
     @property
     def available(self) -> int:
-        """What a request may take."""
+        """Return the tokens that a request may take."""
         return self.window - self.reserve_reply - self.reserve_tools
 
     @property
     def output_cap(self) -> int:
-        """The most that one tool result may take; without a reserve for tools what that would be."""
+        """Return the most that one tool result may take; without a reserve for tools what that would be."""
         return self.reserve_tools or min(MAX_RESERVE, self.window // 8)
 
     @property
     def remaining(self) -> int:
-        """What is still free; negative when over."""
+        """Return the free tokens; negative when over."""
         return self.available - self.used.total
 
     @property
     def pressure(self) -> str:
-        """`normal`, `high` from 60 %, `critical` from 80 %."""
+        """Return `normal`, `high` from 60 %, or `critical` from 80 %."""
         return self.pressure_beyond(0)
 
     def described(self) -> dict[str, Any]:
@@ -77,6 +78,6 @@ class TokenBudget:
         }
 
     def pressure_beyond(self, found: int) -> str:
-        """The same of what is used beyond `found` tokens, in the room that these leave."""
+        """Return the same of what is used beyond `found` tokens, in the room that these leave."""
         share = (self.used.total - found) / max(1, self.available - found)
         return "critical" if share >= CRITICAL_PRESSURE else "high" if share >= HIGH_PRESSURE else "normal"

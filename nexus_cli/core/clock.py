@@ -10,15 +10,15 @@ Clock = Callable[[], datetime]
 
 
 def local_now() -> datetime:
-    """The current local time, with its zone."""
+    """Return the current local time, with its zone."""
     return datetime.now().astimezone()
 
 
-def stamp(moment: datetime) -> str:
-    """`moment` as ISO 8601 in UTC with milliseconds, the form of every time in the ledger and in JSON."""
+def format_utc(moment: datetime) -> str:
+    """Return `moment` as ISO 8601 in UTC with milliseconds, the form of every time in the ledger and in JSON."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def spoken(moment: datetime) -> str:
-    """`moment` as the model and the person read it: `2026-01-13 14:30 (local)`."""
+def format_local_time(moment: datetime) -> str:
+    """Return `moment` as the model and the person read it: `2026-01-13 14:30 (local)`."""
     return f"{moment:%Y-%m-%d %H:%M} (local)"

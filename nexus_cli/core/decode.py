@@ -1,6 +1,6 @@
-"""From bytes of unknown encoding to text, and back byte for byte: a mark, UTF-8, else a guess.
+"""Decode bytes of unknown encoding and encode them back byte for byte: a byte order mark, UTF-8, else a guess.
 
-The one decoder of the product. Reading the bytes, and what counts as binary beyond a NUL, is the callers' business.
+The only decoder of the product. Callers read the bytes and decide what is binary beyond a NUL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 HEAD = 8192
-"""Bytes in which a NUL tells binary from text that is not UTF-8."""
+"""Bytes in which a NUL means binary, in what is not UTF-8."""
 _SAMPLE = 32 * 1024
 """Bytes on each side of the first byte that is not UTF-8, from which the encoding is guessed."""
 _FEW = 8
@@ -26,7 +26,7 @@ _COMMON = [
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "iso8859_2", "koi8_r"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
-"""What people save text in; without this bound a short text is taken for the strangest things. None has a state."""
+"""Encodings that people use; without this bound a short text is mistaken for exotic ones. None has a state."""
 _ALPHABETS = (
     ("cp1252", "àâçèéêëîïôùûüÿœ"),  # French
     ("cp1252", "äöüß"),  # German
@@ -52,14 +52,14 @@ _ALPHABETS = (
 )
 """The letters beyond ASCII of a language, and the table that its texts are saved in; of equal ones the first counts."""
 _SIGNS = "\xa0«»‹›‘’‚“”„–—…•€£§©®™°±×·"
-"""What stands in texts of any language."""
+"""Signs in texts of any language."""
 _CONTROLS = range(7)
 """No text has these: with one of them nothing is guessed."""
 _HIGH = bytes(range(128, 256))
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class DecodedText:
     """Decoded text."""
 
     text: str
@@ -67,49 +67,53 @@ class Text:
     encoding: str = "utf-8"
     bom: bytes = b""
     errors: str = "strict"
-    """`surrogateescape`: UTF-8 with stray bytes; `replace`: what stands behind a mark is unsound, no way back."""
+    """`surrogateescape`: UTF-8 with stray bytes; `replace`: unsound behind a mark, no way back."""
 
-    def encoded(self, text: str) -> bytes:
-        """Another text in the form of this one. Raises `UnicodeEncodeError` where the encoding has no such letter."""
+    def encode(self, text: str) -> bytes:
+        """Encode another text in the form of this one; `UnicodeEncodeError` where the encoding lacks a letter."""
         return self.bom + text.encode(self.encoding, self.errors)
 
     @property
     def plain(self) -> str:
-        """The text with U+FFFD for stray bytes."""
+        """Return the text with U+FFFD for stray bytes."""
         if self.errors != "surrogateescape":
             return self.text
         return self.text.encode("utf-8", self.errors).decode("utf-8", "replace")
 
     @property
-    def shown(self) -> str:
-        """The text for the model: `plain` with `\\r\\n` as `\\n`."""
+    def model_text(self) -> str:
+        """Return the text for the model: `plain` with `\r\n` as `\n`."""
         return self.plain.replace("\r\n", "\n")
 
     @property
-    def crlf(self) -> bool:
-        """Every line ends in `\\r\\n`, and there is one."""
+    def is_crlf(self) -> bool:
+        """True if there are lines and each ends in `\\r\\n`."""
         return "\r\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
 
     @property
-    def stray(self) -> int:
-        """How many bytes are not UTF-8 where the rest is."""
+    def stray_bytes(self) -> int:
+        """Return the number of bytes that are not UTF-8 in a text that otherwise is."""
         if self.errors != "surrogateescape":
             return 0
         return len(self.text) - len(self.text.encode("utf-8", "ignore").decode())
 
     @property
     def remark(self) -> str:
-        """How the text was read where that is no matter of course, for "NAME: ..."; else ""."""
+        """Return how the text was read, for "NAME: ..."; "" where nothing is unusual."""
         if self.errors == "replace":
             return f"is not sound {self.encoding}; read with replacements"
         if self.errors == "surrogateescape":
-            are = "1 byte is not UTF-8 and is" if self.stray == 1 else f"{self.stray:,} bytes are not UTF-8 and are"
+            are = (
+                "1 byte is not UTF-8 and is"
+                if self.stray_bytes == 1
+                else f"{self.stray_bytes:,} bytes are not UTF-8 and are"
+            )
             return f"{are} shown as \ufffd"
         return "" if self.bom or self.encoding == "utf-8" else f"is not UTF-8; read as {self.encoding}"
 
 
-def decode(data: bytes, *, cut: bool = False) -> Text | None:
-    """The text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
+def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
+    """Return the text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
 
     A byte order mark decides, then UTF-8. With as many characters in UTF-8 as bytes that are not, it is UTF-8 with
     stray bytes; else the letters decide (charset-normalizer), and where they fit nothing, or control characters stand
@@ -119,20 +123,20 @@ def decode(data: bytes, *, cut: bool = False) -> Text | None:
         if data.startswith(bom):
             return _marked(data[len(bom) :], encoding, bom, cut)
     try:
-        return Text(_read(data, "utf-8", "strict", cut))
+        return DecodedText(_read(data, "utf-8", "strict", cut))
     except UnicodeDecodeError as error:
         start, torn = error.start, error.end == len(data) > error.start + 1
     if b"\0" in data[:HEAD]:
         return None
-    broken = Text(_read(data, "utf-8", "surrogateescape", cut), errors="surrogateescape")
+    broken = DecodedText(_read(data, "utf-8", "surrogateescape", cut), errors="surrogateescape")
     letters = len(broken.text) - len(broken.text.encode("ascii", "ignore"))
-    if torn or broken.stray * 2 <= letters or any(control in data for control in _CONTROLS):
+    if torn or broken.stray_bytes * 2 <= letters or any(control in data for control in _CONTROLS):
         return broken
     sample = data[data.rfind(b"\n", max(0, start - _SAMPLE), start) + 1 or max(0, start - _SAMPLE) : start + _SAMPLE]
-    for encoding in (_guess(sample), "cp1252"):
-        text = _exact(data, encoding)
+    for encoding in (_guess_encoding(sample), "cp1252"):
+        text = _decode_exactly(data, encoding)
         if text is not None:
-            return Text(text, encoding)
+            return DecodedText(text, encoding)
     return broken
 
 
@@ -140,15 +144,15 @@ def _read(data: bytes, encoding: str, errors: str, cut: bool) -> str:
     return codecs.getincrementaldecoder(encoding)(errors).decode(data, not cut)
 
 
-def _marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> Text:
+def _marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> DecodedText:
     try:
-        return Text(_read(body, encoding, "strict", cut), encoding, bom)
+        return DecodedText(_read(body, encoding, "strict", cut), encoding, bom)
     except UnicodeDecodeError:
         errors = "surrogateescape" if encoding == "utf-8" else "replace"
-        return Text(_read(body, encoding, errors, cut), encoding, bom, errors)
+        return DecodedText(_read(body, encoding, errors, cut), encoding, bom, errors)
 
 
-def _exact(data: bytes, encoding: str) -> str | None:
+def _decode_exactly(data: bytes, encoding: str) -> str | None:
     try:
         text = data.decode(encoding)
         return text if text.encode(encoding) == data else None
@@ -156,8 +160,8 @@ def _exact(data: bytes, encoding: str) -> str | None:
         return None
 
 
-def _guess(sample: bytes) -> str:
-    """The likeliest encoding; for a Latin alphabet the table in which the letters are those of one language."""
+def _guess_encoding(sample: bytes) -> str:
+    """Return the likeliest encoding; for a Latin alphabet the table in which the letters are those of one language."""
     if len(sample) - len(sample.translate(None, _HIGH)) < _FEW:
         return "cp1252"
     from charset_normalizer import from_bytes  # noqa: PLC0415  (slow to load, and nearly everything is UTF-8)
@@ -167,10 +171,10 @@ def _guess(sample: bytes) -> str:
     if best is not None and sum(char > "\u02ff" for char in letters) * 2 > len(letters):
         return best.encoding
     count = Counter(byte for byte in sample if byte > 127)
-    return min(_ALPHABETS, key=lambda row: _strange(count, *row))[0]
+    return min(_ALPHABETS, key=lambda row: _count_foreign_letters(count, *row))[0]
 
 
-def _strange(count: Counter[int], encoding: str, alphabet: str) -> int:
-    """How many of the bytes beyond ASCII are, in `encoding`, neither of the alphabet nor a common sign."""
+def _count_foreign_letters(count: Counter[int], encoding: str, alphabet: str) -> int:
+    """Count the non-ASCII bytes that in `encoding` are neither of the alphabet nor a common sign."""
     known = {*_SIGNS, *alphabet, *alphabet.upper()}
     return sum(times for byte, times in count.items() if bytes([byte]).decode(encoding, "replace") not in known)

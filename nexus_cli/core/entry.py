@@ -1,16 +1,17 @@
-"""What the ledger keeps: entries, epochs with their items, drops, request manifests. Plain values, no behaviour.
+"""Values that the ledger stores: entries, epochs with their items, drops, request manifests.
 
-The timeline of a lane is its entries in order; ids count up from 1 along a lane and go on in its forks.
+The timeline of a lane is its entries in order. Ids count up from 1 along a lane and go on in its forks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from nexus_cli.core.message import Message
+from nexus_cli.core.wire import canonical
 
 
 class Kind(StrEnum):
@@ -176,7 +177,25 @@ class Manifest:
     cached: int = 0
     """Tokens of its beginning that the provider's cache was expected to hold."""
 
-    def knew(self, entry: int, at: str) -> bool:
-        """Whether what was recorded at this time, when `entry` was the newest one, was there before it was sent.
+    def is_newer_than(self, entry: int, at: str) -> bool:
+        """Return True if what was recorded at this time, when `entry` was the newest one, was there before it was sent.
         Entries tell it as far as they can: clocks are set back."""
         return entry < self.last or (entry == self.last and at <= self.at)
+
+
+def format_transcript(entries: Sequence[Entry]) -> str:
+    """Return `entries` one after the other, a blank line between: `[ID] ROLE`, the content, its images and calls by
+    name."""
+    return "\n\n".join(_format_entry(entry) for entry in entries)
+
+
+def _format_entry(entry: Entry) -> str:
+    message = entry.message
+    lines = [f"[{entry.id}] {message.role}"]
+    if message.content:
+        lines.append(message.content)
+    lines += [f"[image {part.name or 'without name'}: {part.media_type}]" for part in message.parts]
+    for call in message.tool_calls:
+        arguments = call.raw or canonical(call.arguments).decode()
+        lines.append(f"-> {call.name}({arguments}) {call.id}")
+    return "\n".join(lines)

@@ -35,7 +35,7 @@ REDACTED: Final = "[redacted]"
 
 
 class NexusError(Exception):
-    """Something that ends what was asked, told in one line: `nexus: WHAT: WHY. HINT.`"""
+    """A failure that ends a command, in one line: `nexus: WHAT: WHY. HINT.`"""
 
     def __init__(self, kind: str, what: str, why: str, hint: str = "", *, exit_status: int | None = None) -> None:
         super().__init__(f"{what}: {why}")
@@ -47,12 +47,12 @@ class NexusError(Exception):
 
     @property
     def message(self) -> str:
-        """`WHAT: WHY`, on one line."""
+        """Return `WHAT: WHY` on one line."""
         return " ".join(f"{self.what}: {self.why}".split())
 
     @property
     def line(self) -> str:
-        """The whole line for stderr, without control of its length."""
+        """Return the whole line for stderr, without control of its length."""
         hint = " ".join(self.hint.split())
         return f"nexus: {self.message.rstrip('.')}." + (f" {hint.rstrip('.')}." if hint else "")
 
@@ -86,6 +86,6 @@ class ProviderError(NexusError):
         """For `overflow`: the tokens of our request as the provider's message names them, or None."""
 
 
-def way_out(error: OSError, otherwise: str) -> str:
-    """What helps where something could not be written: room where there is none, else `otherwise`."""
+def write_failure_hint(error: OSError, otherwise: str) -> str:
+    """Return a hint for a failed write: free space where there is none, else `otherwise`."""
     return "Free some space" if error.errno in _NO_ROOM else otherwise

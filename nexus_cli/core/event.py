@@ -1,4 +1,4 @@
-"""What a session tells its front ends: one closed union, the types of interface.md section 7.
+"""Events of a session for its front ends: one closed union, the types of interface.md section 7.
 
 A front end matches on the class and ends in `assert_never`; `kind` is the `type` of the JSON lines.
 """
@@ -130,13 +130,13 @@ class CacheResult:
     """Tokens that the provider reported as read from its cache."""
     written: int
     missed: int = 0
-    """Tokens of the request before that had to be sent anew, whatever the reason."""
+    """Tokens of the request before that had to be sent again, whatever the reason."""
     cost_usd: float | None = None
     """Dollars that the missed tokens cost more than they would have; None when a price is unknown."""
     why: str = ""
-    """What made it miss, in one line; "" when nothing was missed."""
+    """The reason for the miss in one line; "" without one."""
     ours: bool | None = None
-    """Whether we caused it; None when nothing was missed or nobody can tell."""
+    """True if we caused it; None without a miss or if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended."""
+    """The end of a turn."""
 
     ok: bool
     exit: int

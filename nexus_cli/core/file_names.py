@@ -1,8 +1,4 @@
-"""Names of files as people and models write them: the existing file that a path means although it is spelled another
-way, and the nearest one where it means none.
-
-What is done with the file is the callers' business.
-"""
+"""Match file names as people and models write them: another spelling of an existing file, or the nearest name."""
 
 from __future__ import annotations
 
@@ -17,8 +13,8 @@ _NEAR = 0.6
 """The least likeness of a name that is suggested, from 0 to 1."""
 
 
-def spelled(path: str) -> str:
-    """`path`, an absolute one, or the existing path that differs from it only in how it is spelled.
+def find_spelling(path: str) -> str:
+    """Return `path` (absolute), or the existing path that differs from it only in spelling.
 
     That is: letters composed or decomposed, a space of another kind (macOS puts a narrow no-break space into the names
     of its screenshots). Where the last names do not exist, those before them are still looked for.
@@ -38,21 +34,22 @@ def spelled(path: str) -> str:
     return os.path.join(done, *waiting)
 
 
-def existing(folder: str, path: str) -> str:
-    """The absolute path that `path`, as somebody wrote it in `folder`, means: see `spelled`; a leading `@` that is no
-    part of a name is left out."""
+def resolve_spelling(folder: str, path: str) -> str:
+    """Return the absolute path that `path`, as somebody wrote it in `folder`, means: see `spelled`; a leading `@` that
+    is no part of a name is left out."""
     expanded = os.path.join(folder, os.path.expanduser(path))
-    found = spelled(expanded)
+    found = find_spelling(expanded)
     if path.startswith("@") and not os.path.lexists(found) and len(path) > 1:
-        mentioned = spelled(os.path.join(folder, os.path.expanduser(path[1:])))
+        mentioned = find_spelling(os.path.join(folder, os.path.expanduser(path[1:])))
         return mentioned if os.path.lexists(mentioned) else found
     return found
 
 
-def nearest(folder: str, path: str) -> str:
-    """An existing path with a name like that of `path`, relative to `folder` where it lies in it; "" without any."""
+def nearest_path(folder: str, path: str) -> str:
+    """Return an existing path with a name like that of `path`, relative to `folder` where it lies in it; "" without
+    any."""
     done = "/"
-    for part in os.path.normpath(existing(folder, path)).split("/")[1:]:
+    for part in os.path.normpath(resolve_spelling(folder, path)).split("/")[1:]:
         here = os.path.join(done, part)
         if not os.path.exists(here):
             near = _close(part, _names(done))
@@ -66,8 +63,8 @@ def nearest(folder: str, path: str) -> str:
 
 
 def suggestion(folder: str, path: str) -> str:
-    """`. Did you mean src/app.py?`, or "" where nothing near is there."""
-    near = nearest(folder, path)
+    """Return `. Did you mean src/app.py?`, or "" where no name is near."""
+    near = nearest_path(folder, path)
     return f". Did you mean {near}?" if near and near.isprintable() else ""
 
 
@@ -81,7 +78,7 @@ def _key(name: str) -> str:
 
 
 def _close(part: str, names: list[str]) -> str:
-    """The name most like `part`, case aside; an ending alone makes no likeness."""
+    """Return the name most like `part`, case aside; an ending alone makes no likeness."""
     folded = {name.casefold(): name for name in names}
     stem = os.path.splitext(part.casefold())[0]
     for near in difflib.get_close_matches(part.casefold(), folded, 5, _NEAR):

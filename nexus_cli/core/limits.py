@@ -1,7 +1,7 @@
 """Limits that compose by restriction: seed D's execution pattern as a meet.
 
-`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7). Where they are kept: requests
-and money in `session.spending`, calls in `session.dispatch`.
+`a & b` is never looser than `a`; it is associative, commutative and idempotent (law 7). `session.spending` enforces
+requests and money, `session.dispatch` calls.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 LEVELS = ("read", "edit", "all")
-"""What runs without asking, from the least to the most."""
+"""Effects that run without asking, from the fewest to all."""
 MODES = ("single_action", "react_loop", "plan_execute")
-"""How a run may act, from the least to the most: one step of calls and then the answer; calls as one step leads to the
-next; also along a plan of its own. The upper two differ for runs that work off a plan."""
+"""Modes of a run, from the most restricted to the freest: one step of calls then the answer; calls step by step; also
+along a plan of its own. The upper two differ for runs that execute a plan."""
 CATEGORIES = ("none", "read", "edit", "run")
-"""What a tool does to the world, see `nexus_cli.core.tool.Effect`."""
+"""Effects of a tool, see `nexus_cli.core.tool.Effect`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may use. None means: no limit from here."""
+    """Limits of a run. None means no limit from here."""
 
     max_steps: int | None = None
     """Model requests in one turn."""
@@ -58,14 +58,14 @@ class Limits:
         return (self & other) == self
 
     @property
-    def one_call(self) -> bool:
-        """Whether a turn may run the calls of one step only; those that are asked for together are one action."""
+    def is_one_step(self) -> bool:
+        """True if a turn may run the calls of one step only; calls requested together are one action."""
         return self.mode == "single_action" or self.multi_tool is False
 
     def described(self) -> dict[str, Any]:
         """Return the limits that are set, by name, as JSON has them."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: plain(value) for name, value in values.items() if value is not None}
+        return {name: json_value(value) for name, value in values.items() if value is not None}
 
 
 ORDERED: Mapping[str, tuple[str, ...]] = {"allow": LEVELS, "mode": MODES}
@@ -94,16 +94,16 @@ class Bound:
     value: Any
     bound_by: str
     said: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What each layer that names it said, by the name of the layer."""
+    """The value of each layer that names it, by the name of the layer."""
 
-    def described(self) -> dict[str, Any]:
-        """As JSON (interface.md section 8)."""
-        said = {layer: plain(value) for layer, value in self.said.items()}
-        return {"name": self.name, "value": plain(self.value), "bound_by": self.bound_by, "said": said}
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form (interface.md section 8)."""
+        said = {layer: json_value(value) for layer, value in self.said.items()}
+        return {"name": self.name, "value": json_value(self.value), "bound_by": self.bound_by, "said": said}
 
 
-def compose(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:
-    """The meet of all layers, and for each limit in force the first layer that names its value."""
+def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:
+    """Return the meet of all layers, and for each limit in force the first layer that names its value."""
     effective = Limits()
     for _, limits in layers:
         effective = effective & limits
@@ -118,6 +118,6 @@ def compose(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, 
     return effective, tuple(bounds)
 
 
-def plain(value: Any) -> Any:
-    """The value of a limit as JSON has it: a set as a sorted list."""
+def json_value(value: Any) -> Any:
+    """Return the value of a limit as JSON has it: a set as a sorted list."""
     return sorted(value) if isinstance(value, frozenset) else value

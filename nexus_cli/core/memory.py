@@ -1,7 +1,7 @@
-"""Facts: what is remembered from one session to another, in seed E's three slots, and the seam to where they are kept.
+"""Facts that are remembered from one session to another, in seed E's three slots, and the protocols of their store.
 
-A fact that the person did not say themselves is a proposal until they accept it: text from tools and models must not
-become a standing instruction by itself.
+A fact that the person did not state is a proposal until they accept it: text from tools and models must not become a
+standing instruction by itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 
 LONGEST = 2_000
 """Characters of one fact."""
@@ -25,13 +25,13 @@ class MemorySlot(StrEnum):
     USER = "user"
     """The person: holds in every project."""
     PROJECT = "project"
-    """This project, see `nexus_cli.core.paths.project`."""
+    """This project, see `nexus_cli.config.paths.project_root`."""
     AGENT = "agent"
-    """What the agent learned about its own work: lessons, conventions (seed D's journal)."""
+    """The agent's own work: lessons, conventions (seed D's journal)."""
 
 
 class FactState(StrEnum):
-    """Whether a fact counts."""
+    """The state of a fact."""
 
     KEPT = "kept"
     PROPOSED = "proposed"
@@ -51,7 +51,7 @@ class Fact:
     """When it was stored: ISO 8601, UTC."""
     state: FactState
     actor: str
-    """Whose entry it comes from: `person`, `agent`, `tool:NAME` or `nexus`."""
+    """The actor of the entry that it comes from: `person`, `agent`, `tool:NAME` or `nexus`."""
     session: str
     """Id of the session that it comes from; "" when the person typed it outside of one."""
     entry: int
@@ -69,7 +69,7 @@ class Fact:
 
     @property
     def source(self) -> str:
-        """Where it comes from, in words."""
+        """Return the origin of the fact in words."""
         if not self.entry and self.actor == "person":
             return "typed by the person"
         if not self.entry:
@@ -91,8 +91,8 @@ class Episode:
 
 
 def fact_text(text: str) -> str:
-    """`text` as a fact: sound, on one line. `ValueError` when it is empty or longer than `LONGEST`."""
-    line = " ".join(_CONTROLS.sub(" ", sound(text)).split())
+    """Return `text` as a fact: storable, on one line. `ValueError` if it is empty or longer than `LONGEST`."""
+    line = " ".join(_CONTROLS.sub(" ", replace_surrogates(text)).split())
     if not line:
         raise ValueError("a fact needs a text")
     if len(line) > LONGEST:
@@ -117,13 +117,13 @@ class Facts(Protocol):
         ...
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
-        """The kept facts that fit `text` best, the best first; all slots when none is named. With "" the newest, with
-        an id that one."""
+        """Return the kept facts that fit `text` best, the best first; all slots when none is named. With "" the newest,
+        with an id that one."""
         ...
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
-        """The kept facts of one slot that matter for what the person just said, the best first; none when nothing fits.
-        Never raises."""
+        """Return the kept facts of one slot that matter for what the person just said, the best first; none when
+        nothing fits. Never raises."""
         ...
 
 
@@ -132,7 +132,7 @@ class Merging(Protocol):
     """Puts facts in order; only where that is what a run is for."""
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
-        """A proposal that takes the place of several facts of one slot: at once where all of them were proposals, else
-        when the person accepts it, until when they stay. `ValueError` for a text that is none, `NexusError("usage",
-        ...)` for facts that are unknown here or of different slots."""
+        """Return a proposal that takes the place of several facts of one slot: at once where all of them were
+        proposals, else when the person accepts it, until when they stay. `ValueError` for a text that is none,
+        `NexusError("usage", ...)` for facts that are unknown here or of different slots."""
         ...

@@ -1,7 +1,7 @@
-"""The values a conversation is made of: messages, tool calls, tool results.
+"""Messages, tool calls and tool results: the values of a conversation.
 
-Identity and time are an envelope around them (`nexus_cli.core.entry`); what a provider wants on the wire is made in
-`nexus_cli.context.window.render`. Text is made storable here: a lone surrogate becomes U+FFFD.
+`nexus_cli.core.entry` adds identity and time, `nexus_cli.context.window.render` makes the wire form. Text is made
+storable here: a lone surrogate becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from nexus_cli.core.part import Part as Part
-from nexus_cli.core.part import sound as sound
+from nexus_cli.core.attachment import Part as Part
+from nexus_cli.core.attachment import replace_surrogates as replace_surrogates
 
 
 class Role(StrEnum):
-    """Who speaks, in the words of Chat Completions."""
+    """The speaker, in the words of Chat Completions."""
 
     SYSTEM = "system"
     USER = "user"
@@ -27,27 +27,28 @@ class Role(StrEnum):
 
 
 def text_of(value: object, what: str) -> str:
-    """`value` as text that can be stored, None as ""; `TypeError` naming `what` when it is something else."""
+    """Return `value` as text that can be stored, None as ""; `TypeError` naming `what` when it is something else."""
     if value is None:
         return ""
     if not isinstance(value, str):
         raise TypeError(f"{what} has to be text, not {type(value).__name__}")
-    return sound(value)
+    return replace_surrogates(value)
 
 
 def _json_value(value: object) -> Any:
-    """`value` as storable JSON data, what JSON does not have as its `repr`."""
+    """Return `value` as storable JSON data, what JSON does not have as its `repr`."""
     if isinstance(value, str):
-        return sound(value)
+        return replace_surrogates(value)
     if isinstance(value, Mapping):
-        return {sound(str(key)): _json_value(item) for key, item in value.items()}
+        return {replace_surrogates(str(key)): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
-    return value if value is None or isinstance(value, bool | int | float) else sound(repr(value))
+    return value if value is None or isinstance(value, bool | int | float) else replace_surrogates(repr(value))
 
 
 def _arguments(value: object, name: str) -> dict[str, Any]:
-    """The arguments of a call to `name`: a mapping, or the JSON text of an object; none where there is nothing."""
+    """Return the arguments of a call to `name`: a mapping, or the JSON text of an object; none where there is
+    nothing."""
     what = f"arguments of the tool call {name!r}"
     if isinstance(value, str) and value.strip():
         try:
@@ -78,15 +79,15 @@ class ToolCall:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str):
             raise TypeError(f"id of a tool call has to be text, not {type(self.id).__name__}")
-        object.__setattr__(self, "id", sound(self.id))
+        object.__setattr__(self, "id", replace_surrogates(self.id))
         object.__setattr__(self, "name", text_of(self.name, "name of a tool call"))
         object.__setattr__(self, "arguments", _arguments(self.arguments, self.name))
         object.__setattr__(self, "raw", text_of(self.raw, "raw arguments of a tool call"))
 
     @classmethod
     def of(cls, value: object) -> ToolCall:
-        """`value` if it is a call, else the call that a mapping describes, in our form or that of Chat Completions
-        (`function` with `name` and `arguments`); `TypeError` or `ValueError` when it is none."""
+        """Return `value` if it is a call, else the call that a mapping describes, in our form or that of Chat
+        Completions (`function` with `name` and `arguments`); `TypeError` or `ValueError` when it is none."""
         if isinstance(value, ToolCall):
             return value
         if not isinstance(value, Mapping):
@@ -99,7 +100,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back. An error is for the model to repair: it is text, never an exception."""
+    """The result of a tool call. An error is text for the model to repair, never an exception."""
 
     output: str = ""
     error: str = ""
@@ -118,7 +119,7 @@ class ToolResult:
     ran: bool = True
     """False when the call could not run (unknown tool, bad arguments, refused)."""
     diff: str = ""
-    """What the call changed in files, as a unified diff; for the person, no part of the result's text."""
+    """The file changes of the call as a unified diff; for the person, no part of the text."""
 
     def __post_init__(self) -> None:
         for name in ("output", "error", "cites", "diff"):
@@ -136,7 +137,7 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """What the model is shown: the error where there is one (after the output), else the output."""
+        """Return the text for the model: output, then error, as far as there are any."""
         if self.error and self.output:
             return f"{self.output}\n{self.error}"
         return self.error or self.output
@@ -144,7 +145,8 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What a provider wants back untouched: signed thinking, reasoning text, thought signatures, its own call ids."""
+    """Data that a provider wants back untouched: signed thinking, reasoning text, thought signatures, its own call
+    ids."""
 
     provider: str
     model: str
@@ -181,7 +183,7 @@ class Message:
 
 
 def _calls(value: object) -> tuple[ToolCall, ...]:
-    """The calls of a message, see `ToolCall.of`; none where there is nothing."""
+    """Return the calls of a message, see `ToolCall.of`; none where there is nothing."""
     if isinstance(value, tuple) and all(isinstance(one, ToolCall) for one in value):
         return value
     if isinstance(value, str | Mapping | ToolCall) or not isinstance(value, Iterable | None):
@@ -190,7 +192,7 @@ def _calls(value: object) -> tuple[ToolCall, ...]:
 
 
 def to_record(message: Message) -> dict[str, Any]:
-    """`message` as a JSON object for storage; absent fields are left out."""
+    """Return `message` as a JSON object for storage; absent fields are left out."""
     record: dict[str, Any] = {"role": str(message.role), "content": message.content}
     if message.tool_calls:
         record["calls"] = [
@@ -208,7 +210,7 @@ def to_record(message: Message) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> Message:
-    """The message that `to_record` wrote; `KeyError` or `ValueError` when the record is not one."""
+    """Return the message that `to_record` wrote; `KeyError` or `ValueError` when the record is not one."""
     opaque = record.get("opaque")
     return Message(
         role=Role(record["role"]),

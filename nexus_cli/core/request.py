@@ -1,4 +1,4 @@
-"""The seam to the provider: one request out, deltas in."""
+"""The protocol to the provider: one request out, deltas in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Request:
     cache_key: str = ""
     """Stable for a root lane and its forks."""
     previous_end: int = 0
-    """How many of `messages` the previous request of this lane had; 0 for a first one."""
+    """The number of `messages` that the previous request of this lane had; 0 for a first one."""
     stall_seconds: float = 120.0
     """Without a byte for so long the stream counts as stalled."""
 
@@ -65,7 +65,7 @@ class OpaqueDelta:
 
 @dataclass(frozen=True, slots=True)
 class UsageDelta:
-    """What the provider reported."""
+    """The usage that the provider reported."""
 
     usage: Usage
 
@@ -88,7 +88,7 @@ class RetryDelta:
 
 @dataclass(frozen=True, slots=True)
 class SentDelta:
-    """What went over the wire for this answer; comes last, if at all."""
+    """The body that went over the wire; comes last, if at all."""
 
     body: str
     """The library with its version, and the SHA-256 of the body that it made: `litellm 1.2.3 0a1b...`."""
@@ -105,7 +105,7 @@ class Provider(Protocol):
     """
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of one reply."""
+        """Return the deltas of one reply."""
         ...
 
 
@@ -113,7 +113,7 @@ class Provider(Protocol):
 class PriceTier:
     """Prices of a whole request whose input is long, in US dollars per million tokens."""
 
-    least: int
+    min_input: int
     """Tokens of input from which on it applies."""
     input_price: float | None
     output_price: float | None
@@ -123,7 +123,7 @@ class PriceTier:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known of a model. Prices are US dollars per million tokens; None is unknown, never free."""
+    """Data about a model. Prices are US dollars per million tokens; None is unknown, never free."""
 
     name: str
     provider: str
@@ -143,21 +143,22 @@ class ModelInfo:
     """Other prices for long inputs, by rising `least`."""
     address: str = ""
     """Host and port that the environment sends it to; empty: its provider's own."""
-    told: bool = False
+    window_refused: bool = False
     """The window is what a refusal named."""
-    listed: int = 0
+    listed_window: int = 0
     """The window that it has by the table or the settings, where `told`; else 0."""
     window_key: str = ""
     """The setting that names the window, "" where none does."""
 
     @property
-    def served(self) -> str:
-        """What is learned of it is kept under this name: another server may count, and bound, in another way."""
+    def served_name(self) -> str:
+        """Return the name under which learned values are kept: another server may count and limit in another way."""
         return f"{self.name} at {self.address}" if self.address else self.name
 
-    def priced(self, tokens: int) -> ModelInfo:
-        """The same model with the prices of a request of `tokens` of input, every token of which costs the same."""
-        tier = next((tier for tier in reversed(self.tiers) if tokens >= tier.least), None)
+    def with_tier_prices(self, tokens: int) -> ModelInfo:
+        """Return the same model with the prices of a request of `tokens` of input, every token of which costs the
+        same."""
+        tier = next((tier for tier in reversed(self.tiers) if tokens >= tier.min_input), None)
         if tier is None:
             return self
         return replace(

@@ -1,9 +1,12 @@
-"""Seams between rooms that do not know each other: one- or two-method protocols, supplied by the wiring."""
+"""Protocols between rooms that do not know each other, with the values that they hand over.
+
+Each protocol has one or two methods where possible; the session supplies the implementations.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -12,7 +15,7 @@ from nexus_cli.core.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What is settled for an entry when it is first sent."""
+    """Values fixed for an entry when it is first sent."""
 
     entry: int
     preamble: str
@@ -105,28 +108,28 @@ class Recall(Protocol):
     """Reads back what was left out."""
 
     def recall(self, drop_id: str) -> str | None:
-        """The whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
+        """Return the whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
         ...
 
     def original(self, drop_id: str) -> str | None:
-        """As `recall`, without counting."""
+        """Return the same as `recall`, without counting."""
         ...
 
     def count_recall(self, drop_id: str) -> None:
-        """Count that something of a drop was read back."""
+        """Count one recall of a drop."""
         ...
 
 
 @runtime_checkable
 class Assembly(Protocol):
-    """What the session's own next request holds, as far as its model may see it."""
+    """The session's next request, as far as its model may see it."""
 
     def held(self) -> Mapping[str, Any]:
-        """`budget`, `sections` and `drops` with the keys of interface.md section 8, as they are now."""
+        """Return `budget`, `sections` and `drops` as they are now, with the keys of interface.md section 8."""
         ...
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
-        """The text of a section that is sent short or not at all, and the id of its drop; counts as a recall.
+        """Return the text of a section that is sent short or not at all, and the id of its drop; counts as a recall.
 
         `form` is `full`, `shortened`, `outline` or `pointer`; where there is none of this name the next fuller one is
         given. Two empty texts when it is sent whole; None when there is no such section.
@@ -139,7 +142,7 @@ class Seen(Protocol):
     """Remembers the files that this session read or wrote, over processes."""
 
     def digest(self, path: str) -> str | None:
-        """SHA-256 (hex) of the file's bytes when it was last read or written here, or None."""
+        """Return the SHA-256 (hex) of the file's bytes when it was last read or written here, or None."""
         ...
 
     def note(self, path: str, digest: str, how: str) -> None:
@@ -150,13 +153,13 @@ class TokenCounter(Protocol):
     """Counts tokens of a text (seed A). Never raises, never needs the network."""
 
     def count(self, text: str) -> int:
-        """Tokens of `text`."""
+        """Return tokens of `text`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far our count is from what a model's provider reports."""
+    """The difference between our token count and a provider's."""
 
     factor: float = 1.0
     """Reported tokens per counted token, 0.5 to 2.5."""
@@ -178,7 +181,7 @@ class Calibrations(Protocol):
     """Keeps one calibration per model."""
 
     def calibration(self, model: str) -> Calibration:
-        """What was learned of `model` so far."""
+        """Return what was learned of `model` so far."""
         ...
 
     def calibrate(self, model: str, value: Calibration) -> None:
@@ -189,8 +192,52 @@ class Counts(Protocol):
     """Remembers token counts by the hash of the text."""
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
-        """The stored count, or None."""
+        """Return the stored count, or None."""
         ...
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a count; may be committed later, may be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Counts over entries that are not in the window."""
+
+    turns: int = 0
+    """Messages of the person, those given to a running turn included."""
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """Results of tools by the name of the tool, the most frequent first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A goal of the person, or one step of it."""
+
+    id: str
+    """`g1`, `g2`, ... in a session."""
+    text: str
+    done: bool = False
+    parent: str = ""
+    """The goal that it is a step of; "" for a goal of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """One file that a session read or changed, by the most that it did with it."""
+
+    path: str
+    """Absolute, as the ledger has it."""
+    how: str
+    """`read`, `changed` or `created`: a file that the session created stays so whatever is done with it later."""
+    digest: str
+    """SHA-256 (hex) of what it held then."""
+    at: str
+    """When that was: ISO 8601, UTC."""
+    entry: int
+    """The newest entry of the main lane then: the message with the call."""
+    disk: str = "same"
+    """The file now, compared with then: `same`, `changed`, or `gone`."""
+    moment: str = ""
+    """When it was changed on disk, local time; "" unless `disk` is `changed`."""
+    hidden: bool = False
+    """The message with the call is not in the window any more."""

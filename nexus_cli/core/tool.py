@@ -1,4 +1,4 @@
-"""A tool as a record: name, schema, what it does to the world, and the function that does it.
+"""A tool as a record: name, schema, effect, and the function that runs it.
 
 The registry finds the records; permission reads `effect` and `paths`; dispatch validates the arguments first, so `run`
 may rely on its schema.
@@ -16,7 +16,7 @@ from nexus_cli.core.message import ToolResult
 
 
 class Effect(StrEnum):
-    """What a call does, in the order of permission levels."""
+    """Effects of a call, in the order of permission levels."""
 
     NONE = "none"
     """Touches nothing outside the session (recall)."""
@@ -25,13 +25,13 @@ class Effect(StrEnum):
     RUN = "run"
 
 
-def _nobody(text: str) -> None:
-    """Nobody wants to know."""
+def _ignore_text(text: str) -> None:
+    """Ignore the text."""
 
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool is handed: the place it works in and the services that it declared."""
+    """The folder that a tool works in and the services that it declared."""
 
     cwd: Path
     project: Path
@@ -41,8 +41,8 @@ class ToolContext:
     emit: Callable[[str], None]
     """Shows a piece of live output; not part of the result."""
     services: Mapping[type, Any] = field(default_factory=dict)
-    stopped: Callable[[str], None] = _nobody
-    """Told what a cancelled call had given until then; it becomes part of the result."""
+    stopped: Callable[[str], None] = _ignore_text
+    """Receives the partial output of a cancelled call; it becomes part of the result."""
 
 
 def _no_paths(arguments: Mapping[str, Any]) -> Sequence[str]:
@@ -74,6 +74,6 @@ class Tool:
     """Filled by the registry from the `.md` file."""
 
     @property
-    def together(self) -> bool:
-        """Calls of one message may run at the same time."""
+    def is_parallel(self) -> bool:
+        """True if calls of one message may run at the same time."""
         return self.effect in (Effect.NONE, Effect.READ) and not self.ordered

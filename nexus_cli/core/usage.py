@@ -1,4 +1,4 @@
-"""What one request or a whole turn used, in tokens and dollars."""
+"""Tokens and dollars that a request or a turn used."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ DECIMALS = 8
 """Of an amount of dollars wherever it is kept, streamed or shown."""
 
 
-def rounded(dollars: float) -> float:
-    """`dollars` without what a computer's fractions leave behind."""
+def round_dollars(dollars: float) -> float:
+    """Return `dollars` without floating-point residue."""
     return round(dollars, DECIMALS)
 
 
@@ -27,7 +27,9 @@ class Usage:
     cost_usd: float | None = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        cost = None if self.cost_usd is None or other.cost_usd is None else rounded(self.cost_usd + other.cost_usd)
+        cost = (
+            None if self.cost_usd is None or other.cost_usd is None else round_dollars(self.cost_usd + other.cost_usd)
+        )
         return Usage(
             self.input + other.input,
             self.output + other.output,

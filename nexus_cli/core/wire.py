@@ -1,7 +1,7 @@
-"""The canonical form of a request, and the rules of neighbours that a provider's wire form demands.
+"""The canonical form of a request, the message rules of a provider's wire form, and JSON text for other readers.
 
-A rule only inserts a fixed bridging message between two neighbours; it never joins or alters. The rules of each
-provider are data in `nexus_cli.provider.wire_rules`; an epoch stores the ones in force as JSON.
+A rule inserts a fixed bridging message between two neighbours; it never joins or alters messages. The rules of each
+provider are data in `nexus_cli.provider.wire_rules`; an epoch stores its own as JSON.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 
 def canonical(value: Any) -> bytes:
-    """One JSON line without its newline: UTF-8, no spaces, keys in the order given (design.md section 2)."""
+    """Return one JSON line without its newline: UTF-8, no spaces, keys in the given order (design.md section 2)."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class WireRules:
-    """What one provider refuses, and the text that stands between. "" means: the pair is allowed."""
+    """Pairs that a provider refuses, with the text to insert between. "" means the pair is allowed."""
 
     provider: str = "openai"
     """litellm's provider name; opaque material goes back only where it is equal."""
@@ -36,17 +36,18 @@ class WireRules:
     """An assistant message with calls and no text has `content: null`; otherwise the key is left out."""
 
     def dumps(self) -> str:
-        """As JSON, for the epoch."""
+        """Return JSON for the epoch."""
         return canonical(asdict(self)).decode()
 
     @classmethod
     def loads(cls, text: str) -> WireRules:
-        """The rules that an epoch stored; keys of a newer version are ignored."""
+        """Return the rules that an epoch stored; keys of a newer version are ignored."""
         known = cls.__dataclass_fields__
         return cls(**{key: value for key, value in json.loads(text).items() if key in known})
 
     def between(self, previous: str | None, role: str) -> dict[str, str] | None:
-        """The bridging message before a message of `role` that follows one of role `previous` (None: the first)."""
+        """Return the bridging message before a message of `role` that follows one of role `previous` (None: the
+        first)."""
         if previous is None:
             return {"role": "user", "content": self.first_not_user} if self.first_not_user and role != "user" else None
         text = {
@@ -59,5 +60,16 @@ class WireRules:
         return {"role": "user" if role == "assistant" else "assistant", "content": text}
 
     def call_id(self, call_id: str) -> str:
-        """`call_id` in the length that this provider wants."""
+        """Return `call_id` in the length that this provider requires."""
         return call_id[:1] + call_id[1:].zfill(self.call_id_length - 1) if self.call_id_length else call_id
+
+
+def json_text(value: Any, *, escaped: bool, indent: int | None = None, dense: bool = False) -> str:
+    """Return `value` as JSON (RFC 8259), `escaped` to ASCII or not. Numbers that JSON lacks (infinity, not a number)
+    become null. `dense` omits the spaces."""
+    separators = (",", ":") if dense else None
+    try:
+        return json.dumps(value, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)
+    except ValueError:
+        known = json.loads(json.dumps(value), parse_constant=lambda name: None)
+        return json.dumps(known, ensure_ascii=escaped, indent=indent, separators=separators, allow_nan=False)

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger.database import Database
 
@@ -32,7 +32,7 @@ def put(db: Database, data: bytes) -> int:
 
 def put_text(db: Database, text: str) -> int:
     """Store `text` and return its blob id."""
-    return put(db, sound(text).encode())
+    return put(db, replace_surrogates(text).encode())
 
 
 def put_json(db: Database, value: Any) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.message import sound
-from nexus_cli.core.transcript import transcript
+from nexus_cli.core.entry import Cause, Drop, format_transcript
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs, entries, lanes
 from nexus_cli.ledger.database import Database
 
@@ -40,7 +39,8 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     blob = None if drop.text is None else blobs.put_text(db, drop.text)
     db.run(
         "INSERT INTO drops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        session, seq, lane, lanes.last_id(db, lane), sound(drop.what), drop.tokens, str(drop.cause), drop.at,
+        session, seq, lane, lanes.last_id(db, lane), replace_surrogates(drop.what), drop.tokens, str(drop.cause),
+        drop.at,
         first, last, blob, drop.uncounted, drop.recalls,
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def original(db: Database, session: int, drop_id: str) -> str | None:
         return None
     if row[0] is not None:
         return blobs.get_text(db, row[0])
-    return "" if row[2] is None else transcript(entries.read(db, row[1], row[2], row[3]))
+    return "" if row[2] is None else format_transcript(entries.read(db, row[1], row[2], row[3]))
 
 
 def count_recall(db: Database, session: int, drop_id: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import from_record, sound, to_record
+from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import Fixed
 from nexus_cli.ledger import blobs, lanes, sessions
 from nexus_cli.ledger.database import Database
@@ -41,7 +41,7 @@ def append(db: Database, lane: int, entry: Entry) -> None:
     db.run(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
         lane, entry.id, entry.at, entry.actor, str(entry.kind), blobs.put_json(db, to_record(entry.message)),
-        sound(entry.preamble), entry.tokens,
+        replace_surrogates(entry.preamble), entry.tokens,
     )  # fmt: skip
     sessions.count_entry(db, session, lane, entry)
 
@@ -113,7 +113,7 @@ def settle(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
         row = db.one(statement, home.lane, item.entry) if home else None
         if home is None or row is None:
             raise ValueError(f"entry {item.entry} is sent but not recorded")
-        value = (sound(item.preamble), item.tokens, item.line)
+        value = (replace_surrogates(item.preamble), item.tokens, item.line)
         if home not in ours:
             _settle_inherited(db, chain, ours[-1], item.entry, row, value)
         elif row[2] is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.memory import Episode
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger.database import Database
 
@@ -28,7 +28,7 @@ def list_episodes(db: Database, project: str, without: str, limit: int) -> list[
             WHERE NOT EXISTS (SELECT 1 FROM shown s JOIN entries e ON e.lane = s.lane
                 WHERE e.kind = 'user' AND e.id < m.entry AND e.id <= s.last)))
         ORDER BY used DESC, updated DESC, key DESC LIMIT ?""",
-        without, sound(project), limit,
+        without, replace_surrogates(project), limit,
     )  # fmt: skip
     return [Episode(row[0], row[1], _title(row[2] or row[3])) for row in rows]
 

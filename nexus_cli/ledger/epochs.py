@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import from_record, sound, to_record
+from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import Fixed
 from nexus_cli.ledger import blobs, drops, lanes
 from nexus_cli.ledger.database import Database
@@ -58,7 +58,7 @@ def begin(
 
 def _row(db: Database, slot: WindowItem) -> tuple[int, str, int, str, int]:
     blob = blobs.put_json(db, to_record(slot.message))
-    return slot.entry, str(slot.form), blob, sound(slot.preamble), slot.tokens
+    return slot.entry, str(slot.form), blob, replace_surrogates(slot.preamble), slot.tokens
 
 
 def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
@@ -148,7 +148,7 @@ def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequenc
         db.many(
             "UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = ? AND entry = ? AND form IN (?, ?)",
             [
-                (sound(one.preamble), one.tokens, key, one.entry, str(ItemForm.FULL), str(ItemForm.ELIDED))
+                (replace_surrogates(one.preamble), one.tokens, key, one.entry, str(ItemForm.FULL), str(ItemForm.ELIDED))
                 for one in dressed
             ],
         )

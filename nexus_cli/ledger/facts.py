@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot, fact_text
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import fact_traces
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.relevance import rank_matches, rank_relevant
@@ -42,7 +42,7 @@ class FactTable:
 
         `project` counts in the project slot alone. Raise `ValueError` if the text is empty or too long.
         """
-        text, project = fact_text(text), sound(project) if slot is MemorySlot.PROJECT else ""
+        text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
         with self._db.write():
             there = self._find_same(slot, project, text)
             if there is None:
@@ -53,7 +53,7 @@ class FactTable:
                     self._db.run(
                         "UPDATE facts SET state = ?, changed = ?, actor = ?, session = ?, entry = ?, quote = ?,"
                         " replaces = '' WHERE key = ? AND state = ?",
-                        state, at, actor, session, entry, sound(quote), key, FactState.PROPOSED,
+                        state, at, actor, session, entry, replace_surrogates(quote), key, FactState.PROPOSED,
                     )  # fmt: skip
         return self.get(f"m{key}")
 
@@ -162,7 +162,7 @@ class FactTable:
         """Return a kept or proposed fact; raise `NexusError("usage", ...)` if the id is unknown."""
         fact = self.find(fact_id)
         if fact is None:
-            shown = " ".join(sound(fact_id).split())[:40]
+            shown = " ".join(replace_surrogates(fact_id).split())[:40]
             raise NexusError("usage", f"no fact {shown}", "nothing of this id is remembered", "See nexus memory list")
         return fact
 
@@ -177,7 +177,7 @@ class FactTable:
         return self._db.run(
             "INSERT INTO facts (slot, project, text, state, at, changed, actor, session, entry, quote)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            str(slot), project, text, str(state), at, at, actor, session, entry, sound(quote),
+            str(slot), project, text, str(state), at, at, actor, session, entry, replace_surrogates(quote),
         )  # fmt: skip
 
     def _find_same(self, slot: MemorySlot, project: str, text: str) -> int | None:
@@ -223,7 +223,7 @@ def _condition(project: str | None, slots: Collection[MemorySlot], state: FactSt
     where, values = ["state <> 'forgotten'"], list[Any]()
     if project is not None:
         where.append("project IN ('', ?)")
-        values.append(sound(project))
+        values.append(replace_surrogates(project))
     if slots:
         where.append(f"slot IN ({','.join('?' * len(slots))})")
         values += map(str, slots)

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
-from nexus_cli.core.clock import Clock, local_now, stamp
+from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
-from nexus_cli.core.seen import SeenFile
-from nexus_cli.core.services import Calibration, Fixed
+from nexus_cli.core.services import Calibration, Fixed, SeenFile
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import drops, entries, epochs, lanes, requests, sessions, token_stats, tool_traces
 from nexus_cli.ledger.database import Database
@@ -96,7 +95,7 @@ class LaneLog:
         return sessions.key_of(db, self.session_id)
 
     def _now(self) -> str:
-        return stamp(self._clock())
+        return format_utc(self._clock())
 
     # How a log reaches its database: `FailoverLog` replaces these four.
 

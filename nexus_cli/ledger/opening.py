@@ -10,9 +10,9 @@ import sqlite3
 import stat
 from pathlib import Path
 
+from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.errors import NexusError, way_out
-from nexus_cli.core.paths import private_dir
+from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import BUSY_SECONDS, ledger_error, primary_code, retry_while_busy
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, outdated_error
@@ -56,7 +56,7 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
         with FileLock.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
             return _connect_exclusively(path, notices)
     except OSError as error:
-        raise NexusError("ledger", what, error.strerror or str(error), way_out(error, _WAYS_OUT)) from error
+        raise NexusError("ledger", what, error.strerror or str(error), write_failure_hint(error, _WAYS_OUT)) from error
     except sqlite3.DatabaseError as error:
         raise ledger_error(error, what) from error
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import Message, from_record, sound
+from nexus_cli.core.message import Message, from_record, replace_surrogates
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, lanes
 from nexus_cli.ledger.database import Database
@@ -56,7 +56,7 @@ def search(db: Database, text: str, folder: str | None, limit: int) -> Found:
 
     What a fork shares with its source is found once, in the source as long as that exists.
     """
-    pattern = re.compile(re.escape(sound(text)), re.IGNORECASE)
+    pattern = re.compile(re.escape(replace_surrogates(text)), re.IGNORECASE)
     hits: list[Hit] = []
     damaged = 0
     for at, session, entry, actor, row in _newest_first(db, folder):
@@ -82,7 +82,7 @@ def _newest_first(db: Database, folder: str | None) -> Iterator[tuple[str, _Sess
 
     A lane that several sessions show comes with one of them.
     """
-    where, values = ("", ()) if folder is None else ("WHERE folder = ?", (sound(folder),))
+    where, values = ("", ()) if folder is None else ("WHERE folder = ?", (replace_surrogates(folder),))
     rows = db.all(f"SELECT key, id, name, folder, main FROM sessions {where} ORDER BY key", *values)
     own = {row[4] for row in rows}
     shown: dict[int, tuple[int, _Session]] = {}

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from nexus_cli.core.paths import private_dir
+from nexus_cli.config.paths import private_dir
 
 
 class FileLock:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
@@ -86,7 +86,8 @@ def create(
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent, used)"
         f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
-        session, _check_name(db, name), sound(folder), sound(project), model, recipe, at, at, parent,
+        session, _check_name(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
+        parent,
     )  # fmt: skip
     return key, session
 
@@ -120,7 +121,7 @@ def list_sessions(db: Database, folder: str | None, limit: int, *, only_used: bo
     A listing of one folder leaves out empty sessions of side work.
     """
     spoken = f"folder = ? AND NOT (recipe IN ({', '.join(map(repr, SIDE_WORK))}) AND entries=0)"
-    where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (sound(folder),))
+    where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (replace_surrogates(folder),))
     where += " AND entries > 0" * only_used
     order = f"ORDER BY {LAST_USED} LIMIT ?"
     return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
@@ -194,7 +195,7 @@ def add_cost(db: Database, key: int, usage: Usage) -> None:
 
 
 def _one_line(name: str) -> str:
-    return " ".join(sound(name).split())
+    return " ".join(replace_surrogates(name).split())
 
 
 def _check_name(db: Database, name: str, own: int = 0) -> str:

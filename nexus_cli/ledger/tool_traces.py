@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 

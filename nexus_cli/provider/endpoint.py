@@ -1,23 +1,148 @@
-"""Where a request goes and with which key, settled before anything is sent.
+"""The address and key of a request, resolved before anything is sent.
 
-Owns the addresses of local servers and whether a key is there. Leaves to `given` whether what the environment has can
-be a key or an address, and the addresses of hosted providers to litellm. Code is never sent to a provider that the
-person did not choose: a local server without an address gets the loopback one, not the hosted service that litellm
-would fall back to.
+Owns the variables that hold keys and addresses, and the ports of local servers. litellm knows the addresses of hosted
+providers. A local server without an address gets the loopback one, not the hosted service that litellm would fall back
+to: code goes only to a provider that the person chose. Invalid values are refused by the name of their variable.
 """
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.given import given_address, given_key
-from nexus_cli.provider.hints import KEY_VARIABLES, hint_for, key_variable
-from nexus_cli.provider.local import PORTS
-from nexus_cli.provider.names import LOCAL, split
-from nexus_cli.provider.windows import provider_of
+from nexus_cli.provider.model_names import LOCAL, split_model_name
+from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
+
+PORTS = (
+    (11434, "Ollama", "ollama_chat/"),
+    (1234, "LM Studio", "lm_studio/"),
+    (8080, "llama.cpp", "llamafile/"),
+    (8000, "vLLM", "hosted_vllm/"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A port of loopback that accepts connections."""
+
+    name: str
+    """The program that usually listens there."""
+    url: str
+    """Base address: what `*_API_BASE` wants."""
+    prefix: str
+    """What a model's name begins with to reach it."""
+
+
+def local_servers(
+    timeout: float = 0.05, ports: tuple[tuple[int, str, str], ...] = PORTS, host: str = "127.0.0.1"
+) -> list[LocalServer]:
+    """Return the servers that accept a connection within `timeout` seconds each, in the order of `ports`. Never
+    raises."""
+    found = []
+    for port, name, prefix in ports:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.settimeout(timeout)
+            if probe.connect_ex((host, port)) == 0:
+                path = "" if prefix == "ollama_chat/" else "/v1"
+                found.append(LocalServer(name, f"http://{host}:{port}{path}", prefix))
+    return found
+
+
+KEY_VARIABLES: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "mistral": ("MISTRAL_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "ollama_chat": ("OLLAMA_API_KEY",),
+}
+"""Where litellm looks for a key, the usual place first."""
+BASE_VARIABLES: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+    "ollama_chat": ("OLLAMA_API_BASE",),
+    "lm_studio": ("LM_STUDIO_API_BASE",),
+    "llamafile": ("LLAMAFILE_API_BASE",),
+    "hosted_vllm": ("HOSTED_VLLM_API_BASE",),
+}
+"""Where litellm looks for an address, the one that wins first."""
+
+
+def key_variable(provider: str) -> str:
+    """Return the variable to set for `provider`."""
+    return KEY_VARIABLES.get(provider, (f"{provider.upper() or 'PROVIDER'}_API_KEY",))[0]
+
+
+def set_key_hint(provider: str) -> str:
+    """Return the advice to set the key of `provider`."""
+    return f"Set {key_variable(provider)} to a valid key"
+
+
+def base_variable(provider: str) -> str:
+    """Return the variable that gives `provider` its address: the one that is set, else the usual one; "" without
+    any."""
+    names = BASE_VARIABLES.get(provider, ())
+    return next((name for name in names if os.environ.get(name)), names[0] if names else "")
+
+
+BEARERS = frozenset({"ANTHROPIC_AUTH_TOKEN"})
+"""Sent in another header than a key: litellm takes them from the environment only, as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvValue:
+    """The value of one variable."""
+
+    text: str
+    exact: bool
+    """It stands so in the environment, where litellm finds it."""
+
+
+def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
+    """Return the key that litellm would find for `provider`; None without any. `ProviderError` of kind `auth` where it
+    cannot be sent."""
+    names = KEY_VARIABLES.get(provider, (key_variable(provider),) if provider in LOCAL else ())
+    name = next((name for name in names if environ.get(name)), "")
+    if not name:
+        return None
+    text = environ[name].strip()
+    exact = text == environ[name]
+    if not text:
+        raise ProviderError("auth", f"{name} is blank", set_key_hint(provider))
+    if not (text.isascii() and text.isprintable()) or (name in BEARERS and not exact):
+        raise ProviderError("auth", f"{name} holds characters that no key has", set_key_hint(provider))
+    return EnvValue(text, exact)
+
+
+def read_env_address(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
+    """Return the address that litellm would find for `provider`; None without any. `ProviderError` of kind `config`
+    where it is none."""
+    names = BASE_VARIABLES.get(provider, (f"{provider.upper()}_API_BASE",))
+    name = next((name for name in names if environ.get(name)), "")
+    if not name:
+        return None
+    text = environ[name].strip()
+    if not _is_address(text):
+        why = f"{name} is no address: it must be a whole one with http:// or https://"
+        raise ProviderError("config", why, "Correct it, or unset it")
+    return EnvValue(text, text == environ[name])
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return whole and text.isprintable() and " " not in text
+
 
 NO_KEY = "no-key-needed"
 """Stands for a key where a server of one's own wants none but the SDK under litellm wants something."""
@@ -36,8 +161,8 @@ class Endpoint:
     """None: litellm takes it from the environment."""
 
     @property
-    def arguments(self) -> dict[str, str]:
-        """As arguments of a call."""
+    def call_arguments(self) -> dict[str, str]:
+        """Return the keyword arguments for a call."""
         given = {"api_base": self.base, "api_key": self.key}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -48,10 +173,10 @@ def is_loopback(address: str) -> bool:
     return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
 
 
-def address_of(model: str, environ: Mapping[str, str]) -> str:
-    """Host and port that the environment sends `model` to, without name or password; empty where it says nothing."""
+def address_from_env(model: str, environ: Mapping[str, str]) -> str:
+    """Return host and port that the environment sends `model` to, without name or password; "" if unset."""
     try:
-        given = given_address(provider_of(model), environ)
+        given = read_env_address(provider_of(model), environ)
     except ProviderError:
         return ""
     place = urlsplit(given.text) if given else None
@@ -64,18 +189,20 @@ def _local_base(provider: str) -> str | None:
     return f"http://127.0.0.1:{port}{path}" if port else None
 
 
-def endpoint(model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None) -> Endpoint:
-    """The endpoint of `model`; `base` and `key` win over the environment.
+def resolve_endpoint(
+    model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None
+) -> Endpoint:
+    """Return the endpoint of `model`; `base` and `key` win over the environment.
 
     Raises `ProviderError`: `usage` when the name tells no provider, `auth` when a key is needed and there is none, or
     one that cannot be sent, `config` when the address that the environment has is none.
     """
     provider = provider_of(model)
     if not provider:
-        raise ProviderError("usage", f"no provider is known for the model {model!r}", hint_for("usage", model))
-    name = f"ollama_chat/{split(model)[1]}" if provider == "ollama_chat" else model
-    there = None if base else given_address(provider, environ)
-    own = None if key else given_key(provider, model, environ)
+        raise ProviderError("usage", f"no provider is known for the model {model!r}", HOW_TO_NAME)
+    name = f"ollama_chat/{split_model_name(model)[1]}" if provider == "ollama_chat" else model
+    there = None if base else read_env_address(provider, environ)
+    own = None if key else read_env_key(provider, environ)
     address = base or (there.text if there else None)
     if own and not own.exact:
         key = own.text
@@ -86,5 +213,5 @@ def endpoint(model: str, environ: Mapping[str, str], base: str | None = None, ke
         if provider == "openai" and is_loopback(address or ""):
             return Endpoint(provider, name, address, NO_KEY)
         if provider in KEY_VARIABLES:
-            raise ProviderError("auth", f"{key_variable(provider)} is not set", hint_for("auth", model))
+            raise ProviderError("auth", f"{key_variable(provider)} is not set", set_key_hint(provider))
     return Endpoint(provider, name, base if there and there.exact else address, key)

@@ -1,8 +1,8 @@
-"""Sorts whatever litellm, the SDKs under it or the network raise into the kinds of `core.errors`.
+"""Classify what litellm, the SDKs under it or the network raise into the kinds of `core.errors`, with a hint.
 
-Owns the order of the questions: the network first, then what the body says, then the status. Class names decide only
-where nothing else does, since one status comes in several classes. Leaves retrying to `retry` and the words that mean
-an overflow to `overflow`.
+The order: the network first, then the error body, then the status. Class names decide only where nothing else does,
+since one status comes in several classes. An overflow also carries the two numbers that the provider names, so that
+the session learns how far its own count is off.
 """
 
 from __future__ import annotations
@@ -16,10 +16,97 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.hints import hint_for
-from nexus_cli.provider.overflow import is_overflow, numbers
-from nexus_cli.provider.windows import provider_of
-from nexus_cli.provider.wording import TRACE, body_of, clean, error_in
+from nexus_cli.provider.endpoint import base_variable, key_variable, set_key_hint
+from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
+from nexus_cli.provider.model_names import LOCAL
+from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
+
+N = r"([\d,]{2,})"
+WORDINGS = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|maximum prompt length|maximum model length|"
+    r"prompt is too long|input is too long|input length exceeds|too large for model with|exceeds? the context window|"
+    r"exceed context limit|input token count.{0,40}exceeds|exceeds the available context|exceeded max context length|"
+    r"input tokens exceed|context the overflows|context length of only|"
+    r"reduce the length of the (messages|prompt|input)|request_too_large|larger than the (model's )?context",
+    re.IGNORECASE,
+)
+LIMITS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"maximum context length (?:is|of) {N}",
+        rf"maximum prompt length is {N}",
+        rf"maximum model length of {N}",
+        rf"tokens > {N} maximum",
+        rf"exceed context limit: [\d,]+ \+ [\d,]+ > {N}",
+        rf"too large for model with {N}",
+        rf"maximum number of tokens allowed \(?{N}",
+        rf"configured limit of {N}",
+        rf"available context size \({N}",
+        rf"context length of only {N}",
+        rf'"n_ctx": ?{N}',
+    )
+]
+COUNTS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"\({N} (?:in the messages|of text input)",
+        rf"messages resulted in {N}",
+        rf"prompt is too long: {N} tokens",
+        rf"exceed context limit: {N} \+",
+        rf"prompt contains {N} tokens",
+        rf"input token count \(?{N}",
+        rf"request contains {N} tokens",
+        rf"your request has {N} input tokens",
+        rf"request \({N} tokens\) exceeds",
+        rf"prompt \(length {N}\)",
+        rf"keep the first {N} tokens",
+        rf'"n_prompt_tokens": ?{N}',
+        rf"you requested (?:about )?{N} tokens",
+    )
+]
+
+
+def is_overflow(text: str) -> bool:
+    """True when `text` says that the request is larger than the model's window."""
+    return WORDINGS.search(text) is not None
+
+
+def _first(patterns: list[re.Pattern[str]], text: str) -> int | None:
+    found = next((m for p in patterns if (m := p.search(text))), None)
+    return int(found.group(1).replace(",", "")) if found else None
+
+
+def overflow_numbers(text: str) -> tuple[int | None, int | None]:
+    """Return the window and the tokens of the request that `text` names, each None when it does not."""
+    return _first(LIMITS, text), _first(COUNTS, text)
+
+
+def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = False) -> str:
+    """Return the advice for a failure of `kind` with `model`; "" if there is none."""
+    provider = provider_of(model)
+    if spent and kind in ("auth", "rate_limit", "provider"):
+        return f"Look at the plan and the balance of the {provider} account, or choose another model"
+    if kind == "auth":
+        if status == 403:
+            return f"The key in {key_variable(provider)} may not use {model}"
+        if provider == "bedrock":
+            return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
+        return set_key_hint(provider)
+    if kind == "usage":
+        return HOW_TO_NAME
+    if kind == "network":
+        where = base_variable(provider)
+        if provider in LOCAL:
+            return f"Is the model server running? Its address is set by {where}"
+        return "Check the connection" + (f" and {where}, if it is set" if where else "")
+    return {
+        "rate_limit": "Try again later",
+        "overloaded": "Try again later, or choose another model",
+        "overflow": "Compact the session, or choose a model with a larger window",
+        "refused": "Put the request in other words, or choose another model",
+        "provider": "Try again; if it goes on, choose another model",
+    }.get(kind, "")
+
 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
@@ -80,7 +167,7 @@ BROKEN_ANSWERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ErrorFacts:
     """What an exception and those behind it say."""
 
     status: int | None
@@ -94,8 +181,8 @@ class Facts:
     headers: Mapping[str, str]
 
 
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """`error` and the exceptions behind it, nearest first, each once."""
+def iterate_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield `error` and the exceptions behind it, nearest first, each once."""
     seen: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting and len(seen) < 12:
@@ -133,8 +220,8 @@ def _lower(headers: object) -> dict[str, str]:
 
 
 def _body(error: BaseException) -> Mapping[str, Any]:
-    body = error_in(getattr(error, "body", None))
-    return body or error_in(body_of(str(getattr(error, "message", "") or error)))
+    body = find_error(getattr(error, "body", None))
+    return body or find_error(parse_body(str(getattr(error, "message", "") or error)))
 
 
 def _status(error: BaseException) -> int | None:
@@ -152,9 +239,9 @@ def _code(body: Mapping[str, Any]) -> str:
     return known or (str(number) if number else next((v for v in values if isinstance(v, str)), ""))
 
 
-def facts(error: BaseException) -> Facts:
-    """What can be known of `error`."""
-    links = list(chain(error))
+def read_facts(error: BaseException) -> ErrorFacts:
+    """Collect status, text, code, network exception and headers of `error`."""
+    links = list(iterate_causes(error))
     bodies = [body for link in links if (body := _body(link))]
     codes = [code for body in bodies if (code := _code(body))]
     code = next((c for c in codes if c in STATUS_OF_CODE), codes[0] if codes else "")
@@ -171,12 +258,13 @@ def facts(error: BaseException) -> Facts:
     status = said if said and given in (None, 500) else given
     network = next((link for link in links if _is_network(link)), None)
     broken = next((words for link in links for kind, words in BROKEN_ANSWERS if isinstance(link, kind)), "")
-    line = broken if broken and status is None else clean(message or str(links[0]))
-    return Facts(status, text, line, code, network, headers)
+    line = broken if broken and status is None else format_error_line(message or str(links[0]))
+    return ErrorFacts(status, text, line, code, network, headers)
 
 
 def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None = None) -> float | None:
-    """Seconds to wait as the headers (`retry-after-ms`, `retry-after` in seconds or as a date) or the text say."""
+    """Return the seconds to wait by the headers (`retry-after-ms`; `retry-after` in seconds or as a date) or the
+    text."""
     for key, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(key, "").strip()
         if re.fullmatch(r"\d+(\.\d+)?", value):
@@ -192,13 +280,13 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None
     return float(found.group(1) or found.group(2)) if found else None
 
 
-def _refused(f: Facts) -> bool:
+def _is_refused(f: ErrorFacts) -> bool:
     named = f.code in ("content_filter", "content_policy_violation")
     return named or (f.status in (400, 403, 422, None) and FILTERED.search(f.text) is not None)
 
 
-def _kind(f: Facts) -> tuple[str, bool]:
-    """Kind and whether another try may help."""
+def _classify(f: ErrorFacts) -> tuple[str, bool]:
+    """Return kind and whether a retry may help."""
     if f.network is not None:
         return "network", True
     if (is_overflow(f.text) and f.status not in (401, 403, 404, 429)) or f.status == 413:
@@ -207,14 +295,14 @@ def _kind(f: Facts) -> tuple[str, bool]:
         return "auth", False
     if f.status == 402 or (f.status in (400, 403) and NO_CREDIT.search(f.text)):
         return "provider", False
-    if _refused(f):
+    if _is_refused(f):
         return "refused", False
     if f.status == 403:
         return "auth", False
     if f.status == 404 or (f.status in (400, 422, None) and NO_MODEL.search(f.text)):
         return "usage", False
     if f.status == 429:
-        return _too_many(f)
+        return _classify_429(f)
     if f.status in (503, 529) or OVERLOADED.search(f.text):
         return "overloaded", True
     if f.status == 408:
@@ -223,8 +311,8 @@ def _kind(f: Facts) -> tuple[str, bool]:
     return "provider", inside and not TRACE.search(f.text)
 
 
-def _too_many(f: Facts) -> tuple[str, bool]:
-    """Kind and whether another try may help, for a 429: what waiting cannot mend is no limit of the rate."""
+def _classify_429(f: ErrorFacts) -> tuple[str, bool]:
+    """Return kind and whether a retry may help, for a 429: what waiting cannot solve is no rate limit."""
     if DAILY.search(f.text):
         return "rate_limit", False
     if NO_CREDIT.search(f.text) or TOO_LARGE.search(f.text):
@@ -234,18 +322,18 @@ def _too_many(f: Facts) -> tuple[str, bool]:
 
 
 def missing_package(error: BaseException) -> str:
-    """The package whose absence is behind `error`, or ""."""
-    absent = next((link for link in chain(error) if isinstance(link, ImportError)), None)
+    """Return the package whose absence is behind `error`, or ""."""
+    absent = next((link for link in iterate_causes(error) if isinstance(link, ImportError)), None)
     if absent is None:
         return ""
-    advised = next((found[1] for link in chain(error) if (found := PACKAGE.search(str(link)))), "")
-    module = absent.name or clean(str(absent))
+    advised = next((found[1] for link in iterate_causes(error) if (found := PACKAGE.search(str(link)))), "")
+    module = absent.name or format_error_line(str(absent))
     return advised or PACKAGE_OF.get(module, module)
 
 
 def _network_line(error: BaseException, line: str) -> str:
     name = type(error).__name__
-    links = list(chain(error))
+    links = list(iterate_causes(error))
     if any(isinstance(link, ConnectionRefusedError) for link in links) or "onnection refused" in line:
         return "the connection was refused"
     if "Timeout" in name or TIMEOUT.search(str(error)):
@@ -255,11 +343,11 @@ def _network_line(error: BaseException, line: str) -> str:
         return "the server's name was not found"
     if name in ("RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"):
         return "the connection was lost"
-    return clean(str(error)) or "the connection failed"
+    return format_error_line(str(error)) or "the connection failed"
 
 
-def failure(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
-    """`error` as a `ProviderError`: kind, one line, a hint, and what retrying and compaction need to know.
+def to_provider_error(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
+    """Return `error` as a `ProviderError`: kind, one line, a hint, and the data for retries and compaction.
 
     `started`: a first token had arrived; then nothing is transient. An error that is one already is returned as it is.
     """
@@ -267,14 +355,16 @@ def failure(error: BaseException, *, model: str, started: bool = False) -> Provi
         return error
     package = missing_package(error)
     if package.partition(".")[0] == "litellm":
-        return ProviderError("internal", f"litellm cannot be imported: {clean(str(error))}", "Install nexus again")
+        return ProviderError(
+            "internal", f"litellm cannot be imported: {format_error_line(str(error))}", "Install nexus again"
+        )
     if package:
         why = f"{provider_of(model) or model} needs the package {package}, which is not installed"
         return ProviderError("config", why, f"Install {package} where nexus is installed, or choose another model")
-    f = facts(error)
-    kind, transient = _kind(f)
+    f = read_facts(error)
+    kind, transient = _classify(f)
     why = _network_line(f.network, f.line) if f.network is not None else f.line
-    limit, counted = numbers(f.text) if kind == "overflow" else (None, None)
+    limit, counted = overflow_numbers(f.text) if kind == "overflow" else (None, None)
     spent = f.status == 402 or any(words.search(f.text) for words in PLAN)
     return ProviderError(
         kind,

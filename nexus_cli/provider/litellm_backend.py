@@ -1,7 +1,7 @@
-"""Sends one request through litellm and yields what comes back as deltas.
+"""Send one request through litellm and yield the deltas of its answer. Nothing else imports litellm.
 
-Owns the call, the watch over a silent stream, and closing the socket. Leaves the arguments to `arguments`, the meaning
-of chunks to `chunks`, of failures to `failures`, and trying again to `retry`. Nothing else imports litellm.
+`call_arguments` builds the arguments, `open_stream` holds the connection, `chunk_parser` reads the chunks, `failures`
+classifies errors, `retry` tries again.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from typing import Any
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
-from nexus_cli.provider.arguments import WALKED, arguments
-from nexus_cli.provider.chunks import Reading
-from nexus_cli.provider.endpoint import Endpoint, endpoint
-from nexus_cli.provider.failures import failure
-from nexus_cli.provider.hints import hint_for
-from nexus_cli.provider.library import library
-from nexus_cli.provider.line import END, Line, note_response
-from nexus_cli.provider.names import split
-from nexus_cli.provider.offline import offline, quiet
+from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
+from nexus_cli.provider.chunk_parser import ChunkParser
+from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
+from nexus_cli.provider.failures import hint_for, to_provider_error
+from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
+from nexus_cli.provider.model_names import split_model_name
+from nexus_cli.provider.model_table import model_info
+from nexus_cli.provider.open_stream import END, OpenStream, note_response
 from nexus_cli.provider.stall import Stalled
-from nexus_cli.provider.windows import model_info
 
 REASONERS = re.compile(r"o\d")
 """OpenAI models whose adapter rewrites messages."""
@@ -44,7 +42,8 @@ _litellm: Any = None
 
 
 def litellm() -> Any:
-    """The module, imported and set up on the first call. Safe from any thread; raises `ImportError` if it is absent.
+    """Return the module, imported and set up on the first call. Safe from any thread; raises `ImportError` if it is
+    absent.
 
     The import makes so many lasting objects that collecting among them doubles its cost: collection is off during it,
     and what it made is never looked at again.
@@ -55,19 +54,20 @@ def litellm() -> Any:
             collecting = gc.isenabled()
             gc.disable()
             try:
-                with offline():
+                with litellm_environment():
                     import litellm as module  # noqa: PLC0415
             finally:
                 gc.freeze()
                 if collecting:
                     gc.enable()
-            quiet(module)
+            silence_litellm(module)
             _litellm = module
     return _litellm
 
 
 def _client_class() -> Any:
-    """litellm's HTTP client without its second try: on a lost connection it sends the request once more by itself."""
+    """Return litellm's HTTP client class without its second try: it repeats a request by itself after a lost
+    connection."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
     class OneTry(AsyncHTTPHandler):  # type: ignore[misc]
@@ -93,7 +93,7 @@ class LitellmBackend:
         first_byte_hook: Callable[[], None] | None = None,
         info: Callable[[str], ModelInfo] = model_info,
     ) -> None:
-        """`api_base` and `api_key` win over the environment.
+        """Initialize; `api_base` and `api_key` win over the environment.
 
         `first_byte_hook` is called once per request when its first chunk has come; `info` tells windows and prices
         (`model_info` bound to the settings' overrides).
@@ -106,25 +106,25 @@ class LitellmBackend:
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
 
     def prepare(self) -> None:
-        """Imports litellm (about 1.3 s of CPU). Callable from a thread while other things go on; idempotent."""
+        """Import litellm (about 1.3 s of CPU). Thread-safe and idempotent."""
         litellm()
 
     async def aclose(self) -> None:
-        """Closes the connections that were kept for the next request."""
+        """Close the connections kept for the next request."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of one reply; see `core.request.Provider`.
+        """Yield the deltas of one reply; see `core.request.Provider`.
 
         A stream that stays silent for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
         iterator or cancelling its task closes the socket.
         """
-        where = endpoint(request.model, os.environ, self._base, self._key)
+        where = resolve_endpoint(request.model, os.environ, self._base, self._key)
         info = self._info(request.model)
-        reading = Reading(info)
-        line = Line(request.stall_seconds)
+        reading = ChunkParser(info)
+        line = OpenStream(request.stall_seconds)
         try:
             if _litellm is None:
                 await asyncio.to_thread(litellm)
@@ -132,18 +132,18 @@ class LitellmBackend:
                 async with line.watch.waiting():
                     await self._open(line, request, where, info)
                 if has_own_reasons(where):
-                    reading.watch(line.chunks)
-                while (chunk := await line.next()) is not END:
-                    if self._hook is not None and not line.answered:
+                    reading.track_gemini_reasons(line.chunks)
+                while (chunk := await line.next_chunk()) is not END:
+                    if self._hook is not None and not line.has_answered:
                         self._hook()
-                    line.answered = True
-                    for delta in reading.read(chunk):
+                    line.has_answered = True
+                    for delta in reading.parse(chunk):
                         yield delta
-            if sent := line.sent:
-                yield SentDelta(f"{library()} {sent}")
-            if line.invented:
+            if sent := line.body_sha256:
+                yield SentDelta(f"{http_library()} {sent}")
+            if line.has_invented_end:
                 return
-            for delta in reading.end():
+            for delta in reading.finish():
                 yield delta
         except Stalled as error:
             why = f"no data for {request.stall_seconds:g} seconds"
@@ -152,17 +152,17 @@ class LitellmBackend:
         except ProviderError:
             raise
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
-            raise failure(error, model=request.model, started=reading.started) from error
+            raise to_provider_error(error, model=request.model, started=reading.started) from error
         finally:
             await line.aclose()
 
-    async def _open(self, line: Line, request: Request, where: Endpoint, info: ModelInfo) -> None:
-        made = arguments(request, where, info, walk=self._walks(request, where))
+    async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
+        made = build_arguments(request, where, info, walk=self._walks(request, where))
         made["timeout"] = request.stall_seconds + GRACE
         if where.provider in OWN_CLIENT:
             made["client"] = self._client()
         module = litellm()
-        with offline():
+        with litellm_environment():
             try:
                 await line.open(module.acompletion, made)
             except module.UnsupportedParamsError:
@@ -173,9 +173,9 @@ class LitellmBackend:
                 await line.open(module.acompletion, made)
 
     def _walks(self, request: Request, where: Endpoint) -> bool:
-        """Whether the messages must go through litellm: everywhere but where the body is provably the same."""
-        bare = split(where.model)[1]
-        if where.provider not in WALKED or REASONERS.match(bare):
+        """Return True if the messages must go through litellm: everywhere but where the body is provably the same."""
+        bare = split_model_name(where.model)[1]
+        if where.provider not in SDK_WALKS or REASONERS.match(bare):
             return True
         if where.provider != "openai":
             return False

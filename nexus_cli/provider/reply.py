@@ -1,14 +1,14 @@
-"""Folds the deltas of one stream to one message, its usage, and how it ended.
+"""Fold the deltas of one stream into a message, its usage and its outcome.
 
-Owns the message and the outcome. Leaves tool calls to `calls`, thinking to `thinking`, and what to do about an outcome
-to the session. Pieces are collected in lists and joined once, so that cost grows with the length of the reply alone.
+`tool_call_fold` folds tool calls; the session decides what an outcome means. Pieces are collected in lists and joined
+once. Thinking without a signature is for people only: Anthropic refuses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from nexus_cli.core.message import Message, Opaque, Role, ToolCall
 from nexus_cli.core.request import (
@@ -24,8 +24,58 @@ from nexus_cli.core.request import (
 )
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
-from nexus_cli.provider.calls import Calls
-from nexus_cli.provider.thinking import Thoughts
+from nexus_cli.provider.tool_call_fold import ToolCallFold
+
+WANTS_REASONING = frozenset({"deepseek", "moonshot"})
+"""Providers that ask for `reasoning_content` with every assistant message."""
+NO_BLOCKS = frozenset({"mistral", "codestral", "gemini"})
+"""Providers whose thinking blocks litellm makes up (Mistral) or carries elsewhere (Gemini, in the call's id)."""
+
+
+class ThinkingFold:
+    """The thinking of one reply."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._blocks: list[dict[str, Any]] = []
+        self._unsigned: list[str] = []
+        self._reasoning: list[str] = []
+
+    def feed(self, delta: OpaqueDelta) -> None:
+        """Take a fragment; values of another shape than its field has are left out."""
+        if delta.field == "reasoning_content":
+            if isinstance(delta.value, str):
+                self._reasoning.append(delta.value)
+            return
+        values = delta.value if isinstance(delta.value, list) else [delta.value]
+        for block in values:
+            if isinstance(block, Mapping):
+                self._block(block)
+
+    def _block(self, block: Mapping[str, Any]) -> None:
+        if block.get("type") == "redacted_thinking":
+            self._unsigned.clear()
+            self._blocks.append(dict(block))
+            return
+        text, signature = block.get("thinking") or "", block.get("signature")
+        if not signature:
+            self._unsigned.append(text)
+            return
+        # The signature comes alone, or with the whole text of its block once more.
+        before = "".join(self._unsigned)
+        whole = text if text.startswith(before) else before + text
+        self._blocks.append({**block, "type": "thinking", "thinking": whole, "signature": signature})
+        self._unsigned.clear()
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields to merge into the message when it goes back to the same provider and model."""
+        if self._provider in WANTS_REASONING:
+            text = "".join(self._reasoning)
+            return {"reasoning_content": text} if text else {}
+        if self._provider in NO_BLOCKS or not self._blocks:
+            return {}
+        return {"thinking_blocks": self._blocks}
+
 
 KEEPS_CALL_IDS = frozenset({"gemini", "vertex_ai"})
 """Providers whose own call ids go back: litellm carries Gemini's thought signature inside them."""
@@ -49,26 +99,26 @@ class Reply:
     problem: str
     """One line about what is wrong with the answer, or ""."""
     sent: str = ""
-    """What went over the wire, see `SentDelta`; "" when nobody said."""
+    """The body that went over the wire, see `SentDelta`; "" if unknown."""
 
 
-class Fold:
+class ReplyFold:
     """Collects the deltas of one stream."""
 
     def __init__(self, name_call: Callable[[int], str], provider: str, model: str) -> None:
-        """`name_call(n)` gives our id of the reply's n-th call, counted from 0."""
+        """Initialize; `name_call(n)` gives our id of the reply's n-th call, counted from 0."""
         self._name_call = name_call
         self._provider = provider
         self._model = model
         self._text: list[str] = []
-        self._calls = Calls()
-        self._thoughts = Thoughts(provider)
+        self._calls = ToolCallFold()
+        self._thoughts = ThinkingFold(provider)
         self._usage: Usage | None = None
         self._reason: str | None = None
         self._sent = ""
 
     def feed(self, delta: Delta) -> None:
-        """Takes the next delta."""
+        """Add a delta."""
         match delta:
             case TextDelta(text):
                 self._text.append(text)
@@ -88,7 +138,7 @@ class Fold:
                 assert_never(delta)
 
     def finish(self) -> Reply:
-        """The whole reply. Which calls are there decides, not the reason that the provider gave."""
+        """Return the whole reply. Which calls are there decides, not the reason that the provider gave."""
         text = "".join(self._text)
         text = text if text.strip() else ""
         outcome = self._outcome(text)
@@ -100,7 +150,7 @@ class Fold:
         return Reply(message, self._usage, outcome, self._problem(outcome), self._sent)
 
     def partial(self) -> Message:
-        """The message so far, for a stream that was interrupted: its text, no half calls, no half thinking."""
+        """Return the message so far, for a stream that was interrupted: its text, no half calls, no half thinking."""
         return Message(Role.ASSISTANT, "".join(self._text))
 
     def _outcome(self, text: str) -> str:

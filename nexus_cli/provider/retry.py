@@ -1,7 +1,6 @@
-"""Tries a failed request again: ours, bounded in number and time, with identical bytes, seen by the front ends.
+"""Retry failed requests with identical bytes, bounded in number and time.
 
-Owns when and how long. Leaves what is worth another try to `failures` (`ProviderError.transient`). Nothing is tried
-again after the first delta of an answer.
+`failures` decides what is worth a retry (`ProviderError.transient`). Nothing is retried after the first delta.
 """
 
 from __future__ import annotations
@@ -10,26 +9,40 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Provider, Request, RetryDelta
-from nexus_cli.provider.closing import closing
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Yield `iterator` and close it on the way out, if it can be closed."""
+    try:
+        yield iterator
+    finally:
+        close = getattr(iterator, "aclose", None)
+        if close is not None:
+            await close()
+
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 
 
-class Random(Protocol):
-    """Where the jitter comes from."""
+class RandomSource(Protocol):
+    """The source of the jitter."""
 
     def random(self) -> float:
-        """A number from 0 up to 1."""
+        """Return a number from 0 up to 1."""
         ...
 
 
-def back_off(attempt: int, chance: float) -> float:
-    """Seconds before try `attempt` + 1: doubling from half a second to thirty, of which between half and all."""
+def backoff_seconds(attempt: int, chance: float) -> float:
+    """Return the seconds before try `attempt` + 1: doubling from 0.5 to 30, of which between half and all."""
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
 
 
@@ -43,10 +56,10 @@ class Retrying:
         tries: int = 5,
         seconds: float = 120.0,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        rng: Random = random,
+        rng: RandomSource = random,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """At most `tries` requests, and no new one later than `seconds` after the first began."""
+        """Allow at most `tries` requests, and none later than `seconds` after the first."""
         self.inner = inner
         self._tries = tries
         self._seconds = seconds
@@ -55,7 +68,7 @@ class Retrying:
         self._now = now
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of the first try that begins to answer; a `RetryDelta` before each wait.
+        """Yield the deltas of the first try that begins to answer; a `RetryDelta` before each wait.
 
         A wait is what the provider asked for, at least our own back-off. If that exceeds the time that is left, the
         failure is raised at once. Raises the last `ProviderError`, with its kind.
@@ -74,7 +87,7 @@ class Retrying:
             except ProviderError as error:
                 if begun or error.started or not error.transient or attempt >= self._tries:
                     raise
-                wait = max(error.retry_after or 0.0, back_off(attempt, self._rng.random()))
+                wait = max(error.retry_after or 0.0, backoff_seconds(attempt, self._rng.random()))
                 if self._now() - began + wait > self._seconds:
                     raise
                 failed = error

@@ -1,7 +1,6 @@
-"""Notices a connection that has gone silent.
+"""Detect a connection that has gone silent.
 
-Owns the clock of one stream. Leaves telling the person to `litellm_backend`. Bytes count, not chunks: a server that
-sends comments to keep the line open is not silent.
+Bytes count, not chunks: a server that sends comments to keep the connection open is not silent.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 LOOKS = 8
-"""How often a stall is looked for in the time that makes one: it is noticed at most an eighth too late."""
+"""Checks per stall time: a stall is noticed at most an eighth too late."""
 LONGEST_PAUSE = 5.0
 """Seconds between two looks at most."""
 
@@ -24,30 +23,30 @@ OVERDUE = 1.25
 
 
 class Stalled(Exception):
-    """Nothing came for the whole time allowed."""
+    """No byte came for the whole time allowed."""
 
 
-_waiting: set[Watch] = set()
+_watches: set[StallWatch] = set()
 """Every wait of this process; read by another thread, so it is only ever copied."""
 
 
 def overdue_wait(task: asyncio.Task[Any] | None) -> float | None:
     """Return the allowed seconds of a wait of `task` that has lasted much longer, None without one. For any thread."""
     now = time.monotonic()
-    mine = (watch for watch in tuple(_waiting) if watch.task is task)
+    mine = (watch for watch in tuple(_watches) if watch.task is task)
     return next((watch.seconds for watch in mine if watch.silence(now) > watch.seconds * OVERDUE), None)
 
 
-def waits_here() -> bool:
+def is_waiting_here() -> bool:
     """True if the code that runs in this thread's loop is, or is called by, a wait for the provider."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
         return False
-    return task is not None and any(watch.task is task for watch in tuple(_waiting))
+    return task is not None and any(watch.task is task for watch in tuple(_watches))
 
 
-class Watch:
+class StallWatch:
     """Watches one stream: entered once, `waiting()` around each wait for the server.
 
     One timer for the whole stream, which looks now and then, rather than one per chunk. The time that the consumer
@@ -55,17 +54,17 @@ class Watch:
     """
 
     def __init__(self, seconds: float, received: Callable[[], int]) -> None:
-        """`seconds` without progress are a stall; `received` tells how many bytes have come so far."""
+        """Initialize; `seconds` without progress are a stall, and `received` returns the bytes so far."""
         self.seconds = seconds
         self.task: asyncio.Task[Any] | None = None
-        """Whose wait it is, while it lasts."""
+        """The task that waits, while it does."""
         self._received = received
         self._bytes = 0
         self._since = 0.0
         self._current: asyncio.Timeout | None = None
         self._handle: asyncio.TimerHandle | None = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> StallWatch:
         self._arm()
         return self
 
@@ -77,13 +76,13 @@ class Watch:
 
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
-        """Around one wait. Raises `Stalled` when it lasts too long; any other `TimeoutError` passes."""
+        """Wrap one wait. Raise `Stalled` when it lasts too long; any other `TimeoutError` passes."""
         self._since, self._bytes = time.monotonic(), self._received()
         timer = asyncio.timeout(None)
         try:
             async with timer:
                 self._current, self.task = timer, asyncio.current_task()
-                _waiting.add(self)
+                _watches.add(self)
                 yield
         except TimeoutError as error:
             if timer.expired():
@@ -91,7 +90,7 @@ class Watch:
             raise
         finally:
             self._current = self.task = None
-            _waiting.discard(self)
+            _watches.discard(self)
 
     def silence(self, now: float) -> float:
         """Return the seconds without progress at `now`, a time of the monotonic clock."""

@@ -1,7 +1,6 @@
-"""What a request used, from every provider's spelling to one `Usage`, with its cost.
+"""Convert every provider's usage report to one `Usage`, with its cost.
 
-Owns the spellings and the arithmetic of prices. Leaves prices themselves to `windows`. What was never reported is not
-made up here: no report, no `Usage`.
+`model_table` knows the prices. Without a report there is no `Usage`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.usage import Usage, rounded
+from nexus_cli.core.usage import Usage, round_dollars
 
 CACHE_READ = (
     "prompt_tokens_details.cached_tokens",
@@ -34,7 +33,7 @@ MILLION = 1e6
 
 
 def as_mapping(raw: object) -> Mapping[str, Any]:
-    """`raw` (a mapping, a pydantic model or None) as a plain mapping."""
+    """Return `raw` (a mapping, a pydantic model or None) as a plain mapping."""
     if isinstance(raw, Mapping):
         return raw
     dump = getattr(raw, "model_dump", None)
@@ -53,8 +52,8 @@ def _most(raw: Mapping[str, Any], paths: tuple[str, ...]) -> int:
     return max(_number(raw, path) for path in paths)
 
 
-def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Two reports of one stream as one: the larger of each number.
+def merge_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two reports of one stream: the larger of each number.
 
     Anthropic reports input at the start and output at the end; others repeat a growing total.
     """
@@ -62,7 +61,7 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     for key, value in second.items():
         old = merged.get(key)
         if isinstance(value, Mapping) and isinstance(old, Mapping):
-            merged[key] = merge(old, value)
+            merged[key] = merge_reports(old, value)
         elif isinstance(value, int | float) and isinstance(old, int | float):
             merged[key] = max(old, value)
         elif value is not None:
@@ -70,24 +69,24 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def cost(usage: Usage, info: ModelInfo) -> float | None:
-    """Dollars for `usage` at the prices of `info` for an input of its length; None when a needed price is unknown.
+def usage_cost(usage: Usage, info: ModelInfo) -> float | None:
+    """Return the dollars for `usage` at the prices of `info` for this input length; None if a needed price is unknown.
 
     A cache price that is unknown counts as the input price: caching is never dearer to read than not caching, and only
     Anthropic charges for writes, whose price the table has.
     """
-    info = info.priced(usage.input)
+    info = info.with_tier_prices(usage.input)
     if info.input_price is None or info.output_price is None:
         return None
     read = info.input_price if info.cache_read_price is None else info.cache_read_price
     write = info.input_price if info.cache_write_price is None else info.cache_write_price
     plain = max(0, usage.input - usage.cache_read - usage.cache_write)
     dollars = plain * info.input_price + usage.cache_read * read + usage.cache_write * write
-    return rounded((dollars + usage.output * info.output_price) / MILLION)
+    return round_dollars((dollars + usage.output * info.output_price) / MILLION)
 
 
 def to_usage(raw: object, info: ModelInfo) -> Usage:
-    """`raw` as a `Usage`; counts that are absent, negative or no numbers are 0.
+    """Return `raw` as a `Usage`; counts that are absent, negative or no numbers are 0.
 
     `input` includes cache reads and writes: where a report counts them beside the prompt (Anthropic's own form, with
     `input_tokens`), they are added. `output` includes reasoning.
@@ -104,12 +103,14 @@ def to_usage(raw: object, info: ModelInfo) -> Usage:
         output = _number(report, "candidatesTokenCount") + _number(report, "thoughtsTokenCount")
     read = min(read, prompt)
     counted = Usage(prompt, max(output, reasoning), read, min(write, prompt - read), reasoning)
-    return Usage(counted.input, counted.output, counted.cache_read, counted.cache_write, reasoning, cost(counted, info))
+    return Usage(
+        counted.input, counted.output, counted.cache_read, counted.cache_write, reasoning, usage_cost(counted, info)
+    )
 
 
-def reported(raw: Mapping[str, Any]) -> bool:
+def has_counts(raw: Mapping[str, Any]) -> bool:
     """True when a report holds any count: Ollama's unfinished streams report zeros."""
     return any(
-        reported(value) if isinstance(value, Mapping) else isinstance(value, int | float) and value > 0
+        has_counts(value) if isinstance(value, Mapping) else isinstance(value, int | float) and value > 0
         for value in raw.values()
     )

@@ -1,7 +1,6 @@
-"""What each provider refuses between two neighbouring messages, as data for `nexus_cli.core.wire`.
+"""Message rules of each provider, as data for `nexus_cli.core.wire`.
 
-Owns the table and the choice of a row. Leaves applying it to the context, and merging neighbours of one role
-(Anthropic, Gemini) to litellm, which keeps the blocks in order, so that a longer conversation still begins with the
+litellm merges neighbours of one role (Anthropic, Gemini) in order, so that a longer conversation still begins with the
 shorter one.
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core.wire import WireRules
-from nexus_cli.provider.names import LOCAL, split
+from nexus_cli.provider.model_names import LOCAL, split_model_name
 
 GO_ON = "Go on."
 NOTED = "Understood."
@@ -49,16 +48,16 @@ UPSTREAM = (
 )
 """Part of a model's name to the family behind a provider that passes requests on."""
 PASSING_ON = LOCAL | {"openrouter", "bedrock", "vertex_ai", "azure_ai", "vercel_ai_gateway", "litellm_proxy"}
-"""Providers behind which the model's name decides: a server of one's own has the template of its model."""
+"""Providers behind which the model's name decides: a local server has the template of its model."""
 
 
 def rules_for(provider: str, model: str = "") -> WireRules:
-    """The rules of `provider`, which may be a model's whole name (`openrouter/mistralai/mistral-large`) instead.
+    """Return the rules of `provider`, which may be a model's whole name (`openrouter/mistralai/mistral-large`) instead.
 
     Behind a provider that passes requests on, the name of `model` decides. Unknown ones get OpenAI's rules. The
     result's `provider` is always the provider asked for.
     """
-    name = split(provider)[0] or provider.partition("/")[0]
+    name = split_model_name(provider)[0] or provider.partition("/")[0]
     family = FAMILY.get(name, name)
     if name in PASSING_ON:
         family = next((f for part, f in UPSTREAM if part in f"{provider} {model}".lower()), family)

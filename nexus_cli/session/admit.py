@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
 from nexus_cli.core import event
-from nexus_cli.core.clip import Clipped, Count, clip, drop_marker
+from nexus_cli.core.elide import Count, ElidedText, drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.services import Log
@@ -23,14 +23,16 @@ LARGE = 200_000
 """Characters from which on a text is counted and cut in a thread: the event loop has to hear a Ctrl-C meanwhile."""
 
 
-async def fitted(text: str, cap: int, count: Count, name_drop: Callable[[], str], *, over: bool) -> tuple[Clipped, str]:
+async def fitted(
+    text: str, cap: int, count: Count, name_drop: Callable[[], str], *, over: bool
+) -> tuple[ElidedText, str]:
     """`text` in at most `cap` tokens, and the id of its drop, "" when it is whole (unless `over`)."""
 
-    def work() -> tuple[Clipped, str]:
+    def work() -> tuple[ElidedText, str]:
         if not over and count(text) <= cap:
-            return Clipped(text), ""
+            return ElidedText(text), ""
         drop_id = name_drop()
-        return clip(text, cap, count, drop_marker(drop_id)), drop_id
+        return elide_text(text, cap, count, drop_marker(drop_id)), drop_id
 
     return await asyncio.to_thread(work) if len(text) > LARGE else work()
 

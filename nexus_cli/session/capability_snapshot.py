@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import exists, places, project_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.trust import FOLDER, trust_state
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.context.sections.recipe import recipe_names
 from nexus_cli.context.sections.skills import count_untrusted, find_skills
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import exists, places, project
-from nexus_cli.core.settings import Settings
-from nexus_cli.core.trust import FOLDER, state
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.recipes import folders, project_recipes
 from nexus_cli.session.usable import keys_present, unnamed_model
@@ -47,7 +47,7 @@ def status(
 ) -> dict[str, Any]:
     """The whole snapshot as JSON; its model is that of a run that names none."""
     model = unnamed_model(environ, settings)
-    root = project(cwd)
+    root = project_root(cwd)
     servers, problem = _servers(cwd)
     memory, trouble = _facts(root)
     own = project_recipes(cwd)
@@ -59,7 +59,7 @@ def status(
         "model_why": "" if model else _no_model(settings, environ),
         "servers": [{"name": name, "state": "not started"} for name in servers],
         "recipes": sorted({*recipe_names(folders()), *(own.names() if own else ())}),
-        "project": {"folder": str(root), "trust": state(root), "skills_not_trusted": count_untrusted(cwd)},
+        "project": {"folder": str(root), "trust": trust_state(root), "skills_not_trusted": count_untrusted(cwd)},
         "memory": memory,
         "notices": [line for line in (problem, trouble) if line],
     }
@@ -74,12 +74,12 @@ def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
 
 def _servers(cwd: Path) -> tuple[list[str], str]:
     """The names of the MCP servers that are configured and count, and what is wrong with a file."""
-    root = project(cwd)
+    root = project_root(cwd)
     around = [places().config, *(folder / FOLDER for folder in (cwd, *cwd.parents) if folder.is_relative_to(root))]
     if not any(os.path.lexists(folder / "mcp.json") for folder in around):
         return [], ""
     try:
-        return sorted(ContextLoader(cwd, trusted=state(root) == "trusted").load().mcp_servers), ""
+        return sorted(ContextLoader(cwd, trusted=trust_state(root) == "trusted").load().mcp_servers), ""
     except NexusError as error:
         return [], error.message
 

@@ -19,7 +19,7 @@ from nexus_cli.context.window.truncation import run_requests
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
-from nexus_cli.provider.windows import set_window
+from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
 from nexus_cli.session.compaction.compact import compact, drafted
@@ -185,8 +185,8 @@ def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, w
     largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = engine.model.info
-    if info.told and not info.window_key:
-        hint += f". A refusal named this window; if it is wrong: {set_window(info, info.listed)}"
+    if info.window_refused and not info.window_key:
+        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
 
 

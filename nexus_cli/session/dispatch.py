@@ -27,7 +27,7 @@ from nexus_cli.session.refused import SAID_NO, SAID_NOTHING
 from nexus_cli.session.signals import tightened
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.tools.schema import check
+from nexus_cli.tools.schema import check_arguments
 
 UNKNOWN_OUTCOME = "outcome unknown: the process ended while this ran. Look before you run it again."
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
@@ -177,7 +177,7 @@ class Dispatcher:
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
-        return tool is not None and tool.together
+        return tool is not None and tool.is_parallel
 
     async def _one(self, engine: Engine, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
@@ -193,7 +193,7 @@ class Dispatcher:
             return ToolResult(error=self._unknown(call.name), ran=False)
         if call.raw:
             return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
-        checked, problems = check(call.arguments, tool.parameters)
+        checked, problems = check_arguments(call.arguments, tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
         if refusal := self._refusals.get(call.id):

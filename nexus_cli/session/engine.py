@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
@@ -19,11 +20,9 @@ from nexus_cli.core.entry import Drop, Epoch, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Dropped, Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.seen import SeenFile
-from nexus_cli.core.services import Calibrations, Log
-from nexus_cli.core.settings import Compact
+from nexus_cli.core.services import Calibrations, Log, SeenFile
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.windows import set_window
+from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.control import Control
 from nexus_cli.session.next_request.request import LimitsInForce, NextRequest
@@ -75,7 +74,7 @@ class Engine:
     model: Model
     budget: TokenBudget
     meter: TokenEstimator
-    compact: Compact
+    compact: CompactSettings
     clock: Clock
     emit: Emit
     spending: Spending
@@ -185,14 +184,14 @@ class Engine:
         limit = error.limit or self.doubted
         self.meter.learn_from_overflow(counted, error.counted, limit or None)
         if self.calibrations:
-            self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
+            self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
         if limit and limit < self.budget.window:
             listed = self.model.info.window
             self.narrow(limit)
-            told = f"{self.model.info.served} reports a context window of {limit:,} tokens"
+            told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
             if self.model.info.window_key:
                 line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
-                self.emit(Notice(f"{line}: {set_window(self.model.info, limit)}"))
+                self.emit(Notice(f"{line}: {window_command(self.model.info, limit)}"))
             else:
                 self.emit(Notice(f"{told}: using that from now on"))
 
@@ -200,7 +199,7 @@ class Engine:
         """The provider's window is smaller than we knew."""
         info = self.model.info
         self.doubted, self.confirmed = 0, True
-        known = replace(info, window=window, told=True, listed=info.listed or info.window)
+        known = replace(info, window=window, window_refused=True, listed_window=info.listed_window or info.window)
         self.model = replace(self.model, info=known)
         self.budget = TokenBudget.of(window, info.max_output)
 
@@ -208,13 +207,13 @@ class Engine:
         """Go beyond the window that a refusal named in an earlier session; False where this session has no reason to
         doubt it, or has asked already."""
         info = self.model.info
-        if not info.told or not info.listed or self.confirmed:
+        if not info.window_refused or not info.listed_window or self.confirmed:
             return False
         self.doubted, self.confirmed = info.window, True
-        self.model = replace(self.model, info=replace(info, window=info.listed, told=False))
-        self.budget = TokenBudget.of(info.listed, info.max_output)
-        line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served}, which is too small for"
-        self.emit(Notice(f"{line} this request: trying once with {info.listed:,}"))
+        self.model = replace(self.model, info=replace(info, window=info.listed_window, window_refused=False))
+        self.budget = TokenBudget.of(info.listed_window, info.max_output)
+        line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served_name}, which is too"
+        self.emit(Notice(f"{line} small for this request: trying once with {info.listed_window:,}"))
         return True
 
     def fixed_parts(self) -> dict[str, int]:
@@ -231,7 +230,7 @@ class Engine:
         if 0 < self.meter.calibration.window < reported:
             self.meter.forget_window()
             if self.calibrations:
-                self.calibrations.calibrate(self.model.info.served, self.meter.calibration)
+                self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
         learned = self.meter.learn(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
-            self.calibrations.calibrate(self.model.info.served, learned)
+            self.calibrations.calibrate(self.model.info.served_name, learned)

@@ -11,14 +11,14 @@ from copy import deepcopy
 from dataclasses import replace
 
 from nexus_cli.core import event
-from nexus_cli.core.clock import stamp
+from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind, Manifest
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.reply import Fold, Reply
-from nexus_cli.provider.usage import cost
+from nexus_cli.provider.reply import Reply, ReplyFold
+from nexus_cli.provider.usage import usage_cost
 from nexus_cli.session.cache.expectation import cache_result, record_use
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.next_request.current import window_request
@@ -54,7 +54,7 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
     request = _send(engine, cap, main, ahead)
     info = engine.model.info
     first = engine.lane.timeline.last + 1
-    fold = Fold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
+    fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
     stream = engine.model.provider.stream(request)
     began = False
     try:
@@ -98,7 +98,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         {**arguments(engine, cap), "previous_end": previous_end},
         sealed.wire.sha256,
         expected,
-        stamp(engine.clock()),
+        format_utc(engine.clock()),
         ahead.tokens,
     )
     lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
@@ -170,14 +170,14 @@ def _estimated(engine: Engine, message: Message) -> Usage:
     """What a request used of which the provider reported nothing that can be so: by our count, at the known prices."""
     said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
     usage = Usage(window_request(engine).tokens, said)
-    return replace(usage, cost_usd=cost(usage, engine.model.info))
+    return replace(usage, cost_usd=usage_cost(usage, engine.model.info))
 
 
-def _keep_partial(engine: Engine, fold: Fold, mark: str, why: str, began: Outlook | None) -> Entry | None:
+def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, began: Outlook | None) -> Entry | None:
     """Record the text that had come, without half calls; once anything came the request is paid for."""
     message = fold.partial()
     engine.said = message.content
-    usage = _estimated(engine, message) if began else Usage(cost_usd=cost(Usage(), engine.model.info))
+    usage = _estimated(engine, message) if began else Usage(cost_usd=usage_cost(Usage(), engine.model.info))
     engine.spending.add(usage)
     if began:
         record_use(engine, began, Usage())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import traceback
 
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.paths import places, private_dir
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places, private_dir
 
 LOG_BYTES = 1_000_000
 """Beyond this size the log is set aside once, as `nexus.log.1`."""
@@ -21,7 +21,7 @@ def internal(bug: BaseException) -> NexusError:
         if path.exists() and path.stat().st_size > LOG_BYTES:
             path.replace(path.with_suffix(".log.1"))
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"{stamp(local_now())} {type(bug).__name__} at {' < '.join(reversed(frames))}\n")
+            file.write(f"{format_utc(local_now())} {type(bug).__name__} at {' < '.join(reversed(frames))}\n")
         hint = f"Please report it with the end of {path}"
     except OSError:
         hint = "Please report it"

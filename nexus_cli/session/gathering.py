@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.contributor import Sources, View, discover
 from nexus_cli.context.sections.identity_files import read_identity_files
@@ -19,7 +20,6 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Log
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import Options
 from nexus_cli.session.section_drops import SectionDrops

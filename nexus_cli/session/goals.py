@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.goal import Goal
+from nexus_cli.core.services import Goal
 
 KIND = "goal"
 

@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import SETS, Bound, Limits, compose
+from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
@@ -53,7 +53,7 @@ class LimitsRecorder:
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
-            "limits": [bound.described() for bound in self.bounds()],
+            "limits": [bound.to_json() for bound in self.bounds()],
             "window": info.window,
             "max_output": info.max_output,
         }
@@ -98,7 +98,7 @@ def _spoken(value: Any) -> str:
 
 def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
     """What was noted for a request that was sent; None for one of before such notes were taken."""
-    held = [memo.value for memo in memos if sent.knew(memo.entry, memo.at)]
+    held = [memo.value for memo in memos if sent.is_newer_than(memo.entry, memo.at)]
     return dict(held[-1]) if held else None
 
 
@@ -121,7 +121,7 @@ class NextLimits:
 
     def described(self) -> list[dict[str, Any]]:
         """The limits as interface.md section 8 has them."""
-        return [bound.described() for bound in self.bounds]
+        return [bound.to_json() for bound in self.bounds]
 
 
 def load_next_limits(
@@ -136,7 +136,7 @@ def load_next_limits(
             raise
         why = f"{error.message}. {error.hint}. What is shown is the request with the limits that were noted last"
         return _last(log, found, why)
-    return NextLimits(recipe, *compose(limit_layers(settings, recipe, options, True)))
+    return NextLimits(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
 
 
 def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.context.untrusted_text import neutralize
-from nexus_cli.core.clip import one_line
-from nexus_cli.core.clock import Clock, local_now, stamp
+from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
-from nexus_cli.core.paths import project
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.relevance import rank_relevant
@@ -53,7 +53,7 @@ class SessionFacts:
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
         """Return the memory of a session that works in `folder`."""
         kept = ledger.path is not None and ledger.writes
-        return cls(ledger, made.id, str(project(folder)), clock, kept)
+        return cls(ledger, made.id, str(project_root(folder)), clock, kept)
 
     def seams(self) -> Mapping[str, Any]:
         """Return the fields of a contributor's `Sources` that this object fills."""
@@ -80,7 +80,7 @@ class SessionFacts:
         self._require_saving("kept")
         origin = find_origin(self.ledger.log(self.session), quote)
         return self.ledger.facts.add(
-            slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=stamp(self.clock()),
+            slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=format_utc(self.clock()),
             actor=origin.actor, project=self.project, session=self.session, entry=origin.entry,
             quote=" ".join(quote.split())[:LONGEST_TOPIC],
         )  # fmt: skip
@@ -93,7 +93,7 @@ class SessionFacts:
         if fact.state is FactState.KEPT:  # what counts was stated or accepted by the person, in any slot
             raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
         self._require_saving("forgotten")
-        return self.ledger.facts.forget(fact.id, stamp(self.clock()))
+        return self.ledger.facts.forget(fact.id, format_utc(self.clock()))
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
         """See `nexus_cli.core.memory.Merging`."""
@@ -104,7 +104,7 @@ class SessionFacts:
                 raise NexusError("usage", f"no fact {one_line(fact_id)[:40]}", "nothing of this id is remembered here")
             if fact.slot is MemorySlot.USER:
                 raise NexusError("usage", f"not merged: {fact.id}", "what the person said of themselves stays as it is")
-        return self.ledger.facts.merge(fact_ids, text, stamp(self.clock()))
+        return self.ledger.facts.merge(fact_ids, text, format_utc(self.clock()))
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
@@ -196,4 +196,4 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
 def open_facts(folder: Path) -> Iterator[SessionFacts]:
     """Open the facts that a session in `folder` would see; none if the ledger cannot be opened."""
     with looked_at() as ledger:
-        yield SessionFacts(ledger, "", str(project(folder)))
+        yield SessionFacts(ledger, "", str(project_root(folder)))

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
-from nexus_cli.provider.endpoint import address_of
-from nexus_cli.provider.names import split
-from nexus_cli.provider.windows import model_info, window_setting
+from nexus_cli.provider.endpoint import address_from_env
+from nexus_cli.provider.model_names import split_model_name
+from nexus_cli.provider.model_table import model_info, window_setting_key
 from nexus_cli.session.options import Options
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     """
     if not options.save:
         ledger = Ledger.open(None)
-        ledger.facts.borrow(read_facts(places().ledger, str(project(options.cwd))))
+        ledger.facts.borrow(read_facts(places().ledger, str(project_root(options.cwd))))
         return ledger
     try:
         ledger = Ledger.open(places().ledger)
@@ -89,12 +89,16 @@ def refuse_to_leave(session: Session) -> None:
 def known_model(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
     """What is known of a model where the environment sends it; a refusal there that named a smaller window counts
     unless the settings name one."""
-    info = replace(model_info(name, settings.models), address=address_of(name, os.environ))
-    key = next((key for key in (name, split(name)[1]) if settings.models.get(key)), name)
+    info = replace(model_info(name, settings.models), address=address_from_env(name, os.environ))
+    key = next((key for key in (name, split_model_name(name)[1]) if settings.models.get(key)), name)
     if "window" in settings.models.get(key, {}):
-        return replace(info, window_key=window_setting(key))
-    learned = ledger.calibration(info.served).window
-    return replace(info, window=learned, told=True, listed=info.window) if 0 < learned < info.window else info
+        return replace(info, window_key=window_setting_key(key))
+    learned = ledger.calibration(info.served_name).window
+    return (
+        replace(info, window=learned, window_refused=True, listed_window=info.window)
+        if 0 < learned < info.window
+        else info
+    )
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.settings import Settings
 
 REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")
 """Limits of which the command line has the last word."""

@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.usage import Usage, rounded
+from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.session.drop_list import drop_value
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.parts import Parts
@@ -79,5 +79,5 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "cache_read": usage.cache_read,
         "cache_write": usage.cache_write,
         "reasoning": usage.reasoning,
-        "cost_usd": None if usage.cost_usd is None else rounded(usage.cost_usd),
+        "cost_usd": None if usage.cost_usd is None else round_dollars(usage.cost_usd),
     }

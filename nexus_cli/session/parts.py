@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
@@ -17,10 +19,8 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import Event
 from nexus_cli.core.limits import Bound, Limits
-from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
-from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
@@ -113,7 +113,7 @@ def bare_parts(
         model,
         TokenBudget(config.max_tokens, config.reserve_tokens, 0),
         TokenEstimator(),
-        Compact(),
+        CompactSettings(),
         local_now,
         ignore,
         Spending(limits),
@@ -123,5 +123,5 @@ def bare_parts(
         frame,
         lambda: model,
     )
-    dispatcher = Dispatcher(registry, Ran(), limits, folder, project(folder), services=registry.services)
+    dispatcher = Dispatcher(registry, Ran(), limits, folder, project_root(folder), services=registry.services)
     return Parts(engine, dispatcher, limits, session_id=str(getattr(getattr(logger, "session", None), "id", "")))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.limits import Bound, Limits, compose
+from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.engine import Engine
@@ -84,7 +84,7 @@ class Powers:
         `found` are the tokens that a side run found in its window: its pressure is that of what it adds itself. A fork
         that exists because the window is full is not held back by what it was made for.
         """
-        counted = binding or limits.one_call or limits.max_iterations is not None
+        counted = binding or limits.is_one_step or limits.max_iterations is not None
         run = Run.of(engine.lane.timeline, engine.lane.run) if counted else Run(None, ())
         layers = [("run", limits)]
         now = Signals()
@@ -94,7 +94,7 @@ class Powers:
             pressure = window_request(engine).budget.pressure_beyond(found)
             now = Signals(pressure, errors, event_class(run.began, changed=changed))
             layers.append(("signals", restrictions(now)))
-        effective, bounds = compose(layers)
+        effective, bounds = compose_limits(layers)
         return cls(effective, bounds, run, now, find, started)
 
     def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
@@ -124,7 +124,7 @@ class Powers:
         if most is not None and len(self.run.batches) > most:
             steps = "one step" if most == 1 else f"{most} steps"
             return self._bound("max_iterations", f"not run: this run may call tools in {steps}", f". {ANSWER}")
-        if self.limits.one_call and acted:
+        if self.limits.is_one_step and acted:
             name = "multi_tool" if self.limits.multi_tool is False else "mode"
             return self._bound(name, "not run: this run may call tools in one step", f". {ANSWER}")
         return None

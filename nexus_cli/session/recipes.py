@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.trust import FOLDER, State, read_configuration, trust_state
 from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places, project
-from nexus_cli.core.trust import FOLDER, State, configuration, state
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.options import Options
 
@@ -25,7 +25,7 @@ TRUST = "`nexus trust` shows what it holds and lets it count"
 
 def folders() -> list[Path]:
     """Where recipes lie that are not a project's, the first counting first."""
-    return [places().config / "recipes", defaults() / "recipes"]
+    return [places().config / "recipes", defaults_dir() / "recipes"]
 
 
 def own_recipe(name: str) -> Recipe:
@@ -82,10 +82,10 @@ def _waiting(name: str, cwd: Path) -> State:
 
 def _in_project(cwd: Path) -> tuple[ProjectRecipes | None, State]:
     """The recipes that lie in the project around `cwd`, None where it has none, and how far it is trusted."""
-    root = project(cwd)
-    found = configuration(root)
+    root = project_root(cwd)
+    found = read_configuration(root)
     files = {name.removeprefix(INSIDE): data for name, data in found.files.items() if name.startswith(INSIDE)}
     if not files:
         return None, "nothing"
     here = {name: data for name, data in files.items() if "/" not in name}
-    return ProjectRecipes(root / FOLDER / "recipes", here), state(root, found)
+    return ProjectRecipes(root / FOLDER / "recipes", here), trust_state(root, found)

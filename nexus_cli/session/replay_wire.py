@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
-from nexus_cli.provider.library import library
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.windows import model_info
-from nexus_cli.provider.wire_again import Catcher, body_again
+from nexus_cli.provider.litellm_env import http_library
+from nexus_cli.provider.model_table import model_info
+from nexus_cli.provider.rebuild_body import BodyCatcher, hash_rebuilt_body
 
 NOBODY = "a key for nobody"
 SECONDS = 30.0
@@ -35,7 +35,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
     `NexusError("usage", ...)` for a request that is not there.
     """
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
-    catcher = Catcher()
+    catcher = BodyCatcher()
     async with catcher as address:
         through = LitellmBackend(
             api_base=address, api_key=NOBODY, info=lambda name: model_info(name, settings.models)
@@ -47,7 +47,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
             await through.aclose()
     named = [{"lane": log.lane, "agent": log.agent, **one} for log, one in zip(logs, found, strict=True)]
     beside = [one for one in named[1:] if one["equal"] or one["differ"] or one["skipped"]]
-    return {"library": library(), **found[0], "beside": beside}
+    return {"library": http_library(), **found[0], "beside": beside}
 
 
 async def _compared(again: _Again, requests: Iterator[tuple[RequestRow, Request]]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ async def _compared(again: _Again, requests: Iterator[tuple[RequestRow, Request]
 class _Again:
     """Makes bodies again; the model library is loaded when the first is wanted."""
 
-    catcher: Catcher
+    catcher: BodyCatcher
     backend: LitellmBackend
     _loaded: bool | None = None
 
@@ -82,7 +82,7 @@ class _Again:
 
     async def body(self, request: Request) -> str:
         """The hash of the body of a request; "" where there is none."""
-        return await body_again(request, self.catcher, self.backend)
+        return await hash_rebuilt_body(request, self.catcher, self.backend)
 
 
 async def _loaded(backend: LitellmBackend) -> bool:
@@ -97,7 +97,7 @@ def _not_comparable(row: RequestRow, made_by: str) -> str:
         return "it never ended"
     if not made_by:
         return "its body was not recorded"
-    return "" if made_by == library() else f"it was made by {made_by}, here is {library()}"
+    return "" if made_by == http_library() else f"it was made by {made_by}, here is {http_library()}"
 
 
 def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Request]]:

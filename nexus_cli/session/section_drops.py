@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.context.sections.epoch_draft import PendingDrop
 from nexus_cli.context.sections.planner import SectionChoice
 from nexus_cli.context.sections.section import Layer, Section
-from nexus_cli.core.clock import Clock, stamp
+from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.services import Log
 
@@ -40,7 +40,7 @@ class SectionDrops:
         names = self._known()
         if key in names:
             return names[key]
-        name, at = self.log.next_drop(), stamp(self.clock())
+        name, at = self.log.next_drop(), format_utc(self.clock())
         cause = Cause.INSTRUCTION_CAP if chosen.is_capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
         what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
         if chosen.is_unread:

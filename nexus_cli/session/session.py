@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Dispatch, Done
 from nexus_cli.core import event
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
@@ -26,7 +27,6 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act

@@ -28,13 +28,13 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
 
 def sized(engine: Engine, model: Model) -> tuple[TokenBudget, TokenEstimator]:
     """The budget of a lane of `model`, and a meter that knows what was learned of it."""
-    known = engine.calibrations.calibration(model.info.served) if engine.calibrations else None
+    known = engine.calibrations.calibration(model.info.served_name) if engine.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
     return budget, TokenEstimator(engine.meter.calibration if _same(engine, model) else known)
 
 
 def _same(engine: Engine, model: Model) -> bool:
-    return model.info.served == engine.model.info.served
+    return model.info.served_name == engine.model.info.served_name
 
 
 def separate(engine: Engine, agent: str, model: Model) -> Engine:

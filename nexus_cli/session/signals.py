@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.limits import Bound, Limits, compose
+from nexus_cli.core.limits import Bound, Limits, compose_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def tightened(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Boun
     for bound in bounds:
         for layer, value in bound.said.items():
             said.setdefault(layer, {})[bound.name] = value
-    return compose([*((layer, Limits(**its)) for layer, its in said.items()), ("signals", restrictions(now))])
+    return compose_limits([*((layer, Limits(**its)) for layer, its in said.items()), ("signals", restrictions(now))])
 
 
 def reasons(now: Signals, name: str) -> str:

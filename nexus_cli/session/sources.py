@@ -15,20 +15,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.footprint import Footprint
-from nexus_cli.core.paths import project, repository
-from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
-from nexus_cli.tools.files import Refused, read
-from nexus_cli.tools.listing import files
-from nexus_cli.tools.threads import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.files import Refused, read_regular_file
+from nexus_cli.tools.listing import list_files
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is compared by its content; a larger one by its time."""
@@ -134,15 +133,15 @@ def _compared(one: SeenFile, touched: float, changed: float, small: bool) -> str
     if not small:
         return "changed" if changed > at else "same"
     try:
-        return "same" if read(Path(one.path), LARGEST).digest == one.digest else "changed"
+        return "same" if read_regular_file(Path(one.path), LARGEST).digest == one.digest else "changed"
     except (OSError, Refused):
         return "same"
 
 
 def project_outline(cwd: Path) -> Outline:
     """The outline of the project that `cwd` lies in. Blocking for about a second at most, raises nothing."""
-    root = project(cwd)
-    names = _tracked(root) if repository(cwd) else []
+    root = project_root(cwd)
+    names = _tracked(root) if repository_root(cwd) else []
     if names:
         return outline_files(names)
     found, whole = walk_files(root)
@@ -156,7 +155,7 @@ def _tracked(root: Path) -> Sequence[str]:
     timer.daemon = True
     timer.start()
     try:
-        return files(root, root, stop)
+        return list_files(root, root, stop)
     except (Stopped, OSError, ValueError):
         return ()
     finally:

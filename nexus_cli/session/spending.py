@@ -65,7 +65,7 @@ class Spending:
         return max(1, min(caps))
 
     def _affordable(self, model: ModelInfo, limit: float, expected: int) -> int:
-        prices = model.priced(expected)
+        prices = model.with_tier_prices(expected)
         if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
             raise unknown_price(prices.name)
         per_input = max(prices.input_price, prices.cache_write_price or 0.0)

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Epoch
-from nexus_cli.tools.registry import ToolRegistry, discover
+from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
 Schemas = Sequence[dict[str, Any]]
 
@@ -36,7 +36,7 @@ def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = Non
 def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
     """A line for the person for each name among the tools of `recipe` that no tool has: it may be misspelt."""
     named = recipe.limits.tools
-    known = discover() if named else {}
+    known = discover_tools() if named else {}
     unknown = sorted(name for name in named or () if name not in known)
     return tuple(_stranger(recipe.name, name, known) for name in unknown)
 

@@ -117,17 +117,17 @@ def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
     """`NexusError("limit", ...)` where `SPARE` steps after the last one that might call tools have asked for calls all
     the same, each of them paid for."""
     limits, started = dispatcher.limits, dispatcher.starts.was_started
-    if limits.max_iterations is None and not limits.one_call:
+    if limits.max_iterations is None and not limits.is_one_step:
         return
     batches = Run.of(engine.lane.timeline, engine.lane.run).batches
     acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
     most = len(batches) if limits.max_iterations is None else limits.max_iterations
-    if limits.one_call:
+    if limits.is_one_step:
         most = min(most, next(acted, most))
     if len(batches) >= most + SPARE:
         why = "the model goes on asking for calls that this run may not make any more"
         hint = "Ask in parts"
-        if not limits.one_call:
+        if not limits.is_one_step:
             hint = engine.spending.raised_by("max_iterations", f"{hint}, or raise limits.max_iterations")
         raise NexusError("limit", "the turn was stopped", why, hint)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED
-from nexus_cli.core.settings import Settings
-from nexus_cli.provider.local import local_servers
+from nexus_cli.provider.endpoint import local_servers
 
 
 class Server(Protocol):
@@ -43,19 +43,19 @@ def find_local() -> Sequence[Server]:
 def resolved(name: str, settings: Settings) -> str:
     """`name` with an alias of the settings taken for what it stands for; `NexusError("config", ...)` where that looks
     like a key."""
-    from nexus_cli.core.misplaced_keys import misplaced_key  # noqa: PLC0415  (see `_meant`)
+    from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (see `_meant`)
 
     model = _meant(name, settings)
     if model == REDACTED:
-        raise misplaced_key("the model", "`nexus config show --origin` shows one in the settings")
+        raise misplaced_key_error("the model", "`nexus config show --origin` shows one in the settings")
     return model
 
 
 def _meant(name: str, settings: Settings) -> str:
     """The same with `[redacted]` for what looks like a key."""
-    from nexus_cli.core.misplaced_keys import without_key  # noqa: PLC0415  (slow, and a start may name no model)
+    from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (slow, and a start may name no model)
 
-    return without_key(settings.alias.get(name.strip(), name.strip()))
+    return hide_key(settings.alias.get(name.strip(), name.strip()))
 
 
 def named_model(environ: Mapping[str, str], settings: Settings) -> str:

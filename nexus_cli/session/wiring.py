@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.recipe import Recipe
@@ -22,20 +24,18 @@ from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core import event
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.clock import Clock, local_now, stamp
+from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Bound, compose
+from nexus_cli.core.limits import Bound, compose_limits
 from nexus_cli.core.memory import Facts
-from nexus_cli.core.paths import places, project
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Recall, Seen
 from nexus_cli.core.services import TokenCounter as Counting
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
-from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import Retrying
-from nexus_cli.provider.windows import check_model, model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.acts.extract import extract
 from nexus_cli.session.cache.request_history import load_history
@@ -135,14 +135,14 @@ def _open(
     if provider is None or isinstance(provider, Retrying):
         check_model(name)
     info = known_model(ledger, name, settings)
-    if not (info.known or info.told):
+    if not (info.known or info.window_refused):
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
         options = replace(options, effort="")
     made = found or ledger.create_session(
-        folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=recipe.name,
-        at=stamp(clock()),
+        folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
+        at=format_utc(clock()),
     )  # fmt: skip
     asked = provider or Retrying(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
@@ -189,7 +189,7 @@ class _Wiring:
     def parts(self, approver: Approver | None) -> Parts:
         """All of them."""
         options, info = self.options, self.info
-        limits, bounds = compose(limit_layers(self.settings, self.recipe, options, self.resumed))
+        limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
         if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
             raise unknown_price(info.name)
         log = FailoverLog(
@@ -218,15 +218,15 @@ class _Wiring:
             lambda: dispatcher.in_force(engine, bounds)[1],
         )  # fmt: skip
         engine = Engine(
-            context, model, budget, TokenEstimator(log.calibration(info.served)), self.settings.compact, self.clock,
-            ignore,
+            context, model, budget, TokenEstimator(log.calibration(info.served_name)), self.settings.compact,
+            self.clock, ignore,
             Spending(limits, (self.recipe,)), Control(), log.open_lane, lambda: in_force.noted(frames.gather(engine)),
             lambda: frames.frame(engine),
             lambda: self._summarizer(model), log, step=log.step(),
             files=log.seen_files, in_force=lambda: dispatcher.in_force(engine, bounds),
         )  # fmt: skip
         dispatcher = Dispatcher(
-            registry, log, limits, options.cwd, project(options.cwd), approver, services,
+            registry, log, limits, options.cwd, project_root(options.cwd), approver, services,
             (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
         if context.lane.is_recorded and context.lane.epoch.model == info.name:

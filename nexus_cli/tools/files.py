@@ -1,17 +1,22 @@
-"""Files as a tool meets them: where a written path leads, and the bytes of a regular file within the hard limit.
+"""Files as a tool sees them: paths, bytes within the hard limit, text or binary, and line ends.
 
-What may be touched is decided in `permission`; what bytes mean is in `text`.
+`permission` decides what may be touched; `nexus_cli.core.decode` guesses encodings.
 """
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import hashlib
 import os
+import re
 import stat
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.core.file_names import existing, suggestion
+from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
+from nexus_cli.core.file_names import resolve_spelling, suggestion
 
 HARD_LIMIT = 64 * 1024 * 1024
 """Bytes of one file or one output that are kept (design law 5); what lies beyond is counted."""
@@ -28,25 +33,25 @@ class Refused(Exception):
     """A call that cannot be carried out; its text is for the model."""
 
 
-def real(path: str, cwd: Path) -> Path:
-    """Where `path`, as the model wrote it, leads: `~` expanded, relative to `cwd`, every link and `..` resolved.
+def resolve_path(path: str, cwd: Path) -> Path:
+    """Return the real path of `path` as the model wrote it: `~` expanded, relative to `cwd`, links and `..` resolved.
 
     Also for files that do not exist yet, unless one differs only in its spelling (`core/file_names`): then that one.
     Raises `Refused` for what is no path.
     """
     if not path.strip() or "\0" in path:
         raise Refused("a path must not be empty or hold a NUL")
-    return Path(os.path.realpath(existing(str(cwd), path)))
+    return Path(os.path.realpath(resolve_spelling(str(cwd), path)))
 
 
-def in_project(path: Path, project: Path) -> str:
-    """`path` relative to the project where it lies in it, else absolute; with `/`."""
+def project_relative(path: Path, project: Path) -> str:
+    """Return `path` relative to the project where it lies in it, else absolute; with `/`."""
     root = Path(os.path.realpath(project))
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
-def problem(path: str, error: OSError | ValueError | Refused, cwd: Path) -> str:
-    """One line for the model about a path that could not be used, with the nearest one where there is none."""
+def describe_problem(path: str, error: OSError | ValueError | Refused, cwd: Path) -> str:
+    """Return a line for the model about an unusable path, with the nearest one where it does not exist."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     return f"{path}: {why}{suggestion(str(cwd), path) if missing else ''}"
@@ -62,26 +67,26 @@ class Content:
 
     @property
     def digest(self) -> str:
-        """SHA-256 in hex; of the whole file only where nothing lies beyond."""
-        return digest(self.data)
+        """Return the SHA-256 in hex; of the whole file only where nothing lies beyond."""
+        return sha256_hex(self.data)
 
 
-def digest(data: bytes) -> str:
-    """SHA-256 in hex, the form that `Seen` keeps."""
+def sha256_hex(data: bytes) -> str:
+    """Return the SHA-256 in hex, the form that `Seen` stores."""
     return hashlib.sha256(data).hexdigest()
 
 
-def read(path: Path, limit: int = HARD_LIMIT) -> Content:
-    """At most `limit` bytes of a regular file.
+def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> Content:
+    """Return at most `limit` bytes of a regular file.
 
     Raises `Refused` for a FIFO, socket or device (never opened, so nothing can block), `IsADirectoryError` for a
     folder, and the `OSError` of what else failed.
     """
-    _regular(os.stat(path).st_mode)
+    _check_regular(os.stat(path).st_mode)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with open(descriptor, "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
-        _regular(status.st_mode)
+        _check_regular(status.st_mode)
         parts: list[bytes] = []
         left = limit
         while left > 0 and (part := file.read(min(left, 1 << 20))):
@@ -93,9 +98,169 @@ def read(path: Path, limit: int = HARD_LIMIT) -> Content:
     return Content(b"".join(parts), more)
 
 
-def _regular(mode: int) -> None:
+def encode_text(form: DecodedText | None, text: str) -> bytes:
+    """Return `text` in the encoding of `form` (None: UTF-8); `Refused` where it lacks a letter, or above the limit."""
+    try:
+        data = text.encode("utf-8") if form is None else form.encode(text)
+    except UnicodeEncodeError as error:
+        raise Refused(f"is {form.encoding if form else 'utf-8'}, which has no {text[error.start]!r}") from None
+    if len(data) > HARD_LIMIT:
+        raise Refused("would be over 64 MiB")
+    return data
+
+
+def _check_regular(mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(21, "is a folder")
     for test, name in _KINDS:
         if test(mode):
             raise Refused(f"is {name}, not a regular file")
+
+
+_SAMPLE = 64 * 1024
+"""Bytes of a stream by which it is judged."""
+_LEAST = 16
+"""Bytes from which on UTF-16 is looked for without a mark."""
+_CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\v\f\r\b\a\x1a\x1b\x1c\x1d\x1e\x1f"))
+"""Control characters that no text has many of. The separators are those of data that is text."""
+NUL = "\u2400"
+"""Stands for a NUL in a text that is shown or sent."""
+
+
+def decode_file(data: bytes) -> DecodedText | None:
+    """Return the text of `data`, which encodes back to exactly these bytes, or None when it is binary.
+
+    Binary is a NUL near the beginning without a mark, a mark with unsound text behind it, and what is neither mostly
+    UTF-8 nor anything else and has stray bytes for more than a tenth of it.
+    """
+    read = decode(data)
+    if read is None or read.errors == "replace" or (not read.bom and b"\0" in data[: HEAD]):
+        return None
+    return None if _is_noise(read) else read
+
+
+def decode_stream(data: bytes, *, cut: bool = False) -> DecodedText | None:
+    """Return the text of what is piped, or None when it is binary. With `cut` its end may be torn.
+
+    Unlike in a file some NULs are no sign of binary (`find -print0`), and UTF-16 needs no mark (programs for Windows).
+    """
+    return _utf_16(data) or decode(data, cut=cut)
+
+
+def decode_output(data: bytes, *, cut: bool = False) -> DecodedText | None:
+    """Return the same of a command, whose output nobody chose to be text: much noise and many controls are binary
+    too."""
+    read = decode_stream(data, cut=cut)
+    if read is None or _is_noise(read):
+        return None
+    head = data[:_SAMPLE]
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    narrow = not read.encoding.startswith("utf-16")
+    return None if narrow and (head.count(0) * 3 > len(head) or controls * 20 > len(head)) else read
+
+
+def _utf_16(data: bytes) -> DecodedText | None:
+    """Return the text of UTF-16 without a mark: nearly every second byte is NUL, and none between them."""
+    head = data[:_SAMPLE]
+    if len(data) < _LEAST or len(data) % 2 or data.startswith(tuple(bom for bom, _ in MARKS)):
+        return None
+    for encoding, at in (("utf-16-le", 1), ("utf-16-be", 0)):
+        if not head[1 - at :: 2].count(0) and head[at::2].count(0) * 10 >= len(head[at::2]) * 9:
+            with contextlib.suppress(UnicodeDecodeError):
+                return DecodedText(data.decode(encoding), encoding)
+    return None
+
+
+def _is_noise(read: DecodedText) -> bool:
+    """True if more than a tenth are stray bytes, and the rest does not make up for it."""
+    return read.stray_bytes * 10 > len(read.text) and not _mostly_utf_8(read)
+
+
+def _mostly_utf_8(read: DecodedText) -> bool:
+    """Return True if there are as many UTF-8 characters as stray bytes."""
+    return read.stray_bytes * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
+
+
+_LINE = re.compile(r"([^\r\n]*(?:\r+(?!\r*\n)[^\r\n]*)*)(\r*\n|\Z)")
+_CR_LINE = re.compile(r"([^\r]*)(\r|\Z)")
+_COMPARED = 4_000_000
+"""Lines before times lines after up to which the lines of a mixed text are matched one by one."""
+_NAMES = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
+
+
+def split_lines(text: str) -> list[tuple[str, str]]:
+    """Return body and end of every line; a last line without an end has the end "".
+
+    An end is `\\n` with all `\\r` before it. A lone `\\r` ends a line only in a text that has no `\\n`.
+    """
+    pattern = _CR_LINE if "\r" in text and "\n" not in text else _LINE
+    lines = [(found[1], found[2]) for found in pattern.finditer(text)]
+    return lines[:-1] if lines and lines[-1] == ("", "") else lines
+
+
+def to_lf(text: str) -> str:
+    """Return `text` with every `\\r\\n` as `\\n`."""
+    return text.replace("\r\n", "\n")
+
+
+def keep_line_ends(old: str, new: str, default: str) -> str:
+    """Return `new` (line ends `\\n` or `\\r\\n`) with the line ends of `old`, the text that it replaces.
+
+    A line that stays keeps its own end, a changed one takes that of the line it replaces, an added one that of the
+    line before it. `default` is for lines whose part of `old` has no end.
+    """
+    if "\n" not in new:
+        return new
+    olds, news = split_lines(old), split_lines(to_lf(new))
+    ends = {end for _, end in olds if end} or {default}
+    if len(ends) == 1:
+        sources = [next(iter(ends))] * len(news)
+    else:
+        sources = [end or default for end in _aligned_ends(olds, news, default)]
+    return "".join(body + (source if end else "") for (body, end), source in zip(news, sources, strict=True))
+
+
+def _aligned_ends(olds: list[tuple[str, str]], news: list[tuple[str, str]], default: str) -> list[str]:
+    """Return for each new line the end of the old line that it is, replaces or follows."""
+    before, after = [body for body, _ in olds], [body for body, _ in news]
+    shortest = min(len(before), len(after))
+    head = next((at for at in range(shortest) if before[at] != after[at]), shortest)
+    tail = 0
+    while tail < shortest - head and before[-1 - tail] == after[-1 - tail]:
+        tail += 1
+    inner_old, inner_new = before[head : len(before) - tail], after[head : len(after) - tail]
+    ends = [end for _, end in olds[:head]]
+    if len(inner_old) * len(inner_new) <= _COMPARED:
+        codes = difflib.SequenceMatcher(None, inner_old, inner_new, False).get_opcodes()
+    else:
+        codes = [("replace", 0, len(inner_old), 0, len(inner_new))]
+    for _, low, high, start, stop in codes:
+        for at in range(stop - start):
+            nearest = head + (min(low + at, high - 1) if high > low else low - 1)
+            ends.append(olds[nearest][1] if nearest >= 0 else olds[0][1])
+    return [*ends, *(end for _, end in olds[len(olds) - tail :])] if news else []
+
+
+def near_line_end(text: str, start: int, end: int) -> str:
+    """Return the end of the line in which `text[start:end]` ends, else of the line before it, else of any line."""
+    if "\n" not in text:
+        return "\r" if "\r" in text else "\n"
+    after = text.find("\n", end)
+    near = after if after >= 0 else text.rfind("\n", 0, start)
+    if near < 0:
+        near = text.find("\n")
+    return "\r\n" if near > 0 and text[near - 1] == "\r" else "\n"
+
+
+def main_line_end(text: str) -> str:
+    """Return the end of most lines, `\\n` where there is none."""
+    counted = Counter(end for _, end in split_lines(text) if end)
+    return counted.most_common(1)[0][0] if counted else "\n"
+
+
+def describe_line_ends(text: str) -> str:
+    """Return the kinds of line ends with their counts where there are several, as in `CRLF` or `3 CRLF, 1 LF`."""
+    counted = Counter(_NAMES.get(end, "CR CRLF") for _, end in split_lines(text) if end)
+    if len(counted) < 2:
+        return next(iter(counted), "none")
+    return ", ".join(f"{count:,} {name}" for name, count in counted.most_common())

@@ -1,7 +1,6 @@
-"""The files below a folder that are worth looking at: what git would track, else what `.gitignore` files leave.
+"""List the files below a folder: those that git would track, else those that `.gitignore` files leave.
 
-Symbolic links are listed, never followed: also not where git still knows files below a name that became one. What is
-done with the files is the tool's.
+Symbolic links are listed, never followed, even where git still knows files below a name that became one.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.tools import process
-from nexus_cli.tools.atomic import is_draft
-from nexus_cli.tools.files import Refused, read
-from nexus_cli.tools.threads import Stop
+from nexus_cli.tools.atomic_write import is_draft
+from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.files import Refused, read_regular_file
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -32,45 +31,45 @@ _LS = (
 """No monitor and no fetching: a repository's own configuration could name commands there; reading must run none."""
 
 
-def files(root: Path, project: Path, stop: Stop) -> list[str]:
-    """Paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
+def list_files(root: Path, project: Path, stop: Stop) -> list[str]:
+    """Return paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
 
     A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it.
     """
     root = Path(os.path.realpath(root))
-    found = _by_git(root, stop, 0)
+    found = _list_by_git(root, stop, 0)
     if not found:
-        rules = [*_inherited(root, project)]
+        rules = [*_inherited_rules(root, project)]
         found = list(_walk(root, rules, stop)) or (list(_walk(root, [], stop)) if rules else [])
     return sorted({name for name in found if not is_draft(name.rpartition("/")[2])})
 
 
-def regular(root: Path, path: str) -> bool:
-    """Whether a listed path is a regular file and no link."""
+def is_regular_file(root: Path, path: str) -> bool:
+    """Return True if a listed path is a regular file and no link."""
     try:
         return stat.S_ISREG(os.lstat(root / path).st_mode)
     except OSError:
         return False
 
 
-def program(name: str) -> str | None:
-    """The absolute path of a program on the PATH, never one found through a relative entry."""
+def find_program(name: str) -> str | None:
+    """Return the absolute path of a program on the PATH, never one found through a relative entry."""
     found = shutil.which(name)
     return found if found is not None and os.path.isabs(found) else None
 
 
-def _by_git(root: Path, stop: Stop, depth: int) -> list[str]:
-    """What git lists, with nested repositories; empty where git cannot tell."""
-    git = program("git")
+def _list_by_git(root: Path, stop: Stop, depth: int) -> list[str]:
+    """Return the files that git lists, with nested repositories; empty where git cannot tell."""
+    git = find_program("git")
     if git is None or depth > _SUBMODULES:
         return []
     env = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     try:
-        done = process.run([git, *_LS], cwd=root, env=env, stop=stop, seconds=_SECONDS, merge=False)
+        done = process.run_process([git, *_LS], cwd=root, env=env, stop=stop, seconds=_SECONDS, merge=False)
     except OSError:
         return []
-    stop.check()
+    stop.raise_if_pressed()
     if done.status != 0 or done.timed_out or done.uncounted:
         return []
     found = []
@@ -87,7 +86,7 @@ def _by_git(root: Path, stop: Stop, depth: int) -> list[str]:
         except OSError:
             continue
         if stat.S_ISDIR(mode):
-            found += [f"{bare}/{inner}" for inner in _by_git(root / bare, stop, depth + 1)]
+            found += [f"{bare}/{inner}" for inner in _list_by_git(root / bare, stop, depth + 1)]
         else:
             found.append(bare)
     return found
@@ -97,14 +96,14 @@ Rules = Sequence[tuple[str, "GitIgnoreSpec"]]
 """Ignore files with the prefix that leads from their folder to the root of the walk, outermost first."""
 
 
-def _inherited(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
-    """The rules of the folders above `root`, up to the project."""
+def _inherited_rules(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
+    """Yield the rules of the folders above `root`, up to the project."""
     top = Path(os.path.realpath(project))
     if root == top or not root.is_relative_to(top):
         return
     steps = root.relative_to(top).parts
     for i in range(len(steps)):
-        spec = _spec(top.joinpath(*steps[:i]))
+        spec = _read_rules(top.joinpath(*steps[:i]))
         if spec is not None:
             yield "/".join(steps[i:]) + "/", spec
 
@@ -112,10 +111,10 @@ def _inherited(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]
 def _walk(root: Path, inherited: Rules, stop: Stop) -> Iterator[str]:
     waiting = [("", inherited)]
     while waiting:
-        stop.check()
+        stop.raise_if_pressed()
         prefix, rules = waiting.pop()
         folder = root / prefix
-        own = _spec(folder)
+        own = _read_rules(folder)
         if own is not None:
             rules = [*rules, (f"\0{prefix}", own)]
         try:
@@ -126,14 +125,14 @@ def _walk(root: Path, inherited: Rules, stop: Stop) -> Iterator[str]:
         for entry in found:
             path = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
-                if entry.name != ".git" and not _ignored(path + "/", rules):
+                if entry.name != ".git" and not _is_ignored(path + "/", rules):
                     waiting.append((path + "/", rules))
-            elif not _ignored(path, rules):
+            elif not _is_ignored(path, rules):
                 yield path
 
 
-def _ignored(path: str, rules: Rules) -> bool:
-    """The innermost file that has a rule for the path decides."""
+def _is_ignored(path: str, rules: Rules) -> bool:
+    """Return the innermost file that has a rule for the path decides."""
     for prefix, spec in reversed(rules):
         relative = path[len(prefix) - 1 :] if prefix.startswith("\0") else prefix + path
         include = spec.check_file(relative).include
@@ -142,9 +141,9 @@ def _ignored(path: str, rules: Rules) -> bool:
     return False
 
 
-def _spec(folder: Path) -> GitIgnoreSpec | None:
+def _read_rules(folder: Path) -> GitIgnoreSpec | None:
     try:
-        content = read(folder / ".gitignore", _RULES_LIMIT)
+        content = read_regular_file(folder / ".gitignore", _RULES_LIMIT)
     except (OSError, Refused):
         return None
     from pathspec import GitIgnoreSpec  # noqa: PLC0415  (only outside git, and slow to load)

@@ -1,5 +1,5 @@
-"""Placeholders that stand for text left out, as in `// ... existing code`: found by their wording, in any language
-whose comments are marked by punctuation. What is done about one is the tools' business.
+"""Detect placeholders for omitted text, as in `// ... existing code`, by their wording, in any language whose comments
+are marked by punctuation.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _PART = rf"{_LEAD}(?:remaining|existing|unchanged|previous|original|same|other|o
 _PLAIN = re.compile(
     rf"{_REST}(?: {_STATE})?|{_LEAD}(?:rest|remainder) {_STATE}|{_PART} {_STATE}|{_NOUN} omitted for brevity"
 )
-"""Says by itself that something was left out."""
+"""Means an omission by itself."""
 _DOTTED = re.compile(rf"(?:{_REST}|{_PART})(?: {_STATE})?|{_NOUN} {_STATE}")
-"""Says so with an ellipsis on one of its sides."""
+"""Means one with an ellipsis on one of its sides."""
 _APART = re.compile(
     rf"{_LEAD}(?:rest|remainder|remaining|existing|unchanged|omitted)(?: \w+){{0,3}}(?: {_STATE})?"
     rf"|{_LEAD}(?:more|additional|further) {_NOUN}(?: {_STATE})?|(?:\w+ ){{0,3}}{_KEPT}|snip"
 )
-"""Says so in a comment, with an ellipsis that is no end of a sentence: it stands before or apart from the words."""
+"""Means one in a comment, with an ellipsis before or apart from the words (no end of a sentence)."""
 _BETWEEN = re.compile(rf"{_LEAD}{_NOUN}")
-"""Says so in a comment between two of them."""
+"""Means one in a comment between two ellipses."""
 
 
-def new_omission(old: str, new: str) -> str:
+def find_new_omission(old: str, new: str) -> str:
     """Return the first line of `new` that stands for text left out and that `old` does not have; "" if none does."""
     known = {line.strip() for line in old.split("\n")}
     for line in new.split("\n"):

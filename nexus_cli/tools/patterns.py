@@ -1,4 +1,4 @@
-"""Path patterns as `glob` and the filter of `grep` mean them. Which files there are is in `listing`."""
+"""Path patterns of `glob` and of the filter of `grep`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nexus_cli.tools.files import Refused
 
 _MOST = 256
 _NEVER = "(?!)"
-"""What `fnmatch` makes of brackets that no letter fits."""
+"""The expression of `fnmatch` for brackets that no letter fits."""
 
 
 class PathPattern:
@@ -23,41 +23,42 @@ class PathPattern:
     """
 
     def __init__(self, pattern: str) -> None:
-        """Raises `Refused` for a pattern that is empty, leaves its folder, or stands for too many others."""
-        parts = _listed(pattern)
+        """Parse; `Refused` for a pattern that is empty, leaves its folder, or expands to too many."""
+        parts = _split_list(pattern)
         if not any(part.strip("{}") for part in parts):
             raise Refused("the pattern must not be empty")
-        self._whole = _Reading(pattern)
-        self._parts = [_Reading(part) for part in parts] if len(parts) > 1 else []
+        self._whole = _PatternChoice(pattern)
+        self._parts = [_PatternChoice(part) for part in parts] if len(parts) > 1 else []
 
     def matches(self, path: str) -> bool:
-        """Whether this relative path, with `/`, is meant."""
+        """Return True if the pattern matches this relative path (with `/`)."""
         return bool(self.select([path]))
 
     def select(self, paths: Sequence[str]) -> list[str]:
-        """Those of `paths`, relative and with `/`, that are meant. `Refused` where the pattern can match none."""
+        """Return those of `paths`, relative and with `/`, that are meant. `Refused` where the pattern can match
+        none."""
         found = self._whole.select(paths) or {path for part in self._parts for path in part.select(paths)}
         if not found and all(reading.impossible for reading in self._parts or [self._whole]):
             raise Refused("the pattern can match no name: a range in its brackets is empty")
         return [path for path in paths if path in found]
 
 
-class _Reading:
+class _PatternChoice:
     """One pattern, with its braces and its brackets literal and not."""
 
     def __init__(self, pattern: str) -> None:
         pattern = unicodedata.normalize("NFC", pattern)
         self._exact = pattern.removeprefix("./")
         self._literal = _segments(pattern, literal=True)
-        self._choices = [(_segments(one, literal=True), _segments(one)) for one in _expanded(pattern)]
+        self._choices = [(_segments(one, literal=True), _segments(one)) for one in _expand_braces(pattern)]
 
     @property
     def impossible(self) -> bool:
-        """No name fits any of its choices."""
+        """True if no name can match any of its choices."""
         return all(any(name and _NEVER in name.pattern for name in loose) for _, loose in self._choices)
 
     def select(self, paths: Sequence[str]) -> set[str]:
-        """The path that is spelled so; else those that fit, of each choice the literal ones if there are any."""
+        """Return the path that is spelled so; else those that fit, of each choice the literal ones if there are any."""
         names = {path: unicodedata.normalize("NFC", path).split("/") for path in paths}
         same = {path for path in paths if "/".join(names[path]) == self._exact}
         if same and "*" not in self._exact:
@@ -69,8 +70,8 @@ class _Reading:
         return found
 
 
-def _listed(pattern: str) -> list[str]:
-    """The patterns of a list with `,`, `;`, `|` or white space between them, those within braces apart."""
+def _split_list(pattern: str) -> list[str]:
+    """Return the patterns of a list with `,`, `;`, `|` or white space between them, those within braces apart."""
     parts, start, depth = [], 0, 0
     closing = pattern.count("}")
     for at, letter in enumerate(pattern):
@@ -86,7 +87,7 @@ def _listed(pattern: str) -> list[str]:
 
 
 def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | None]:
-    """One regular expression per name; None stands for `**`. With `literal` brackets are letters."""
+    """Return one regular expression per name; None means `**`. With `literal` brackets are letters."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
         raise Refused("the pattern is relative: name its folder in `path`")
     names = [name for name in pattern.split("/") if name not in ("", ".")]
@@ -112,8 +113,8 @@ def _fits(segments: list[re.Pattern[str] | None], names: list[str]) -> bool:
     return len(names) in reached
 
 
-def _expanded(pattern: str) -> list[str]:
-    """The patterns that braces stand for; a brace without a partner or a comma is a letter."""
+def _expand_braces(pattern: str) -> list[str]:
+    """Return the patterns that braces stand for; a brace without a partner or a comma is a letter."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:

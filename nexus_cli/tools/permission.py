@@ -1,6 +1,6 @@
-"""Decides whether a call runs or a person is asked first. Pure: it looks where paths lead and changes nothing.
+"""Decide whether a call runs or a person is asked first (interface.md section 2).
 
-Asking, and what happens without anybody to ask, is the session's. The rules are interface.md section 2.
+Pure: looks where paths lead and changes nothing. The session asks, and refuses where nobody can be asked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.tools.files import Refused, real
+from nexus_cli.tools.files import Refused, resolve_path
 
 PROTECTED_FOLDERS = frozenset({".git", ".nexus"})
 """Anything at or below a folder of these names, anywhere in the project."""
@@ -37,7 +37,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person is asked; where nobody can be, the call is refused."""
+    """The call needs approval; without a person to ask it is refused."""
 
     why: str
     """One line, fit for `Question.why`."""
@@ -58,7 +58,7 @@ def decide(
     project: Path,
     config_dirs: Iterable[Path] = (),
 ) -> Verdict:
-    """Whether this call runs at level `allow` (one of `LEVELS`; `ValueError` for another).
+    """Decide whether this call runs at level `allow` (one of `LEVELS`; `ValueError` for another).
 
     Paths are judged by where they lead, links and `..` resolved, names compared without regard to case. Raising the
     level never turns a granted call into one that asks.
@@ -83,8 +83,8 @@ def decide(
 
 
 def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]) -> Ask | None:
-    """Why a path is asked about at every level below `all`, or None."""
-    target = real(path, cwd)
+    """Return why a path needs approval at every level below `all`, or None."""
+    target = resolve_path(path, cwd)
     told = " ".join(path.split())
     verb = "writes" if writes else "reads"
     root = Path(os.path.realpath(project))
@@ -108,6 +108,7 @@ def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[
 
 
 def _folded(name: str) -> str:
-    """A name as the most forgiving file system reads it: no case, no invisible letters, no dots or spaces behind."""
+    """Return a name as the most lenient file system reads it: no case, no invisible letters, no final dots or
+    spaces."""
     shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
     return shown.casefold().rstrip(". ")

@@ -1,7 +1,6 @@
-"""Unified diffs of whole files: what a change did, and what a call would do. For a person; the model is told less.
+"""Unified diffs of files: of a change, of a call that waits for approval, and a short one for the model.
 
-Reading bytes is in `files`, what they mean in `text`. The work is bounded however large and however different the two
-texts are.
+The work is bounded however large and however different the two texts are.
 """
 
 from __future__ import annotations
@@ -11,55 +10,66 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from nexus_cli.core.decode import Text
-from nexus_cli.core.message import sound
-from nexus_cli.tools.files import Refused, read, real
-from nexus_cli.tools.line_ends import split_lines
-from nexus_cli.tools.text import decode
+from nexus_cli.core.decode import DecodedText
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.tools.files import Refused, decode_file, read_regular_file, resolve_path, split_lines, to_lf
 
 LARGEST = 1 << 20
-"""Bytes of a file above which no diff is made."""
+"""Characters of a text above which no diff of two texts is made."""
 MOST = 200_000
 """Characters of a diff that are kept."""
-_CONTEXT = 3
 _COMPARED = 4_000_000
 """Lines before times lines after, beyond what both begin and end with, up to which lines are matched one by one."""
+_MOST_SHORT = 5_000
+"""Changed lines, before and after, up to which a short diff shows them."""
 
 
-def unified(before: str | None, after: str, name: str) -> str:
-    """The change of the file `name` from `before` (None: there was none) to `after`; "" when no text changes.
+def unified_diff(before: str | None, after: str, name: str) -> str:
+    """Return the change of the file `name` from `before` (None: no file); "" without one, or above `LARGEST`.
 
-    In the form of `diff -u`, without times. Where line ends change or are of several kinds (a new file is
-    compared with `\\n`), a line that ends in
-    `\\r\\n` has `^M` behind it. A byte order mark that one of the two texts holds is shown as `<U+FEFF>`. A diff
-    longer than `MOST` ends in a line that counts what is missing.
+    In the form of `diff -u`, without times. Where line ends change or are of several kinds (a new file is compared
+    with `\\n`), a line that ends in `\\r\\n` has `^M` behind it. A byte order mark that one of the two texts holds is
+    shown as `<U+FEFF>`. A diff longer than `MOST` ends in a line that counts what is missing.
     """
-    if before == after:
+    if before == after or (before is not None and max(len(before), len(after)) > LARGEST):
         return ""
     marked = len(_kinds("\n" if before is None else before) | _kinds(after)) > 1
     old, new = _lines(before or "", marked), _lines(after, marked)
     label = " ".join(name.split())
     source = "/dev/null" if before is None else f"a/{label}"
-    hunks = _hunks(old, new)
-    return sound(_bounded([f"--- {source}", f"+++ b/{label}", *hunks]))
+    hunks = _hunks(old, new, 3)
+    return replace_surrogates(_bounded([f"--- {source}", f"+++ b/{label}", *hunks]))
 
 
-def preview(path: str, cwd: Path, change: Callable[[Text | None], str]) -> str:
-    """The diff of what `change` makes of the text of the file at `path` (None: there is no file).
+def short_diff(before: str, after: str) -> str:
+    """Return the changes as hunks with two lines of context and no file header; "" when there are none.
+
+    A last line without an end is marked as a diff marks it. Line ends are not compared.
+    """
+    old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
+    if old == new:
+        return ""
+    first, tail = _common_ends(old, new)
+    if len(old) + len(new) - 2 * (first + tail) > _MOST_SHORT:
+        return f"lines {first + 1} to {len(old) - tail} became {first + 1} to {len(new) - tail}"
+    return "\n".join(_hunks(old, new, 2))
+
+
+def preview_change(path: str, cwd: Path, change: Callable[[DecodedText | None], str]) -> str:
+    """Return the diff of what `change` makes of the text of the file at `path` (None: there is no file).
 
     "" where it cannot be told: binary or over `LARGEST`, unreadable, or `change` raises `Refused`.
     """
     try:
-        target = real(path, cwd)
+        target = resolve_path(path, cwd)
         try:
-            content = read(target, LARGEST)
+            content = read_regular_file(target, LARGEST)
         except FileNotFoundError:
-            return unified(None, change(None), path)
-        text = None if content.beyond else decode(content.data)
+            return unified_diff(None, change(None), path)
+        text = None if content.beyond else decode_file(content.data)
         if text is None:
             return ""
-        after = change(text)
-        return unified(text.text, after, path) if len(after) <= LARGEST else ""
+        return unified_diff(text.text, change(text), path)
     except (OSError, ValueError, Refused):
         return ""
 
@@ -83,22 +93,28 @@ def _lines(text: str, marked: bool) -> list[str]:
     return lines
 
 
-def _hunks(old: list[str], new: list[str]) -> list[str]:
-    """What changed with three lines of context."""
+def _common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
+    """Return how many lines both begin with, and how many both end with besides."""
     shortest = min(len(old), len(new))
     first = next((at for at in range(shortest) if old[at] != new[at]), shortest)
     tail = 0
     while tail < shortest - first and old[-1 - tail] == new[-1 - tail]:
         tail += 1
+    return first, tail
+
+
+def _hunks(old: list[str], new: list[str], context: int) -> list[str]:
+    """Return the changes with `context` lines around them."""
+    first, tail = _common_ends(old, new)
     if not 0 < (len(old) - first - tail) * (len(new) - first - tail) <= _COMPARED:
-        return _replaced(old, new, first, tail)
-    start, rest = max(0, first - _CONTEXT), max(0, tail - _CONTEXT)
-    made = difflib.unified_diff(old[start : len(old) - rest], new[start : len(new) - rest], lineterm="", n=_CONTEXT)
+        return _replaced(old, new, first, tail, context)
+    start, rest = max(0, first - context), max(0, tail - context)
+    made = difflib.unified_diff(old[start : len(old) - rest], new[start : len(new) - rest], lineterm="", n=context)
     return [_moved(line, start) if line.startswith("@@ ") else line for line in list(made)[2:]]
 
 
 def _moved(header: str, offset: int) -> str:
-    """A hunk's header for a text that begins `offset` lines earlier."""
+    """Return a hunk's header for a text that begins `offset` lines earlier."""
     _, old, new, _ = header.split(" ", 3)
     starts = []
     for part in (old, new):
@@ -107,11 +123,11 @@ def _moved(header: str, offset: int) -> str:
     return f"@@ {starts[0]} {starts[1]} @@"
 
 
-def _replaced(old: list[str], new: list[str], first: int, tail: int) -> list[str]:
-    """One hunk: all lines between the common beginning and end."""
-    start = max(0, first - _CONTEXT)
+def _replaced(old: list[str], new: list[str], first: int, tail: int, context: int) -> list[str]:
+    """Return one hunk: all lines between the common beginning and end."""
+    start = max(0, first - context)
     before, after = len(old) - tail, len(new) - tail
-    close = old[before : before + _CONTEXT]
+    close = old[before : before + context]
     counts = (before + len(close) - start, after + len(close) - start)
     spans = [f"{start + bool(count)}{'' if count == 1 else f',{count}'}" for count in counts]
     return [

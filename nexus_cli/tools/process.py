@@ -1,7 +1,6 @@
-"""Runs one child in a session of its own, bounded in time and memory, and ends its whole tree.
+"""Run one child in a session of its own, bounded in time and memory, and end its whole tree.
 
-What is run and how the result reads is the tool's. What belongs to it is in `tree`. When we are killed outright,
-`guard` ends it.
+`process_tree` finds the processes of a tree, and ends them when this process is killed.
 """
 
 from __future__ import annotations
@@ -19,11 +18,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from nexus_cli.core.child_environment import child_environment
-from nexus_cli.tools import tree
-from nexus_cli.tools.guard import Guard
-from nexus_cli.tools.output import Kept
-from nexus_cli.tools.threads import Stop
+from nexus_cli.config.child_environment import child_environment
+from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.files import HARD_LIMIT
+from nexus_cli.tools.process_tree import OrphanGuard, find_remaining, find_tree, send_signal, still_running
+
+
+class BoundedOutput:
+    """Collects output: all of it up to a limit, then the first half and the newest half."""
+
+    def __init__(self, limit: int = HARD_LIMIT) -> None:
+        self._half = limit // 2
+        self._most = self._half + self._half // 8
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    @property
+    def uncounted(self) -> int:
+        """Return the number of bytes that came and are not kept."""
+        return self._dropped + max(0, len(self._tail) - self._half)
+
+    def add(self, data: bytes) -> None:
+        """Add a piece, in time linear in its length, however small the pieces are."""
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > self._most:
+            self._trim()
+
+    def join(self) -> bytes:
+        """Return the kept bytes, with a line where the hole is."""
+        self._trim()
+        hole = f"\n[... {self.uncounted} bytes beyond the hard limit, not kept ...]\n" if self.uncounted else ""
+        return b"".join((self._head, hole.encode(), self._tail))
+
+    def _trim(self) -> None:
+        surplus = max(0, len(self._tail) - self._half)
+        del self._tail[:surplus]
+        self._dropped += surplus
+
 
 _LOOK = 0.05
 """Seconds between two looks at a child that says nothing."""
@@ -41,13 +77,13 @@ _live: set[tuple[int, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """How a child ended."""
+class ProcessResult:
+    """The end of a child."""
 
     output: bytes
     """Its output; beyond the hard limit its beginning and its end with a line between."""
     status: int
-    """Exit status as a shell tells it: 128 + N after signal N."""
+    """Exit status as in a shell: 128 + N after signal N."""
     uncounted: int = 0
     """Bytes of output that were counted and not kept."""
     timed_out: bool = False
@@ -55,13 +91,13 @@ class Finished:
     """Processes of the tree that were still running afterwards and were ended."""
 
 
-def end_all() -> None:
-    """SIGKILL to the tree of every child that runs now: for a program that must end at once."""
+def kill_all() -> None:
+    """Send SIGKILL to the tree of every running child, for a program that must end at once."""
     for pid, mark in tuple(_live):
-        tree.send(pid, tree.of(pid, mark), signal.SIGKILL)
+        send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
 
 
-def run(
+def run_process(
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -71,18 +107,18 @@ def run(
     stdin: bytes = b"",
     merge: bool = True,
     show: Callable[[bytes], None] | None = None,
-) -> Finished:
-    """Run `argv` and wait for it, blocking: call it through `threads.finish`.
+) -> ProcessResult:
+    """Run `argv` and wait for it, blocking: call it through `run_in_thread`.
 
     Nothing in its environment leads to nexus's own Python (`child_environment`). No terminal, stdin is `stdin` or
     empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when `stop` is pressed, the tree gets
     SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. Raises `OSError`
     or `ValueError` when the child cannot be started.
     """
-    stop.check()
+    stop.raise_if_pressed()
     mark = secrets.token_hex(16)
     marked = {**child_environment(env, cwd), _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
-    with Guard(mark) as guard, tempfile.TemporaryFile() as source:
+    with OrphanGuard(mark) as guard, tempfile.TemporaryFile() as source:
         source.write(stdin)
         source.seek(0)
         child = subprocess.Popen(
@@ -97,14 +133,14 @@ def run(
         )
         _live.add((child.pid, mark))
         assert child.stdout is not None
-        kept = Kept()
+        kept = BoundedOutput()
         try:
             guard.watch(child.pid)
             with _Pipe(child.stdout, kept, show) as pipe:
-                return _attend(child, mark, pipe, kept, stop, seconds)
+                return _await_child(child, mark, pipe, kept, stop, seconds)
         finally:
             if child.poll() is None:
-                tree.send(child.pid, tree.of(child.pid, mark), signal.SIGKILL)
+                send_signal(child.pid, find_tree(child.pid, mark), signal.SIGKILL)
                 child.wait()
             _live.discard((child.pid, mark))
 
@@ -112,7 +148,7 @@ def run(
 class _Pipe:
     """The reading end of a child's output."""
 
-    def __init__(self, file: IO[bytes], kept: Kept, show: Callable[[bytes], None] | None) -> None:
+    def __init__(self, file: IO[bytes], kept: BoundedOutput, show: Callable[[bytes], None] | None) -> None:
         self._file, self._kept, self._show = file, kept, show
         self._selector = selectors.DefaultSelector()
         self.open = True
@@ -127,7 +163,7 @@ class _Pipe:
         self._file.close()
 
     def pump(self, seconds: float) -> bool:
-        """Wait at most so long for output and keep what is there; False when none came."""
+        """Wait at most so long for output and keep it; return False when none came."""
         if not self.open:
             time.sleep(seconds)
             return False
@@ -147,14 +183,14 @@ class _Pipe:
         return True
 
 
-def _attend(
-    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: Kept, stop: Stop, seconds: float
-) -> Finished:
+def _await_child(
+    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: BoundedOutput, stop: Stop, seconds: float
+) -> ProcessResult:
     deadline = time.monotonic() + seconds
     timed_out = False
     while child.poll() is None:
-        if stop.pressed or time.monotonic() >= deadline:
-            timed_out = not stop.pressed
+        if stop.is_pressed or time.monotonic() >= deadline:
+            timed_out = not stop.is_pressed
             break
         patience = min(_LOOK, max(0.0, deadline - time.monotonic()))
         if pipe.open:
@@ -165,30 +201,30 @@ def _attend(
                 child.wait(patience)
     left = 0
     if child.poll() is None:
-        _end(child, mark, pipe, stop)
+        _end_tree(child, mark, pipe, stop)
     else:
         grace = time.monotonic() + _GRACE
-        while (pipe.open or tree.left(child.pid, mark)) and time.monotonic() < grace and not stop.pressed:
+        while (pipe.open or find_remaining(child.pid, mark)) and time.monotonic() < grace and not stop.is_pressed:
             pipe.pump(_LOOK)
-        left = len(tree.left(child.pid, mark))
+        left = len(find_remaining(child.pid, mark))
         if left:
-            _end(child, mark, pipe, stop)
+            _end_tree(child, mark, pipe, stop)
     drained = time.monotonic() + _DRAIN
     while pipe.pump(0) and time.monotonic() < drained:
         continue
     code = child.wait()
-    return Finished(kept.joined(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
+    return ProcessResult(kept.join(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
 
 
-def _end(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
-    """SIGTERM to the tree, SIGKILL to what of it is left after two seconds; returns when the child is gone."""
-    found = tree.of(child.pid, mark)
-    tree.send(child.pid, found, signal.SIGTERM)
+def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
+    """Send SIGTERM to the tree, and SIGKILL to the rest of it after two seconds; return when the child is gone."""
+    found = find_tree(child.pid, mark)
+    send_signal(child.pid, found, signal.SIGTERM)
     limit = time.monotonic() + _TERM
-    while time.monotonic() < limit and not stop.hurry:
+    while time.monotonic() < limit and not stop.is_urgent:
         child.poll()
-        if not tree.alive(found) and not tree.left(child.pid, mark):
+        if not still_running(found) and not find_remaining(child.pid, mark):
             break
         pipe.pump(_LOOK)
-    tree.send(child.pid, tree.alive(found) | tree.of(child.pid, mark), signal.SIGKILL)
+    send_signal(child.pid, still_running(found) | find_tree(child.pid, mark), signal.SIGKILL)
     child.wait()

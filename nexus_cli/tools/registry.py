@@ -1,4 +1,4 @@
-"""Finds the tools and hands out their definitions. Runs none: that is the session's dispatch."""
+"""Find the tools and return their definitions. Dispatch (`session`) runs them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from nexus_cli.core.tool import Tool
 from nexus_cli.tools import builtin
 
 
-def discover() -> dict[str, Tool]:
-    """The built-in tools by name, sorted: the `TOOL` of each module in `builtin/`, described by the `.md` beside it.
+def discover_tools() -> dict[str, Tool]:
+    """Return the built-in tools by name, sorted: the `TOOL` of each module in `builtin/`, described by the `.md` beside
+    it.
 
     Raises `FileNotFoundError` when a description is missing and `AttributeError` when a module has no `TOOL`.
     """
@@ -33,10 +34,10 @@ class ToolRegistry:
     """The tools of one session: those whose needs the given services meet, in the order of their names."""
 
     def __init__(self, tools: Iterable[Tool] | None = None, services: Mapping[type, Any] | None = None) -> None:
-        """`tools` None means the built-in ones. Raises `ValueError` when two have one name."""
+        """Offer `tools`, None for the built-in ones. Raise `ValueError` when two have one name."""
         self.services: Mapping[type, Any] = dict(services or {})
         """By protocol, as a `ToolContext` wants them."""
-        offered = list(discover().values() if tools is None else tools)
+        offered = list(discover_tools().values() if tools is None else tools)
         self._tools: dict[str, Tool] = {}
         for tool in sorted(offered, key=lambda tool: tool.name):
             if tool.name in self._tools:
@@ -45,19 +46,19 @@ class ToolRegistry:
                 self._tools[tool.name] = tool
 
     def get(self, name: str) -> Tool | None:
-        """The tool of exactly this name, or None."""
+        """Return the tool of exactly this name, or None."""
         return self._tools.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         return tuple(self._tools)
 
     def tools(self) -> list[Tool]:
-        """All of them, by name."""
+        """Return all tools, by name."""
         return list(self._tools.values())
 
     def nearest(self, name: str) -> str | None:
-        """The name that a misspelt one most likely means, or None."""
+        """Return the name that a misspelt one most likely means, or None."""
         plain = {_letters(known): known for known in self._tools}
         wanted = _letters(name)
         if wanted in plain:
@@ -69,7 +70,8 @@ class ToolRegistry:
         return inside[0] if inside else None
 
     def get_definitions(self) -> list[dict[str, Any]]:
-        """The tools as Chat Completions wants them: the same bytes in every process, a fresh copy at every call."""
+        """Return the tools as Chat Completions wants them: the same bytes in every process, a fresh copy at every
+        call."""
         return [
             {
                 "type": "function",

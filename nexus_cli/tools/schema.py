@@ -1,8 +1,7 @@
-"""Checks a call's arguments against a tool's JSON Schema, and mends what a model often gets slightly wrong.
+"""Check a call's arguments against a tool's JSON Schema, and repair what a model often gets slightly wrong.
 
-Only the subset that tools here use: `type`, `required`, `properties`, `enum`, `items`, `minimum`, `maximum`,
-`additionalProperties`. Unknown keywords are passed over, as JSON Schema says. What a tool does with sound arguments
-is its own matter.
+Supports the subset that tools here use: `type`, `required`, `properties`, `enum`, `items`, `minimum`, `maximum`,
+`additionalProperties`. Unknown keywords are ignored, as JSON Schema says.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ _NAMES = {
 _LONGEST_QUOTE = 60
 
 
-def check(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The arguments after harmless mending, and what is still wrong with them (empty: nothing).
+def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments after harmless mending, and what is still wrong with them (empty: nothing).
 
     Mended: `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string, JSON
     text for an array or object, and null for an optional argument (left out).
     """
     mended = _mend(dict(arguments), schema)
-    return mended, validate(mended, schema)
+    return mended, validate_arguments(mended, schema)
 
 
-def validate(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
-    """One sentence per fault, each naming the argument and what it must be; empty when there is none."""
+def validate_arguments(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
+    """Return one sentence per fault, naming the argument and what it must be; empty when there is none."""
     return _faults(arguments, schema, "")
 
 
-def _is(value: Any, kind: str) -> bool:
+def _has_type(value: Any, kind: str) -> bool:
     match kind:
         case "string":
             return isinstance(value, str)
@@ -79,7 +78,7 @@ def _allows_null(schema: Mapping[str, Any]) -> bool:
 
 
 def _cast(value: Any, kind: Any) -> Any:
-    if not isinstance(kind, str) or _is(value, kind):
+    if not isinstance(kind, str) or _has_type(value, kind):
         return value
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
@@ -93,7 +92,7 @@ def _cast(value: Any, kind: Any) -> Any:
         return value
     if kind == "integer" and isinstance(parsed, float) and parsed.is_integer():
         parsed = int(parsed)
-    return parsed if _is(parsed, kind) else value
+    return parsed if _has_type(parsed, kind) else value
 
 
 def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
@@ -101,13 +100,13 @@ def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
     kinds = schema.get("type")
     if kinds is not None:
         allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        if not any(_is(value, kind) for kind in allowed):
+        if not any(_has_type(value, kind) for kind in allowed):
             wanted = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
             return [f"{where} must be {wanted}, not {_quoted(value)}"]
     faults = []
     if "enum" in schema and value not in schema["enum"]:
         faults.append(f"{where} must be one of {', '.join(_quoted(v) for v in schema['enum'])}, not {_quoted(value)}")
-    if _is(value, "number"):
+    if _has_type(value, "number"):
         if "minimum" in schema and value < schema["minimum"]:
             faults.append(f"{where} must be at least {schema['minimum']}, not {_quoted(value)}")
         if "maximum" in schema and value > schema["maximum"]:

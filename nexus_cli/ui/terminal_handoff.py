@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from nexus_cli.core.child_environment import child_environment
+from nexus_cli.config.child_environment import child_environment
 
 T = TypeVar("T")
 

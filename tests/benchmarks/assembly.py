@@ -21,12 +21,12 @@ from benchmarks.coding import Model, code, prose, write_project
 from benchmarks.measure import milliseconds
 from benchmarks.row import Benchmark, Row
 
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.paths import places, project
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.context_fit import ensure_fits
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.memory import add_fact
@@ -112,7 +112,7 @@ def rows(times: int) -> Iterator[Row]:
             assert session.ledger is not None
             for slot in MemorySlot:
                 for text in ("The parser of {} keeps the window in one piece", "The window says what {} parsers keep"):
-                    add_fact(session.ledger, slot, text.format(slot), str(project(folder)), "2026-01-13T08:30:00Z")
+                    add_fact(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
             found = list(asyncio.run(measured(session, times)))
             engine = session._parts.engine
             told = {name for memo in engine.lane.timeline.memos("plan") for name in memo.value["told"]}

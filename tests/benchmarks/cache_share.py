@@ -20,10 +20,10 @@ from benchmarks.coding import Model, wishes, write_project
 from benchmarks.row import Benchmark, Row
 from ledger.conftest import on
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.wiring import open_session
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Question
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.core.usage import Usage
 
 MARKDOWN = "# Title\n\nSome **bold** text.\n\n- one\n- two\n"

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.config.paths import Places, defaults_dir
+from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import Places, defaults
-from nexus_cli.core.settings import Settings, load_settings
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-KEYS = load_settings(Places(*[defaults() / "nowhere"] * 4), defaults(), {}).settings.default_models
+KEYS = load_settings(Places(*[defaults_dir() / "nowhere"] * 4), defaults_dir(), {}).settings.default_models
 
 
 @dataclass(frozen=True)

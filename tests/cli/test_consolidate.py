@@ -11,8 +11,8 @@ import pytest
 from server.play import ScriptedServer
 
 from nexus_cli.cli.consolidate import changes_text
+from nexus_cli.config.paths import places
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import places
 from nexus_cli.ledger import Ledger
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

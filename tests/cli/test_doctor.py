@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.cli import doctor
-from nexus_cli.core.paths import places
+from nexus_cli.config.paths import places
 from nexus_cli.ledger import Ledger
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

@@ -16,10 +16,10 @@ import pytest
 
 from nexus_cli.cli import first_run as module
 from nexus_cli.cli.first_run import first_run, is_first_run
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import load_settings
-from nexus_cli.provider.local import LocalServer
+from nexus_cli.provider.endpoint import LocalServer
 
 ONE = {"ANTHROPIC_API_KEY": "sk-1", "PATH": os.environ["PATH"], "TERM": "xterm"}
 TWO = {**ONE, "OPENAI_API_KEY": "sk-2"}
@@ -61,7 +61,7 @@ class Person:
 
     def start(self, environ: Mapping[str, str]) -> None:
         """The first start."""
-        loaded = load_settings(places(), defaults(), environ)
+        loaded = load_settings(places(), defaults_dir(), environ)
         first_run(loaded, environ, self, self.read)
 
 
@@ -97,7 +97,7 @@ def serving(*names: str) -> Iterator[LocalServer]:
 
 
 def written() -> dict[str, object]:
-    values = load_settings(places(), defaults(), {})
+    values = load_settings(places(), defaults_dir(), {})
     return {key: value for key, value in values.values.items() if values.origins[key] != "default"}
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.paths import places
 from nexus_cli.session.logger import LogConfig, SessionLogger
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.commands.memory import edit_memory as memory_command
+from nexus_cli.config.paths import places
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import places
 from nexus_cli.ledger import Ledger
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

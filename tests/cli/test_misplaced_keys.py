@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.core.misplaced_keys import looks_like_key
+from nexus_cli.config.misplaced_keys import looks_like_key
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from nexus_cli.cli.tour.scripted_model import Moment, ScriptedModel, Step, count_tokens, load_script
+from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.paths import defaults
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.reply import Fold, Reply
+from nexus_cli.provider.reply import Reply, ReplyFold
 
 LOOK = {"name": "grep", "arguments": {"pattern": "$word", "more": ["$word", 3]}}
 STEPS = (
@@ -56,7 +56,7 @@ def deltas(model: ScriptedModel, messages: Sequence[dict[str, Any]], name: str =
 
 
 def reply(model: ScriptedModel, *messages: dict[str, Any]) -> Reply:
-    fold = Fold(lambda number: f"id{number}", "", "scripted")
+    fold = ReplyFold(lambda number: f"id{number}", "", "scripted")
     for delta in deltas(model, messages):
         fold.feed(delta)
     return fold.finish()
@@ -140,7 +140,7 @@ def test_what_was_sent_is_known_to_every_process_with_the_same_memory(tmp_path: 
 
 
 def test_every_step_of_the_packaged_script_can_be_filled() -> None:
-    steps = load_script(defaults() / "tour" / "script.toml")
+    steps = load_script(defaults_dir() / "tour" / "script.toml")
     assert len(steps) > 10
     for step in steps:
         groups = {name for one in (step.asked, step.results, step.seen) for name in re.compile(one).groupindex}

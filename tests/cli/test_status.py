@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, say
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.trust import trust
 from nexus_cli.context.sections.capability_text import capability_forms
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
-from nexus_cli.core.trust import trust
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.capability_snapshot import snapshot, status
 from nexus_cli.session.options import Options
 from nexus_cli.session.wiring import open_session
-from nexus_cli.tools.registry import discover
+from nexus_cli.tools.registry import discover_tools
 
 SECRET = "sk-very-secret-value-0123456789"
 KEYS = Settings(default_models={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
 
 
-TOOLS = [name for name in discover() if name != "merge_facts"]
+TOOLS = [name for name in discover_tools() if name != "merge_facts"]
 """What a session has; the other one is for a run that puts memory in order."""
 
 

@@ -18,7 +18,7 @@ import pexpect
 import pytest
 
 from nexus_cli.cli.app import COMMANDS
-from nexus_cli.core.paths import PACKAGE
+from nexus_cli.config.paths import PACKAGE
 
 SECONDS = 60
 NEXUS = str(Path(sys.executable).with_name("nexus"))

@@ -12,11 +12,11 @@ from commands.conftest import FakeContext, answering
 from ledger.conftest import fail_writes
 from session.played import MODEL, Played, the_ledger
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Recalled
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.paths import places
 from nexus_cli.session import usable
 from nexus_cli.session.reports import last_exchange
 from nexus_cli.ui.reports import FORMS

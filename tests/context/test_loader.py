@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import defaults_dir
 from nexus_cli.context.loader import ContextLoader, instruction_layers, merge, tightened
 from nexus_cli.context.sysinfo import get_system_info
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.core.paths import defaults
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ def test_the_global_folder_as_working_folder_is_one_layer(config: Path) -> None:
 
 def test_without_a_global_file_the_packaged_one_is_the_global_layer(config: Path, repo: Path) -> None:
     loaded = ContextLoader(repo).load()
-    assert loaded.sources.files == (defaults() / "NEXUS.md",)
-    assert loaded.system_prompt.startswith(f"# Global Configuration ({defaults()})\n")
+    assert loaded.sources.files == (defaults_dir() / "NEXUS.md",)
+    assert loaded.system_prompt.startswith(f"# Global Configuration ({defaults_dir()})\n")
 
 
 def test_an_untrusted_project_is_named_and_does_not_count(config: Path, repo: Path) -> None:

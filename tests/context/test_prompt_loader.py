@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.paths import defaults_dir
 from nexus_cli.context.prompt_loader import FilePromptSource, PromptLoader, get_system_info, trimmed
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def test_all_three_sections_stand_under_their_headers_with_one_blank_line_betwee
 
 def test_without_a_personal_file_the_packaged_one_is_used_and_named() -> None:
     loaded = PromptLoader().load()
-    assert loaded.personal_path == defaults() / "NEXUS.md"
+    assert loaded.personal_path == defaults_dir() / "NEXUS.md"
     assert loaded.project_path is None
     assert loaded.content.startswith("# Personal Configuration\n")
     assert "# Project Configuration" not in loaded.content
@@ -50,7 +50,7 @@ def test_a_blank_file_counts_as_none(tmp_path: Path, blank: bytes) -> None:
     Path("NEXUS.md").write_bytes(blank)
     Path("AGENTS.md").write_text("From agents.")
     loaded = PromptLoader().load()
-    assert loaded.personal_path == defaults() / "NEXUS.md"
+    assert loaded.personal_path == defaults_dir() / "NEXUS.md"
     assert loaded.project_path == tmp_path / "work" / "AGENTS.md"
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.sysinfo import Host, get_system_info, operating_system, terminal, working_folder
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nID=debian\n'
 MAC = "<plist><dict><key>ProductName</key><string>macOS</string><key>ProductVersion</key>\n\t<string>14.2.1</string>"

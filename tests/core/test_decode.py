@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.core.attachment import image_type
 from nexus_cli.core.decode import decode
-from nexus_cli.core.image import image
 
 DIFF = "diff --git a/menü.txt b/menü.txt\n+Größe 10 €, “quoted” – 日本語\n"
 CHINESE = "请先阅读说明文件，然后运行测试。不要修改没有要求修改的代码，文件编码必须保持不变。"
@@ -49,7 +49,7 @@ def test_what_is_text_comes_back_byte_for_byte_and_can_be_sent(data: bytes) -> N
     if read is not None:
         read.plain.encode()
         if read.errors != "replace":
-            assert read.encoded(read.text) == data
+            assert read.encode(read.text) == data
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -112,4 +112,4 @@ def test_a_nul_in_what_is_not_utf_8_is_binary() -> None:
     ],
 )
 def test_images_are_known_by_their_first_bytes(head: bytes, kind: str) -> None:
-    assert image(head) == kind
+    assert image_type(head) == kind

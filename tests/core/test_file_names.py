@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.core.file_names import existing, nearest
+from nexus_cli.core.file_names import nearest_path, resolve_spelling
 
 NFC, NFD = (unicodedata.normalize(form, "Übersicht é.txt") for form in ("NFC", "NFD"))
 
@@ -27,17 +27,17 @@ NFC, NFD = (unicodedata.normalize(form, "Übersicht é.txt") for form in ("NFC",
 def test_another_spelling_means_the_file_that_is_there(tmp_path: Path, there: str, written: str) -> None:
     (tmp_path / there).parent.mkdir(exist_ok=True)
     (tmp_path / there).touch()
-    assert existing(str(tmp_path), written) == str(tmp_path / there)
+    assert resolve_spelling(str(tmp_path), written) == str(tmp_path / there)
 
 
 def test_a_new_name_stays_as_it_is_written_and_two_spellings_stay_two_files(tmp_path: Path) -> None:
     folder = tmp_path / NFD
     folder.mkdir()
-    assert existing(str(tmp_path), f"{NFC}/née.txt") == str(folder / "née.txt")
-    assert existing(str(tmp_path), "@new.txt") == str(tmp_path / "@new.txt")
+    assert resolve_spelling(str(tmp_path), f"{NFC}/née.txt") == str(folder / "née.txt")
+    assert resolve_spelling(str(tmp_path), "@new.txt") == str(tmp_path / "@new.txt")
     for space in ("\u00a0", "\u202f"):
         (tmp_path / f"a{space}b").touch()
-    assert existing(str(tmp_path), "a b") == str(tmp_path / "a b")
+    assert resolve_spelling(str(tmp_path), "a b") == str(tmp_path / "a b")
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_the_nearest_name_is_found_folder_by_folder(tmp_path: Path, written: str
     (tmp_path / "src").mkdir()
     (tmp_path / "src/config.toml").touch()
     (tmp_path / "b.toml").touch()
-    assert nearest(str(tmp_path), written) == near
+    assert nearest_path(str(tmp_path), written) == near

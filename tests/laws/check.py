@@ -16,9 +16,8 @@ from ledger.conftest import on
 from server.blocks import first_difference, is_prefix
 from server.received import Received
 
-from nexus_cli.core.entry import Entry, ItemForm, Kind
+from nexus_cli.core.entry import Entry, ItemForm, Kind, format_transcript
 from nexus_cli.core.message import Role
-from nexus_cli.core.transcript import transcript
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.session.replay import check as replayed
 
@@ -196,7 +195,7 @@ def assert_nothing_lost(ledger: Ledger, session: str, received: Iterable[Receive
         assert text, f"{name} cannot be read"
         assert drop.tokens >= 0
         if drop.entries:
-            assert text == transcript(entries[drop.entries[0] - 1 : drop.entries[1]])
+            assert text == format_transcript(entries[drop.entries[0] - 1 : drop.entries[1]])
     for request in received:
         named = {name for block in request.content for name in NAMED.findall(block.text)} - {"d1", "d999"}
         assert named <= set(drops), f"request {request.number} names drops that are not there: {named - set(drops)}"

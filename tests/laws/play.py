@@ -14,8 +14,8 @@ from pathlib import Path
 from laws.model import Habits, Model
 from laws.world import Act, World, outcome, say
 
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Called, Event, Notice, Retried, Text
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.session import Session
 
 FORMS = ("chat",) * 8 + ("anthropic", "gemini")

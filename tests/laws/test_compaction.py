@@ -15,11 +15,11 @@ from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content, is_prefix
 
+from nexus_cli.config.settings import CompactSettings, ProviderSettings
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.settings import Compact, ProviderSettings
 from nexus_cli.session.session import Session
 
 WINDOW = 12_000
@@ -132,7 +132,7 @@ def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: 
             assert outcome(await say(session, "TURN9 go on")).ok
             return session.id
 
-    with world(place, model, window=WINDOW, compact=Compact(0.42, 0.2, 0.15), limits=limits) as around:
+    with world(place, model, window=WINDOW, compact=CompactSettings(0.42, 0.2, 0.15), limits=limits) as around:
         session = asyncio.run(live(around))
         with the_ledger() as ledger:
             assert_laws(ledger, session, around.server.requests)
@@ -169,7 +169,7 @@ def test_a_failed_compaction_is_not_tried_again_at_once(place: Path) -> None:
                 assert outcome(await say(session, f"MORE{number} make a list")).ok
             assert model.asked == 2
 
-    with world(place, model, window=WINDOW, compact=Compact(at=0.385, to=0.2, overflow_to=0.15)) as around:
+    with world(place, model, window=WINDOW, compact=CompactSettings(at=0.385, to=0.2, overflow_to=0.15)) as around:
         asyncio.run(live(around))
         with the_ledger() as ledger:
             session = ledger.sessions()[0].id

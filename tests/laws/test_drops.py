@@ -17,10 +17,9 @@ from laws.world import World, outcome, say, the_ledger, world
 from ledger.conftest import on
 from server.blocks import content
 
-from nexus_cli.core.clip import clip, drop_marker
-from nexus_cli.core.entry import Cause
+from nexus_cli.core.elide import drop_marker, elide_text
+from nexus_cli.core.entry import Cause, format_transcript
 from nexus_cli.core.event import Recalled
-from nexus_cli.core.transcript import transcript
 
 MARKER = re.compile(
     r'\[\.\.\. ([\d,]+) tokens \(characters (\d+):(\d+) of (\d+)\) left out: recall\("(d\d+)", "\2:\3"\) \.\.\.\]'
@@ -138,7 +137,7 @@ def test_what_a_truncation_or_compaction_left_out_is_the_entries_themselves(plac
         assert {Cause.TRUNCATION, Cause.COMPACTION} <= {drop.cause for drop in drops}
         for drop in drops:
             if drop.entries is not None:
-                assert ledger.log(session).original(drop.id) == transcript(on(ledger, main).read(*drop.entries))
+                assert ledger.log(session).original(drop.id) == format_transcript(on(ledger, main).read(*drop.entries))
 
 
 def assert_holes_are_true(told: list[str], originals: dict[str, str]) -> None:
@@ -161,8 +160,8 @@ def assert_holes_are_true(told: list[str], originals: dict[str, str]) -> None:
 
 @given(st.text(max_size=4000), st.integers(40, 400))
 def test_head_hole_and_tail_of_any_cut_join_to_the_original(text: str, cap: int) -> None:
-    cut = clip(text, cap, lambda part: len(part.encode("utf-8", "replace")) // 4, drop_marker("d7"))
-    if cut.whole:
+    cut = elide_text(text, cap, lambda part: len(part.encode("utf-8", "replace")) // 4, drop_marker("d7"))
+    if cut.is_whole:
         assert cut.text == text
         return
     line = MARKER.search(cut.text)

@@ -13,12 +13,12 @@ from laws.check import assert_laws
 from laws.world import World, outcome, say, the_ledger, world
 from ledger.conftest import on
 
+from nexus_cli.config.settings import ProviderSettings
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import EXIT_STATUS
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, Request
-from nexus_cli.core.settings import ProviderSettings
 from nexus_cli.session.options import Options
 from nexus_cli.session.wiring import open_session
 from nexus_cli.tools.registry import ToolRegistry

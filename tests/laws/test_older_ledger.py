@@ -17,9 +17,9 @@ from laws.check import wire_sha256
 from laws.model import Habits, Model
 from laws.world import outcome, say, the_ledger, world
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, Memo
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import schema
 from nexus_cli.session.drop_list import of_session
 from nexus_cli.session.options import Options

@@ -17,10 +17,10 @@ from laws.play import Person
 from laws.world import World, outcome, say, the_ledger, world
 
 import nexus_cli
-from nexus_cli.core.clock import stamp
+from nexus_cli.config.paths import defaults_dir
+from nexus_cli.core.clock import format_utc
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.core.paths import defaults
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
 
@@ -31,8 +31,8 @@ here = pathlib.Path.cwd()
 import nexus_cli
 assert nexus_cli.__file__.startswith(sys.argv[1]), nexus_cli.__file__
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.core.paths import defaults
-assert not defaults().exists()
+from nexus_cli.config.paths import defaults_dir
+assert not defaults_dir().exists()
 here.rmdir()
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
@@ -53,7 +53,7 @@ def test_replay_needs_neither_the_defaults_nor_the_working_folder(place: Path) -
     around, session = lived(place)
     copy = place / "elsewhere"
     shutil.copytree(PACKAGE, copy / "nexus_cli", ignore=shutil.ignore_patterns("_defaults", "__pycache__"))
-    assert defaults().exists()
+    assert defaults_dir().exists()
     shutil.rmtree(around.folder)
     gone = place / "gone"
     gone.mkdir()
@@ -181,7 +181,7 @@ def test_a_forked_session_replays_and_goes_on_with_the_bytes_of_its_source(place
 
         source = asyncio.run(Person(around, 2002).live()).session
         with the_ledger() as ledger:
-            fork = ledger.fork_session(source, at=stamp(around.clock())).id
+            fork = ledger.fork_session(source, at=format_utc(around.clock())).id
         asyncio.run(go_on(source, "SOURCE goes on"))
         asyncio.run(go_on(fork, "FORK goes on"))
         with the_ledger() as ledger:

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws.world import World, outcome, say, world
 
+from nexus_cli.config import trust
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.context.sections.recipe import load_recipe
-from nexus_cli.core import trust
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import CATEGORIES, LEVELS, MODES, Limits, compose
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.project_settings import load_settings_in
-from nexus_cli.core.settings import Settings, load_settings
+from nexus_cli.core.limits import CATEGORIES, LEVELS, MODES, Limits, compose_limits
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.wiring import open_session
@@ -96,7 +96,7 @@ def test_the_meet_permits_exactly_what_both_permit(a: Limits, b: Limits) -> None
 @given(st.lists(limits, min_size=1, max_size=4))
 def test_every_limit_in_force_names_a_layer_that_bound_it(layers: list[Limits]) -> None:
     named = [(f"layer {number}", one) for number, one in enumerate(layers)]
-    effective, bounds = compose(named)
+    effective, bounds = compose_limits(named)
     assert all(effective <= one for one in layers)
     in_force = {field.name for field in fields(Limits) if getattr(effective, field.name) is not None}
     assert {bound.name for bound in bounds} == in_force
@@ -126,7 +126,7 @@ LAYERS = ("settings", "project", "recipe", "command line", "signals")
 def test_lowering_each_layer_alone_names_that_layer(name: str) -> None:
     for lowered in LAYERS:
         said = {layer: (TIGHT if layer == lowered else LOOSE)[name] for layer in LAYERS}
-        bounds = compose([(layer, Limits(**{name: value})) for layer, value in said.items()])[1]
+        bounds = compose_limits([(layer, Limits(**{name: value})) for layer, value in said.items()])[1]
         assert [(bound.name, bound.value, bound.bound_by) for bound in bounds] == [(name, TIGHT[name], lowered)]
         assert bounds[0].said == said
 
@@ -134,9 +134,9 @@ def test_lowering_each_layer_alone_names_that_layer(name: str) -> None:
 @given(limits, st.sampled_from(LEVELS))
 def test_a_recipe_only_tightens_what_the_person_allowed(recipe: Limits, allow: str) -> None:
     settings, options = Settings(), Options(Path("."), allow=allow)
-    ask = load_recipe("ask", [defaults() / "recipes"])
+    ask = load_recipe("ask", [defaults_dir() / "recipes"])
     loose, tight = (
-        compose(limit_layers(settings, replace(ask, limits=one), options, False)) for one in (Limits(), recipe)
+        compose_limits(limit_layers(settings, replace(ask, limits=one), options, False)) for one in (Limits(), recipe)
     )
     assert tight[0] <= loose[0] and tight[0] <= recipe
     assert LEVELS.index(tight[0].allow or "read") <= LEVELS.index(allow)
@@ -181,9 +181,9 @@ def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(p
                 (around.folder / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nNEXUS_MODEL=openai/other\n")
             if name == "trusted":
                 trust.trust(around.folder)
-                said = load_settings_in(around.folder, places(), defaults(), {})
+                said = load_settings_in(around.folder, places(), defaults_dir(), {})
                 assert "cannot set model, models, provider, alias" in said.settings.notices[0]
-                assert said.values == load_settings(places(), defaults(), {}).values, "allow and max_steps are met"
+                assert said.values == load_settings(places(), defaults_dir(), {}).values, "allow and max_steps are met"
             body = asyncio.run(live(around))
             assert not (around.folder / "widened").exists()
             sent.append({key: body[key] for key in ("model", "tools")})
@@ -199,10 +199,12 @@ def test_what_a_trusted_project_limits_binds_below_what_the_command_line_says(pl
         with pytest.raises(NexusError, match=r"this project.s, which is not trusted"):
             around.open(recipe="careful")
         trust.trust(around.folder)
-        settings = load_settings_in(around.folder, places(), defaults(), {}).settings
+        settings = load_settings_in(around.folder, places(), defaults_dir(), {}).settings
         options = Options(around.folder, around.model, recipe="careful", allow="all", limits=Limits(max_steps=5))
         recipe, _ = recipe_for("careful", around.folder)
-        bounds = {b.name: (b.value, b.bound_by) for b in compose(limit_layers(settings, recipe, options, False))[1]}
+        bounds = {
+            b.name: (b.value, b.bound_by) for b in compose_limits(limit_layers(settings, recipe, options, False))[1]
+        }
         assert bounds == {
             "max_steps": (5, "command line"), "allow": ("all", "command line"), "confirm": (True, "project"),
             "max_iterations": (1, "recipe"),

@@ -13,9 +13,9 @@ from laws.model import FORK, Habits, Model
 from laws.world import MODELS, World, outcome, say, the_ledger, world
 from ledger.conftest import on
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.context_fit import truncate
 from nexus_cli.session.replay_wire import check_wire
 

@@ -19,12 +19,12 @@ import pytest
 from server.meter import Meter
 from server.play import ScriptedServer
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings
 from nexus_cli.context.tokens import counter
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Compact, ProviderSettings, Settings
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider import retry
 from nexus_cli.session.options import Options
@@ -69,7 +69,7 @@ class World:
     window: int = 16_000
     steps: int = 8
     clock: Ticking = field(default_factory=Ticking)
-    compact: Compact = field(default_factory=Compact)
+    compact: CompactSettings = field(default_factory=CompactSettings)
     provider: ProviderSettings = field(default_factory=ProviderSettings)
     limits: Limits = field(default_factory=Limits)
 

@@ -22,10 +22,10 @@ from typing import Any
 
 from laws.world import Ticking, World, loaded, say
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens import counter
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, database
 from nexus_cli.provider import retry
 from nexus_cli.provider.litellm_backend import litellm

@@ -305,13 +305,14 @@ def _stored(ledger: Ledger) -> set[bytes]:
 
 
 def test_a_transcript_shows_arguments_that_were_no_object_as_they_came(make: SimpleNamespace) -> None:
-    from nexus_cli.core.entry import Entry, Kind
+    from nexus_cli.core.entry import Entry, Kind, format_transcript
     from nexus_cli.core.message import Message, Part, Role, ToolCall
-    from nexus_cli.core.transcript import transcript
 
     call = ToolCall("c9", "bash", {}, '{"command": ')
     parts = (Part("image/png", b"x", "shot.png"), Part("image/gif", b"y"))
-    told = transcript([Entry(4, make.at, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", (call,), parts=parts))])
+    told = format_transcript(
+        [Entry(4, make.at, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", (call,), parts=parts))]
+    )
     lines = ["[4] assistant", "[image shot.png: image/png]", "[image without name: image/gif]"]
     assert told.splitlines() == [*lines, '-> bash({"command": ) c9']
-    assert json.dumps(transcript([])) == '""'
+    assert json.dumps(format_transcript([])) == '""'

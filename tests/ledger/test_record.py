@@ -15,7 +15,7 @@ from ledger.conftest import on
 
 from nexus_cli.core.entry import Entry, ItemForm, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, sound
+from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, replace_surrogates
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
@@ -37,7 +37,9 @@ MESSAGES = st.builds(
 def test_every_entry_comes_back_as_it_was_recorded(things: list[tuple[Message, str, Kind]]) -> None:
     ledger = Ledger.open(None)
     info = ledger.create_session(folder="/p", project="/p", model="m", recipe="chat", at="2026-01-01T00:00:00.000Z")
-    entries = [Entry(n, "at", "tool:x", kind, m, sound(pre), n) for n, (m, pre, kind) in enumerate(things, 1)]
+    entries = [
+        Entry(n, "at", "tool:x", kind, m, replace_surrogates(pre), n) for n, (m, pre, kind) in enumerate(things, 1)
+    ]
     for entry in entries:
         ledger.log(info.id).append(entry)
     assert ledger.log(info.id).read(1, 99) == entries

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ledger.conftest import AT, calling, user
 
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.message import Message, Role, ToolCall, sound
+from nexus_cli.core.message import Message, Role, ToolCall, replace_surrogates
 from nexus_cli.ledger import Ledger, SessionInfo
 
 
@@ -74,7 +74,7 @@ def test_what_was_said_is_found(text: str, before: str, after: str) -> None:
     ledger = Ledger.open(None)
     try:
         session = said(ledger, {1: before + text + after})
-        assert places(ledger, sound(text)) == [(session, 1)]
+        assert places(ledger, replace_surrogates(text)) == [(session, 1)]
     finally:
         ledger.close()
 

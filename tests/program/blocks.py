@@ -19,10 +19,10 @@ while True:
 BUG = '''
 import ctypes, os, time
 from nexus_cli.cli import loop_watchdog
-from nexus_cli.provider.line import Line
+from nexus_cli.provider.open_stream import OpenStream
 loop_watchdog.TICK = 0.1
 c = ctypes.CDLL(None)
-opened = Line.open
+opened = OpenStream.open
 
 async def open(self, call, made):
     await opened(self, call, made)
@@ -40,7 +40,7 @@ def block():
     os.mkdir("blocked")
     {block}
 
-Line.open = open
+OpenStream.open = open
 '''
 
 

@@ -12,7 +12,7 @@ from server.play import ScriptedServer
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.reply import Fold, Reply
+from nexus_cli.provider.reply import Reply, ReplyFold
 
 MODELS = {
     "chat": "openai/gpt-4o",
@@ -53,7 +53,7 @@ class Heard:
 async def hear(backend: LitellmBackend, asked: Request) -> Heard:
     """All deltas of one request, folded, and the error that ended it, if one did."""
     provider = asked.model.partition("/")[0]
-    fold = Fold(lambda n: f"call{n}", provider, asked.model)
+    fold = ReplyFold(lambda n: f"call{n}", provider, asked.model)
     deltas: list[Delta] = []
     error = None
     try:

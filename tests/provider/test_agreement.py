@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nexus_cli.provider.litellm_backend import litellm
-from nexus_cli.provider.names import prefixes
+from nexus_cli.provider.model_names import provider_prefixes
+from nexus_cli.provider.model_table import model_info, provider_of
 from nexus_cli.provider.usage import to_usage
-from nexus_cli.provider.windows import model_info, provider_of
 
 
 def listed() -> set[str]:
@@ -21,8 +21,8 @@ def listed() -> set[str]:
 
 
 def test_every_provider_of_litellm_may_stand_before_the_slash_and_no_other() -> None:
-    assert prefixes() == listed()
-    assert len(prefixes()) > 100
+    assert provider_prefixes() == listed()
+    assert len(provider_prefixes()) > 100
 
 
 DECIDED = {"ollama": "ollama_chat"}
@@ -37,7 +37,7 @@ def test_what_azure_ai_passes_on_to_azure_keeps_the_name_that_the_person_wrote()
 
 def test_names_with_a_prefix_go_where_litellm_sends_them() -> None:
     wrong = []
-    for prefix in sorted(prefixes()):
+    for prefix in sorted(provider_prefixes()):
         try:
             _, theirs, *_ = litellm().get_llm_provider(f"{prefix}/some-model")
         except Exception as error:  # litellm asks some providers for an address first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nexus_cli.provider.cache_life import DAY, HOUR, cache_life
+from nexus_cli.provider.prompt_cache import DAY, HOUR, cache_life
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_provider_keeps_what_it_says(
 ) -> None:
     life = cache_life(model, provider)
     assert life is not None
-    assert (life.minimum, life.step, life.least, life.most) == (minimum, step, least, most)
+    assert (life.min_tokens, life.step, life.min_seconds, life.max_seconds) == (minimum, step, least, most)
     assert life.automatic == (provider not in ("anthropic", "bedrock") and "claude" not in model)
 
 

@@ -11,7 +11,14 @@ from provider.talk import ASKED, TOOL, ask
 from server.play import ScriptedServer
 
 from nexus_cli.core.request import Request
-from nexus_cli.provider.cache_marks import LOOK_BACK, MAX_MARKS, blocks, cache_key, mark, takes_marks
+from nexus_cli.provider.prompt_cache import (
+    LOOK_BACK,
+    MAX_MARKS,
+    add_cache_marks,
+    cache_key_arguments,
+    count_blocks,
+    takes_marks,
+)
 
 
 def batch(calls: int) -> list[dict[str, Any]]:
@@ -26,16 +33,16 @@ def marked(messages: list[Any]) -> list[int]:
 
 def test_ends_of_system_previous_request_and_this_one_are_marked() -> None:
     messages = [*ASKED, *batch(2)]
-    made, _ = mark(Request("claude-x", messages, [TOOL], 10, previous_end=2), "anthropic")
+    made, _ = add_cache_marks(Request("claude-x", messages, [TOOL], 10, previous_end=2), "anthropic")
     assert marked(made) == [0, 1, 4]
 
 
 def test_a_long_batch_gets_a_spare_within_reach() -> None:
     messages = [*ASKED, *batch(30)]
-    places = marked(mark(Request("claude-x", messages, [TOOL], 10, previous_end=2), "anthropic")[0])
+    places = marked(add_cache_marks(Request("claude-x", messages, [TOOL], 10, previous_end=2), "anthropic")[0])
     assert len(places) == 4
     assert places[:2] == [0, 1] and places[-1] == len(messages) - 1
-    between = sum(blocks(m) for m in messages[2 : places[2] + 1])
+    between = sum(count_blocks(m) for m in messages[2 : places[2] + 1])
     assert LOOK_BACK <= between <= 31
 
 
@@ -52,7 +59,7 @@ def test_marks_are_few_and_change_nothing_else(
     for turn in turns:
         messages += [{"role": "user", "content": "more"}] if turn == "user" else batch(turn)
     asked = Request("x/claude-y", messages, [TOOL, TOOL], 10, previous_end=min(previous_end, len(messages)))
-    made, tools = mark(asked, provider)
+    made, tools = add_cache_marks(asked, provider)
     assert [{k: v for k, v in m.items() if k != "cache_control"} for m in made] == messages
     assert [{k: v for k, v in t.items() if k != "cache_control"} for t in tools] == [TOOL, TOOL]
     count = len(marked(made)) + len(marked(tools))
@@ -96,4 +103,4 @@ def test_the_cache_key_goes_where_the_provider_looks_for_it(
 
 
 def test_without_a_key_nothing_is_sent() -> None:
-    assert cache_key(Request("openai/gpt-4o", [], [], 10), "openai") == {}
+    assert cache_key_arguments(Request("openai/gpt-4o", [], [], 10), "openai") == {}

@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.core.errors import EXIT_STATUS, ProviderError
-from nexus_cli.core.redaction import redact
-from nexus_cli.provider.endpoint import endpoint, is_loopback
-from nexus_cli.provider.failures import failure, retry_after
-from nexus_cli.provider.local import local_servers
-from nexus_cli.provider.overflow import is_overflow, numbers
-from nexus_cli.provider.wording import LINE, clean
+from nexus_cli.core.redact_secrets import redact
+from nexus_cli.provider.endpoint import is_loopback, local_servers, resolve_endpoint
+from nexus_cli.provider.error_text import LINE, format_error_line
+from nexus_cli.provider.failures import is_overflow, overflow_numbers, retry_after, to_provider_error
 
 OVERFLOWS: list[tuple[str, int | None, int | None]] = [
     (
@@ -60,7 +58,7 @@ OVERFLOWS: list[tuple[str, int | None, int | None]] = [
 @pytest.mark.parametrize(("text", "limit", "counted"), OVERFLOWS)
 def test_overflows_are_recognised_with_their_numbers(text: str, limit: int | None, counted: int | None) -> None:
     assert is_overflow(text)
-    assert numbers(text) == (limit, counted)
+    assert overflow_numbers(text) == (limit, counted)
 
 
 class Said(Exception):
@@ -104,10 +102,10 @@ SORTED: list[tuple[Said, str, bool]] = [
 
 @pytest.mark.parametrize(("error", "kind", "transient"), SORTED)
 def test_failures_are_sorted_by_body_and_status(error: Said, kind: str, transient: bool) -> None:
-    found = failure(error, model="openai/gpt-4o")
+    found = to_provider_error(error, model="openai/gpt-4o")
     assert (found.kind, found.transient) == (kind, transient)
     assert found.hint and found.kind in EXIT_STATUS
-    assert not failure(error, model="openai/gpt-4o", started=True).transient
+    assert not to_provider_error(error, model="openai/gpt-4o", started=True).transient
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,7 @@ def test_failures_are_sorted_by_body_and_status(error: Said, kind: str, transien
 def test_a_network_error_is_found_behind_the_500_that_litellm_makes_of_it(cause: OSError, why: str) -> None:
     outer = Said("litellm.InternalServerError: Connection error.", 500)
     outer.__cause__ = cause
-    found = failure(outer, model="anthropic/x")
+    found = to_provider_error(outer, model="anthropic/x")
     assert (found.kind, found.why, found.transient) == ("network", why, True)
 
 
@@ -140,30 +138,32 @@ def test_a_missing_package_is_named_and_not_tried_again(module: str, said: str, 
 
     outer = APIConnectionError(said, 500)
     outer.__context__ = ModuleNotFoundError(f"No module named {module!r}", name=module)
-    found = failure(outer, model="vertex_ai/gemini-2.5-pro")
+    found = to_provider_error(outer, model="vertex_ai/gemini-2.5-pro")
     assert (found.kind, found.transient, found.exit_status) == ("config", False, 2)
     assert package in found.why and package in found.hint and "Traceback" not in found.line
-    absent = failure(ModuleNotFoundError("No module named 'litellm'", name="litellm"), model="gpt-4o")
+    absent = to_provider_error(ModuleNotFoundError("No module named 'litellm'", name="litellm"), model="gpt-4o")
     assert absent.kind == "internal" and "litellm" in absent.why
 
 
 def test_a_traceback_is_cut_off_a_line() -> None:
-    assert clean("it broke\nTraceback (most recent call last):\n  File x, line 1") == "it broke"
+    assert format_error_line("it broke\nTraceback (most recent call last):\n  File x, line 1") == "it broke"
 
 
 def test_a_quota_that_is_used_up_is_not_called_temporary() -> None:
-    spent = failure(Said("x", 429, {"code": "insufficient_quota", "message": "no quota"}), model="openai/gpt-4o")
+    spent = to_provider_error(
+        Said("x", 429, {"code": "insufficient_quota", "message": "no quota"}), model="openai/gpt-4o"
+    )
     assert spent.exit_status == 1 and "plan" in spent.hint
     for words in ("Insufficient Balance", "Pay first"):
-        unpaid = failure(Said(words, 402), model="openai/gpt-4o")
+        unpaid = to_provider_error(Said(words, 402), model="openai/gpt-4o")
         assert (unpaid.exit_status, unpaid.hint) == (1, spent.hint)
-    daily = failure(Said("exceeded your current quota. RequestsPerDay", 429), model="gemini/gemini-2.5-pro")
+    daily = to_provider_error(Said("exceeded your current quota. RequestsPerDay", 429), model="gemini/gemini-2.5-pro")
     assert daily.exit_status == 75 and "plan" in daily.hint
 
 
 def test_the_key_of_the_environment_is_in_no_line_whatever_it_looks_like(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "hunter2-my-key")
-    found = failure(Said("Incorrect API key provided: hunter2-my-key. See x.", 401), model="openai/gpt-4o")
+    found = to_provider_error(Said("Incorrect API key provided: hunter2-my-key. See x.", 401), model="openai/gpt-4o")
     assert "hunter2" not in found.line + found.why + str(found) and "Incorrect API key provided" in found.why
 
 
@@ -171,9 +171,9 @@ def test_the_hint_about_a_connection_names_the_variable_that_is_set(monkeypatch:
     lost = ConnectionRefusedError(111, "Connection refused")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/v1")
-    assert "OPENAI_API_BASE" in failure(lost, model="openai/gpt-4o").hint
+    assert "OPENAI_API_BASE" in to_provider_error(lost, model="openai/gpt-4o").hint
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    assert "OPENAI_BASE_URL" in failure(lost, model="openai/gpt-4o").hint
+    assert "OPENAI_BASE_URL" in to_provider_error(lost, model="openai/gpt-4o").hint
 
 
 def test_waits_are_read_in_every_spelling() -> None:
@@ -202,27 +202,27 @@ def test_nothing_like_a_key_gets_into_a_line(key: str) -> None:
     places = ("Incorrect API key provided: {}.", "Bearer {}", "https://x/y?key={}&z=1", '"k": "{}"')
     for text in (place.format(key) for place in places):
         assert key not in redact(text, opaque=True)
-        assert key not in failure(Said(text, 401), model="openai/gpt-4o").line
+        assert key not in to_provider_error(Said(text, 401), model="openai/gpt-4o").line
 
 
 @given(st.text(max_size=600))
 def test_a_line_is_one_line_of_bounded_length(text: str) -> None:
-    line = clean(text)
+    line = format_error_line(text)
     assert len(line) <= LINE and len(line.splitlines()) <= 1
 
 
 @settings(max_examples=30)  # each new name reads the price table
 @given(st.text(max_size=200), st.one_of(st.none(), st.integers(100, 599)))
 def test_anything_that_is_raised_is_sorted(text: str, status: int | None) -> None:
-    found = failure(Said(text, status), model=text)
+    found = to_provider_error(Said(text, status), model=text)
     assert found.kind in EXIT_STATUS
 
 
 def test_what_libraries_wrap_around_a_message_is_taken_off() -> None:
     inner = '{"type":"error","error":{"type":"x","message":"too\\nmuch"}}'
-    assert clean(f"litellm.RateLimitError: AnthropicException - {inner}") == "too much"
-    assert clean(f"litellm.RateLimitError: AnthropicException - {inner.encode()!r}") == "too much"
-    assert clean("litellm.APIError: APIError: OpenAIException - Error code: 529 - plain") == "plain"
+    assert format_error_line(f"litellm.RateLimitError: AnthropicException - {inner}") == "too much"
+    assert format_error_line(f"litellm.RateLimitError: AnthropicException - {inner.encode()!r}") == "too much"
+    assert format_error_line("litellm.APIError: APIError: OpenAIException - Error code: 529 - plain") == "plain"
 
 
 @pytest.mark.parametrize("address", ["http://localhost:1/v1", "http://127.0.0.1", "127.9.9.9:80", "http://[::1]:8/"])
@@ -239,24 +239,24 @@ def test_other_addresses_are_not_loopback(address: str) -> None:
 
 @pytest.mark.parametrize("provider", ["ollama_chat", "lm_studio", "llamafile", "hosted_vllm"])
 def test_a_local_server_without_an_address_is_looked_for_on_loopback_only(provider: str) -> None:
-    base = endpoint(f"{provider}/m", {"OPENAI_API_KEY": "sk-x"}).base
+    base = resolve_endpoint(f"{provider}/m", {"OPENAI_API_KEY": "sk-x"}).base
     assert base is not None and is_loopback(base)
     other = {f"{provider.removesuffix('_chat').upper()}_API_BASE": "http://10.0.0.1:1"}
-    assert endpoint(f"{provider}/m", other).base == "http://10.0.0.1:1"
+    assert resolve_endpoint(f"{provider}/m", other).base == "http://10.0.0.1:1"
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "mistral", "deepseek", "xai", "openrouter"])
 def test_a_missing_key_is_told_before_anything_is_sent(provider: str) -> None:
     with pytest.raises(ProviderError) as raised:
-        endpoint(f"{provider}/m", {})
+        resolve_endpoint(f"{provider}/m", {})
     assert raised.value.kind == "auth"
     assert f"{provider.upper()}_API_KEY" in raised.value.line
-    assert endpoint(f"{provider}/m", {f"{provider.upper()}_API_KEY": "k"}).provider == provider
+    assert resolve_endpoint(f"{provider}/m", {f"{provider.upper()}_API_KEY": "k"}).provider == provider
 
 
 def test_a_name_without_a_provider_is_a_wrong_usage() -> None:
     with pytest.raises(ProviderError) as raised:
-        endpoint("unheard-of", {"OPENAI_API_KEY": "k"})
+        resolve_endpoint("unheard-of", {"OPENAI_API_KEY": "k"})
     assert raised.value.kind == "usage" and "unheard-of" in raised.value.line
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nexus_cli.core.message import Role
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, OpaqueDelta, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.calls import NAMELESS, parse
-from nexus_cli.provider.reply import Fold, Reply
+from nexus_cli.provider.reply import Reply, ReplyFold
+from nexus_cli.provider.tool_call_fold import NAMELESS, parse_arguments
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
@@ -24,7 +24,7 @@ OBJECT = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_s
 
 
 def folded(deltas: list[Delta], provider: str = "openai") -> Reply:
-    fold = Fold(lambda n: f"id{n}", provider, f"{provider}/m")
+    fold = ReplyFold(lambda n: f"id{n}", provider, f"{provider}/m")
     for delta in deltas:
         fold.feed(delta)
     return fold.finish()
@@ -103,15 +103,15 @@ def test_a_call_without_a_name_is_still_a_call() -> None:
 
 @given(st.text())
 def test_arguments_are_an_object_or_the_raw_text(text: str) -> None:
-    arguments, raw = parse(text)
+    arguments, raw = parse_arguments(text)
     assert raw in ("", text)
     assert not (arguments and raw)
 
 
 @given(OBJECT)
 def test_objects_are_read_once_or_twice_encoded(value: dict[str, Any]) -> None:
-    assert parse(json.dumps(value)) == (value, "")
-    assert parse(json.dumps(json.dumps(value))) == (value, "")
+    assert parse_arguments(json.dumps(value)) == (value, "")
+    assert parse_arguments(json.dumps(json.dumps(value))) == (value, "")
 
 
 RAW = ["[1]", "3", "true", '{"a": NaN}', '{"a": 1e999}', '{"a": [-1e999]}', '{"a": 1', "{}{}", '"text"', "[" * 100_000]
@@ -119,7 +119,7 @@ RAW = ["[1]", "3", "true", '{"a": NaN}', '{"a": 1e999}', '{"a": [-1e999]}', '{"a
 
 @pytest.mark.parametrize("text", [*RAW, json.dumps('{"a": 1e999}')])
 def test_what_is_no_object_is_kept_raw(text: str) -> None:
-    assert parse(text) == ({}, text)
+    assert parse_arguments(text) == ({}, text)
 
 
 OUTCOMES: list[tuple[list[Delta], str, bool]] = [
@@ -152,7 +152,7 @@ def test_usage_is_none_unless_it_was_reported() -> None:
 
 
 def test_the_partial_message_has_the_text_and_no_half_call() -> None:
-    fold = Fold(lambda n: f"id{n}", "anthropic", "m")
+    fold = ReplyFold(lambda n: f"id{n}", "anthropic", "m")
     for delta in (TextDelta("so "), TextDelta("far"), CallDelta(0, "a", "look", '{"')):
         fold.feed(delta)
     message = fold.partial()

@@ -16,7 +16,7 @@ from server.play import ScriptedServer
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, RetryDelta, TextDelta
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.retry import LONGEST_WAIT, Retrying, back_off
+from nexus_cli.provider.retry import LONGEST_WAIT, Retrying, backoff_seconds
 
 
 class Clock:
@@ -115,7 +115,7 @@ def test_some_failures_are_final(script: list[ProviderError | str]) -> None:
 
 @given(st.integers(1, 60), st.floats(0, 1, exclude_max=True))
 def test_the_back_off_is_positive_and_bounded(attempt: int, chance: float) -> None:
-    assert 0 < back_off(attempt, chance) <= LONGEST_WAIT
+    assert 0 < backoff_seconds(attempt, chance) <= LONGEST_WAIT
 
 
 @pytest.mark.parametrize("form", list(MODELS))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.usage import merge, reported, to_usage
+from nexus_cli.provider.usage import has_counts, merge_reports, to_usage
 
 FREE = ModelInfo("m", "p", 1000)
 PRICED = ModelInfo("m", "p", 1000, None, 3.0, 15.0, 0.3, 3.75)
@@ -135,9 +135,9 @@ def test_the_parts_never_exceed_the_whole_and_cost_is_never_negative(raw: dict[s
 def test_reports_of_one_stream_are_merged_to_the_larger_number() -> None:
     first = {"prompt_tokens": 115, "completion_tokens": 1, "details": {"cached": 9}}
     last = {"prompt_tokens": 0, "completion_tokens": 15, "details": {"cached": 0}, "other": None}
-    assert merge(first, last) == {"prompt_tokens": 115, "completion_tokens": 15, "details": {"cached": 9}}
+    assert merge_reports(first, last) == {"prompt_tokens": 115, "completion_tokens": 15, "details": {"cached": 9}}
 
 
 def test_a_report_of_zeros_is_none() -> None:
-    assert not reported({"prompt_tokens": 0, "details": {"cached_tokens": 0}, "x": None})
-    assert reported({"details": {"cached_tokens": 1}})
+    assert not has_counts({"prompt_tokens": 0, "details": {"cached_tokens": 0}, "x": None})
+    assert has_counts({"details": {"cached_tokens": 1}})

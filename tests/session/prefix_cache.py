@@ -13,10 +13,10 @@ from pathlib import Path
 
 from session.played import Answer, Played
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import CacheExpect, CacheResult, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

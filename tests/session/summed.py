@@ -14,12 +14,12 @@ from typing import Any
 
 from session.played import MODEL, Answer, Played
 
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.session.acts import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -65,7 +65,7 @@ async def living(
     script: Any,
     *said: str,
     window: int = 24_000,
-    compact: Compact | None = None,
+    compact: CompactSettings | None = None,
     again: str = "",
     models: dict[str, dict[str, float | int | bool]] | None = None,
     provider: Any = None,
@@ -73,7 +73,7 @@ async def living(
 ) -> AsyncIterator[Session]:
     """A session after these turns, each of which is said to a model that `script` plays; `again` resumes one."""
     asked = Options(folder, MODEL, allow="all", limits=Limits(max_steps=steps), resume=again)
-    settings = Settings(models={MODEL: {"window": window}, **(models or {})}, compact=compact or Compact())
+    settings = Settings(models={MODEL: {"window": window}, **(models or {})}, compact=compact or CompactSettings())
     session = open_session(asked, settings, approver=None, provider=provider or Played(script))
     try:
         for words in said:

@@ -25,6 +25,7 @@ from session.prefix_cache import (
     working,
 )
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.window.fingerprints import fingerprint, first_difference, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tool_calls
@@ -33,8 +34,7 @@ from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
-from nexus_cli.core.settings import Settings
-from nexus_cli.provider.cache_life import OPENAI
+from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.cache.diagnosis import tolerated_miss
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.session import Session

@@ -10,11 +10,11 @@ import pytest
 from session.played import the_ledger
 from session.prefix_cache import MODEL, OTHER, SETTINGS, STEP, expectations, lived, opened, results, working
 
-from nexus_cli.core.clock import stamp
+from nexus_cli.core.clock import format_utc
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
-from nexus_cli.provider.cache_life import OPENAI
+from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.cache.diagnosis import tolerated_miss
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.context import difference
@@ -98,7 +98,7 @@ def test_a_fork_expects_what_its_source_sent_and_is_judged_by_it(tmp_path: Path)
     source = opened(provider, tmp_path)
     turn(source, FIRST)
     for lost, cause in ((False, "hit"), (True, "provider")):
-        fork = forked(source.id, stamp(provider.clock()))
+        fork = forked(source.id, format_utc(provider.clock()))
         provider.forgets = (len(provider.seen) + 1).__eq__ if lost else lambda number: False
         first, *rest = results(turn(opened(provider, tmp_path, fork), "go on"))
         assert first.expected > 3000 and first.read == (0 if lost else first.expected)
@@ -114,7 +114,7 @@ def test_a_fork_knows_only_what_its_source_had_sent_by_then(tmp_path: Path) -> N
     provider = working(listing)
     source = opened(provider, tmp_path)
     turn(source, FIRST)
-    early, late = (forked(source.id, stamp(provider.clock()), entry) for entry in (3, None))
+    early, late = (forked(source.id, format_utc(provider.clock()), entry) for entry in (3, None))
     turn(opened(provider, tmp_path, source.id), "something else altogether")
     turn(opened(provider, tmp_path, source.id, OTHER), "and under another epoch")
     for fork, step in ((early, 2), (late, 4)):
@@ -128,7 +128,7 @@ def test_of_a_source_that_was_deleted_nothing_is_expected_and_nothing_missed(tmp
     provider = working(listing)
     source = opened(provider, tmp_path)
     turn(source, FIRST)
-    fork = forked(source.id, stamp(provider.clock()))
+    fork = forked(source.id, format_utc(provider.clock()))
     with the_ledger() as ledger:
         ledger.delete_session(source.id)
     first = results(turn(opened(provider, tmp_path, fork), "go on"))[0]
@@ -151,7 +151,7 @@ def test_the_rewrites_of_a_source_are_not_those_of_its_fork(tmp_path: Path) -> N
             await source.aclose()
 
     asyncio.run(live())
-    fork = forked(source.id, stamp(provider.clock()))
+    fork = forked(source.id, format_utc(provider.clock()))
     turn(opened(provider, tmp_path, fork, OTHER), "and on")
     with the_ledger() as ledger:
         causes = [[one["cause"] for one in uses(ledger, id, SETTINGS)["rewrites"]] for id in (source.id, fork)]
@@ -162,7 +162,7 @@ def test_a_fork_that_has_sent_nothing_has_nothing_to_compare_and_says_so(tmp_pat
     provider = working(listing)
     source = opened(provider, tmp_path)
     turn(source, FIRST)
-    fork = forked(source.id, stamp(provider.clock()))
+    fork = forked(source.id, format_utc(provider.clock()))
     with pytest.raises(NexusError, match=f"--diff: session {fork} has sent no request yet") as refused:
         difference(SETTINGS, fork)
     assert "--step" not in str(refused.value)

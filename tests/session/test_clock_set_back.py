@@ -10,8 +10,8 @@ from session.played import MODEL, the_ledger
 from session.prefix_cache import Clock, lived, opened, working
 from session.summed import SUMMARY, asks_for_summary, ended
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import TurnEnd
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.reports.cost import cost

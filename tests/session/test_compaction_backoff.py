@@ -11,15 +11,15 @@ import pytest
 from session.played import Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, turn
 
+from nexus_cli.config.settings import CompactSettings
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Compact
 from nexus_cli.session.compaction import backoff
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.replay import check
 
-EARLY = Compact(at=0.25)
+EARLY = CompactSettings(at=0.25)
 """Long before the window is full."""
 LARGE = "some words " * 6000
 
@@ -142,7 +142,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             assert f"; and 1 to {marker.entry}, left out before" in drop.what
             record = session.record
             assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
-            session._parts.engine.compact = Compact(model="")
+            session._parts.engine.compact = CompactSettings(model="")
             for _ in range(4):
                 await turn(session, "still on " * 300)
             again = ended(await session.compact())

@@ -12,11 +12,11 @@ from session.played import Answer
 from session.prefix_cache import MODEL, PRICES, Remembering, lived, opened, results
 from session.summed import SUMMARY, asks_for_summary, done, ended, noted
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.acts.uncompact import uncompaction

@@ -12,10 +12,10 @@ import pytest
 from session.played import Answer, Played, the_ledger
 from session.summed import FORK, SUMMARY, TRANSCRIPT, Summariser, ended, living, noted, summary_of, turn, window_hash
 
+from nexus_cli.config.settings import CompactSettings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Delta, Request, TextDelta
-from nexus_cli.core.settings import Compact
 from nexus_cli.session.compaction.summarise import fenced
 from nexus_cli.session.goals import set_goal
 from nexus_cli.session.next_request.current import window_request
@@ -63,7 +63,7 @@ class Slow(Played):
 def test_a_summary_that_drips_for_ever_has_its_own_end(tmp_path: Path) -> None:
     async def live() -> None:
         slow = Slow(Summariser())
-        async with living(tmp_path, None, *TURNS, provider=slow, compact=Compact(seconds=0.2)) as session:
+        async with living(tmp_path, None, *TURNS, provider=slow, compact=CompactSettings(seconds=0.2)) as session:
             before = window_hash(session)
             done = ended(await session.compact())
             assert not done.ok and "0.2 s" in done.why
@@ -153,7 +153,7 @@ def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) ->
 
     async def live() -> None:
         async with living(
-            tmp_path, Summariser(summary), *TURNS * 2, models=models, compact=Compact(model="openai/small")
+            tmp_path, Summariser(summary), *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
         ) as session:
             assert ended(await session.compact()).ok
             assert session._parts.engine.budget.window == 24_000, "what the small one takes says nothing of the other"
@@ -169,7 +169,7 @@ def test_a_summariser_too_small_to_read_anything_is_a_plain_no(tmp_path: Path) -
     async def live() -> None:
         script = Summariser()
         async with living(
-            tmp_path, script, *TURNS, models=models, compact=Compact(model="openai/tiny")
+            tmp_path, script, *TURNS, models=models, compact=CompactSettings(model="openai/tiny")
         ) as session:
             done = ended(await session.compact())
             assert not done.ok and "too small" in done.why and not script.asked
@@ -219,7 +219,7 @@ def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_pa
         await asyncio.sleep(60)
 
     async def live() -> None:
-        async with living(tmp_path, Summariser(), *TURNS * 2, compact=Compact(seconds=0.3)) as session:
+        async with living(tmp_path, Summariser(), *TURNS * 2, compact=CompactSettings(seconds=0.3)) as session:
             for before, told in ((refuses, "no facts"), (hangs, "more than 0.3 s")):
                 session._parts.engine.before_summary = before
                 events = await session.compact()
@@ -244,7 +244,7 @@ def test_facts_are_taken_out_first_where_that_is_switched_on(tmp_path: Path) -> 
         return Summariser()(request) if request.messages[-1]["role"] == "user" else "listed"
 
     async def live() -> None:
-        async with living(tmp_path, script, *TURNS, compact=Compact(extract=True)) as session:
+        async with living(tmp_path, script, *TURNS, compact=CompactSettings(extract=True)) as session:
             before = len(session.context.lane.items)
             assert ended(await session.compact()).ok
             assert order == ["facts", "summary"] and before > len(session.context.lane.items)

@@ -11,11 +11,11 @@ import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, summary_of, turn
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options

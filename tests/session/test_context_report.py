@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 
-from nexus_cli.core.paths import places
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.services import Calibration
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 

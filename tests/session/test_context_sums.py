@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, say
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import ContextPlan
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import difference, report

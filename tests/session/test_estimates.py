@@ -16,12 +16,12 @@ from server.meter import Meter
 from session.played import MODEL, Answer, Played
 from session.summed import SUMMARY, asks_for_summary
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import CompactionDone, ContextPlan, Event, StepEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.options import Options

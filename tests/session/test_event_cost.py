@@ -14,13 +14,13 @@ import pytest
 from ledger.conftest import on
 from session.played import MODEL, Answer, Played, say, the_ledger
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.json_text import json_text
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.reports.export import exported
 

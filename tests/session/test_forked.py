@@ -8,7 +8,7 @@ import pytest
 from session.played import Answer, Played, opened, say, the_ledger
 
 from nexus_cli.context.window.groups import PLACEHOLDER
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.request import Request
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
@@ -31,7 +31,7 @@ def source(tmp_path: Path) -> str:
 
 def forked(source: str, entry: int | None = None) -> str:
     with the_ledger() as ledger:
-        return ledger.fork_session(source, at=stamp(local_now()), entry=entry).id
+        return ledger.fork_session(source, at=format_utc(local_now()), entry=entry).id
 
 
 def test_source_and_fork_both_run_the_calls_of_their_next_turn(source: str, tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 from session.played import MODEL, Played, say
 
 from nexus_cli.cli import app
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report

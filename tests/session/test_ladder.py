@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections import contributor
 from nexus_cli.context.sections import reader as section_reader
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.settings import Settings
 from nexus_cli.session import gathering
 from nexus_cli.session.options import Options
 from nexus_cli.session.prompt_assembly import PLAN

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from session.played import MODEL, Played, opened, say
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session

@@ -13,11 +13,11 @@ from session.played import MODEL, Played, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
 from session.test_refit import lived
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.drop_list import NAMED, back, listing, of_session
 from nexus_cli.session.options import Options

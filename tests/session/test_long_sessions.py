@@ -11,12 +11,12 @@ from ledger.conftest import fail_writes
 from session.played import MODEL, Played
 from session.summed import SUMMARY, asks_for_summary, turn
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Entry, Epoch, Kind, Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Fixed
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import FailoverLog, entries, lane_log
 from nexus_cli.session.logger import LogConfig, SessionLogger
 from nexus_cli.session.options import Options

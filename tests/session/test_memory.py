@@ -13,12 +13,12 @@ import pytest
 from ledger.conftest import on
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
+from nexus_cli.config.paths import places
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Resulted
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
-from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.session import admit, memory

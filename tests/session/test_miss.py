@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.fingerprints import SYSTEM, Difference
-from nexus_cli.provider.cache_life import ANTHROPIC, OPENAI, USUAL
+from nexus_cli.provider.prompt_cache import ANTHROPIC, OPENAI, USUAL
 from nexus_cli.session.cache.diagnosis import (
     CacheFacts,
     describe_change,
@@ -43,7 +43,7 @@ MODEL = Difference("model", "n", "m", "n")
         (replace(MISS, difference=MODEL, shared=0), "model", True),
         (replace(MISS, difference=MODEL, shared=0, age=400), "model", True),
         (replace(MISS, difference=MODEL, shared=0, age=4000), "expired", False),
-        (replace(MISS, difference=MODEL, shared=0, age=4000, former=replace(OPENAI, most=86400)), "model", True),
+        (replace(MISS, difference=MODEL, shared=0, age=4000, former=replace(OPENAI, max_seconds=86400)), "model", True),
         (replace(MISS, difference=MODEL, shared=0, age=400, former=ANTHROPIC), "expired", False),
         (replace(MISS, difference=TOOL, shared=9000), "provider", False),
         (replace(MISS, difference=TOOL, shared=9000, age=400), "expired", False),
@@ -99,7 +99,7 @@ def test_no_more_is_expected_than_there_is_and_nothing_of_what_is_gone(shared: i
     for life in (ANTHROPIC, OPENAI):
         tokens = expected_cached(life, shared, seconds)
         assert 0 <= tokens <= shared and tokens % life.step == 0
-        if shared < life.minimum or (seconds is not None and seconds > life.most):
+        if shared < life.min_tokens or (seconds is not None and seconds > life.max_seconds):
             assert tokens == 0
         else:
             assert shared - tokens < life.step

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary
 
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import CompactionDone, CompactionStart, ContextPlan, Event, Notice, Outcome, Resulted, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import preview
@@ -235,7 +235,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
             await turn(session, "go on")
             used, name = await agrees(session), session.id
         with the_ledger() as ledger:
-            fork = ledger.fork_session(name, at=stamp(local_now())).id
+            fork = ledger.fork_session(name, at=format_utc(local_now())).id
         async with living(provider, tmp_path, fork) as session:
             assert abs(await agrees(session) - used) <= used // 100
             await turn(session, "go on")
@@ -323,7 +323,7 @@ class Person:
                     self.model = OTHER if self.model == MODEL else MODEL
                 case "fork":
                     with the_ledger() as ledger:
-                        self.session = ledger.fork_session(self.session, at=stamp(local_now())).id
+                        self.session = ledger.fork_session(self.session, at=format_utc(local_now())).id
                     return
             if events:
                 planned(session, events)

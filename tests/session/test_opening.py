@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from session.played import Played
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -48,7 +48,7 @@ def test_a_provider_of_ones_own_has_names_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
-    settings = Settings(alias={"small": "openai/gpt-4o-mini"}, compact=Compact(model="small"))
+    settings = Settings(alias={"small": "openai/gpt-4o-mini"}, compact=CompactSettings(model="small"))
     with opened(Options(tmp_path, "openai/m"), settings) as session:
         assert session._parts.engine.summarizer().info.name == "openai/gpt-4o-mini"
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, say
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.event import Event, Resulted
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session

@@ -12,10 +12,10 @@ from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
-from nexus_cli.core.settings import Compact, Settings
 from nexus_cli.session.compaction.pins import pin
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.cache import uses
@@ -102,7 +102,7 @@ def test_what_is_taken_out_makes_the_session_cheaper(tmp_path: Path) -> None:
     sums = []
     for prune in (True, False):
         provider = reading(60)
-        settings = replace(SMALL, compact=Compact(prune=prune), models={MODEL: PRICES})
+        settings = replace(SMALL, compact=CompactSettings(prune=prune), models={MODEL: PRICES})
         _, events = live(provider, tmp_path, "look at it", settings=settings)
         told = results(events)
         tokens = [sum(len(json.dumps(message)) // 4 for message in sent) for sent in provider.seen]
@@ -159,7 +159,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
 
 def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     project(tmp_path)
-    off = replace(SMALL, compact=Compact(prune=False))
+    off = replace(SMALL, compact=CompactSettings(prune=False))
     _, events = live(reading(24), tmp_path, "look at it", settings=off)
     assert not pruned(events)
     session = opened(reading(24), tmp_path, settings=SMALL)

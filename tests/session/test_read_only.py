@@ -9,11 +9,11 @@ import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 from session.summed import Summariser, ended, live, living
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import MemorySlot
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.memory import add_fact
 from nexus_cli.session.options import Options

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from session.played import Played, opened, say, the_ledger
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.work_record import WorkRecord
-from nexus_cli.core.settings import Settings
-from nexus_cli.provider.library import library
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.session import replay_wire
 from nexus_cli.session.compaction import record_sources
 
@@ -131,6 +131,6 @@ def test_a_model_library_that_hangs_when_it_is_loaded_is_named_and_let_go(
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
         with ledger.db.write():
-            ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{library()} {'0' * 64}", lane)
+            ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{http_library()} {'0' * 64}", lane)
         found = asyncio.run(replay_wire.check_wire(ledger, session.id, Settings()))
     assert found["skipped"] == {"litellm could not be loaded here in time": [1]} and not found["differ"]

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, the_ledger
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.context_fit import _refuse_if_too_large
 from nexus_cli.session.options import Options

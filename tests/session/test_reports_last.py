@@ -9,7 +9,7 @@ import pytest
 from ledger.conftest import on
 from session.played import Played, opened, say, the_ledger
 
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
@@ -46,7 +46,7 @@ def test_only_the_newest_turn_is_told_however_long_it_is(tmp_path: Path) -> None
     session = opened(Played(lambda request: "old answer"), tmp_path)
     assert say(session, "old words")[1].ok
     with the_ledger() as ledger:
-        lane, at = ledger.session(session.id).main_lane, stamp(local_now())
+        lane, at = ledger.session(session.id).main_lane, format_utc(local_now())
         on(ledger, lane).append(Entry(3, at, "person", Kind.USER, Message(Role.USER, "new words")))
         for number in range(4, 504):
             text = f"answer {number}" if number % 2 else ""

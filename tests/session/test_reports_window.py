@@ -9,7 +9,7 @@ from typing import Any
 from session.played import MODEL, Played, opened, say
 from session.summed import Summariser, ended, living
 
-from nexus_cli.core.settings import Settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 

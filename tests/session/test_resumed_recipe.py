@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.reports.context import difference, report
@@ -172,7 +172,9 @@ def test_a_new_session_has_the_recipe_that_is_named_else_that_of_its_front_end(t
     assert recipe_of(None, replace(options, front="chat"))[0].name == "chat"
     assert recipe_of(None, replace(options, front="chat", recipe="locked"))[0].name == "locked"
     with the_ledger() as ledger:
-        made = ledger.create_session(folder="/f", project="/f", model=MODEL, recipe="locked", at=stamp(local_now()))
+        made = ledger.create_session(
+            folder="/f", project="/f", model=MODEL, recipe="locked", at=format_utc(local_now())
+        )
         assert recipe_of(made, replace(options, front="chat"))[0].name == "locked"
 
 

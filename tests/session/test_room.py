@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 
+from nexus_cli.config.settings import CompactSettings, Settings
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CompactionDone, Dropped, Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Part
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Compact, Settings
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.wiring import open_session
@@ -55,13 +55,13 @@ def lived(
     *said: str | Trigger,
     window: int = 16_000,
     again: str = "",
-    compact: Compact | None = None,
+    compact: CompactSettings | None = None,
     **options: Any,
 ) -> tuple[str, list[Event], list[Outcome]]:
     """A session of these turns: its id, all its events, how its turns ended."""
     limits, now = options.pop("limits", Limits(max_steps=80)), MORNING + timedelta(days=options.pop("days", 0))
     asked = Options(options.pop("cwd", folder), MODEL, allow="all", limits=limits, resume=again, **options)
-    settings = Settings(models={MODEL: {"window": window}}, compact=compact or Compact())
+    settings = Settings(models={MODEL: {"window": window}}, compact=compact or CompactSettings())
     session = open_session(asked, settings, approver=None, provider=provider, clock=lambda: now)
 
     async def live() -> list[Event]:
@@ -144,7 +144,7 @@ def test_no_second_summary_within_ten_steps_while_the_window_holds_also_after_a_
         return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": f"seq {sent}00 {sent}20"})]
 
     provider = Played(script)
-    early = Compact(at=0.6)
+    early = CompactSettings(at=0.6)
     said = ("word " * 2600, *(f"turn {number}" for number in range(6)))
     session, events, _ = lived(provider, tmp_path, *said, window=12_000, compact=early)
     for again in range(9):

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Called, Event, Notice, Resulted, Text
-from nexus_cli.core.goal import Goal
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import places
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
-from nexus_cli.core.settings import Settings
+from nexus_cli.core.services import Goal
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.consolidate import Consolidated, consolidation
 from nexus_cli.session.acts.extract import extract

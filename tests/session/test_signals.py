@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from session.played import MODEL, Answer, Played, opened, say
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.event import ContextPlan, Event, Notice, Resulted
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.reports.why import why

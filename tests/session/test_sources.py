@@ -18,17 +18,16 @@ from session.played import Played, opened, say, the_ledger
 
 from nexus_cli.context.sections.project_outline import Outline
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.footprint import Footprint
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.seen import SeenFile
-from nexus_cli.core.trigger import Trigger
+from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session import sources as module
 from nexus_cli.session.engine import Engine
 from nexus_cli.session.sources import SessionSources, project_outline
-from nexus_cli.tools.files import Content, read
+from nexus_cli.tools.files import Content, read_regular_file
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
@@ -68,7 +67,7 @@ def test_a_file_that_nobody_touched_since_is_not_read(tmp_path: Path, monkeypatc
     def never(*arguments: Any) -> None:
         raise AssertionError("there is no need to read it")
 
-    monkeypatch.setattr(module, "read", never)
+    monkeypatch.setattr(module, "read_regular_file", never)
     [one] = looked(noted(path, b"1", at="2999-01-01T00:00:00.000Z")).files()
     assert one.disk == "same"
 
@@ -81,9 +80,9 @@ def test_a_file_is_read_again_only_when_it_was_touched_again(tmp_path: Path, mon
 
     def counted(path: Path, limit: int) -> Content:
         times.append(path)
-        return read(path, limit)
+        return read_regular_file(path, limit)
 
-    monkeypatch.setattr(module, "read", counted)
+    monkeypatch.setattr(module, "read_regular_file", counted)
     assert [given.files()[0].disk for _ in range(3)] == ["same"] * 3
     assert len(times) == 1
     path.write_bytes(b"22")
@@ -247,8 +246,8 @@ def test_a_listing_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: 
 
     def slow(root: Path, project: Path, stop: Any) -> list[str]:
         while True:
-            stop.check()
+            stop.raise_if_pressed()
 
-    monkeypatch.setattr(module, "files", slow)
+    monkeypatch.setattr(module, "list_files", slow)
     monkeypatch.setattr(module, "LISTING", 0.01)
     assert project_outline(tmp_path).languages == (("Python", 1),)

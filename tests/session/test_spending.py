@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from session.played import MODEL, Played, say
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CacheResult, StepEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, PriceTier
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.options import Options
 from nexus_cli.session.spending import Spending

@@ -10,13 +10,13 @@ import pytest
 from session.played import MODEL, Played, the_ledger
 from session.played import Answer as Reply
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, Resulted, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.paths import places
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.export import exported
 from nexus_cli.session.session import Session

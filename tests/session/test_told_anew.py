@@ -14,10 +14,10 @@ from ledger.conftest import on
 from session.played import Played, the_ledger
 from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
 
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.config.paths import project_root
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memory import MemorySlot
-from nexus_cli.core.paths import project
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.session import turn as loop
 from nexus_cli.session.engine import Engine
@@ -47,7 +47,7 @@ class Strict(Played):
 
 def remembered(folder: Path) -> None:
     with the_ledger() as ledger:
-        add_fact(ledger, MemorySlot.USER, FRENCH, str(project(folder)), stamp(local_now()))
+        add_fact(ledger, MemorySlot.USER, FRENCH, str(project_root(folder)), format_utc(local_now()))
 
 
 def sent(provider: Played) -> list[str]:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session.played import Played, opened, say
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.core.paths import places
 from nexus_cli.ledger import Ledger
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.render.cells import cells

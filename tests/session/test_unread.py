@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, the_ledger
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context import loader as loading
 from nexus_cli.context.sections import contributor
 from nexus_cli.context.sections import reader as section_reader
@@ -18,7 +19,6 @@ from nexus_cli.context.sections.contributors import instructions
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Event, TurnEnd
-from nexus_cli.core.settings import Settings
 from nexus_cli.session import gathering
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check

@@ -13,7 +13,8 @@ import pytest
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, Seen
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.tools import ToolRegistry, check
+from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.tools.schema import check_arguments
 
 
 @dataclass
@@ -65,7 +66,7 @@ class Desk:
     async def call(self, name: str, **arguments: Any) -> ToolResult:
         tool = self.registry.get(name)
         assert tool is not None
-        checked, faults = check(arguments, tool.parameters)
+        checked, faults = check_arguments(arguments, tool.parameters)
         assert not faults, faults
         return await tool.run(checked, self.context())
 

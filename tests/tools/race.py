@@ -13,9 +13,9 @@ from pathlib import Path
 
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.tools import ToolRegistry
-from nexus_cli.tools.atomic import locked_folder
-from nexus_cli.tools.threads import Stop
+from nexus_cli.tools.atomic_write import locked_folder
+from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.registry import ToolRegistry
 
 
 class NothingRead:

@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.tools import process, tree
+from nexus_cli.tools import process, process_tree
 from nexus_cli.tools.builtin import bash
-from nexus_cli.tools.output import Kept
-from nexus_cli.tools.threads import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.process import BoundedOutput
 
 by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
 """Elsewhere a process that left the session and lost its parents is not found."""
 
 
 def _gone(pid: int) -> bool:
-    return not tree.alive({p for p in tree.of(pid) if p.pid == pid})
+    return not process_tree.still_running({p for p in process_tree.find_tree(pid) if p.pid == pid})
 
 
 def _await_pid(path: Path) -> int:
@@ -200,14 +200,14 @@ def test_a_cancelled_command_leaves_nothing_in_another_session(desk: Any, tmp_pa
 def test_a_run_within_a_run_carries_the_marks_of_both(tmp_path: Path) -> None:
     outer = {process._MARK: "outermark"}
     argv = ["/bin/sh", "-c", f"echo ${process._MARK}"]
-    marks = process.run(argv, cwd=tmp_path, env=outer, stop=Stop(), seconds=60).output.decode().split()
+    marks = process.run_process(argv, cwd=tmp_path, env=outer, stop=Stop(), seconds=60).output.decode().split()
     assert marks[0] == "outermark"
     assert len(marks) == 2
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.003, 0.01, 0.03, 0.1, 0.3])
 def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, delay: float) -> None:
-    before = {p.pid for p in tree.of(os.getpid())}
+    before = {p.pid for p in process_tree.find_tree(os.getpid())}
     command = f"echo $$ > {tmp_path}/pid; sleep 100 & (sleep 100; echo) | cat"
 
     async def interrupted() -> None:
@@ -218,7 +218,7 @@ def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, d
             await task
 
     asyncio.run(interrupted())
-    assert {p.pid for p in tree.of(os.getpid())} <= before
+    assert {p.pid for p in process_tree.find_tree(os.getpid())} <= before
     with contextlib.suppress(FileNotFoundError, ValueError):
         assert _gone(int((tmp_path / "pid").read_text()))
 
@@ -245,15 +245,15 @@ def test_end_all_kills_what_runs_at_once(desk: Any, tmp_path: Path) -> None:
         task = asyncio.create_task(desk.call("bash", command=command))
         pid = await asyncio.to_thread(_await_pid, tmp_path / "pid")
         await asyncio.to_thread(_await_known, pid)
-        process.end_all()
+        process.kill_all()
         return str((await task).output)
 
     assert asyncio.run(ended()) == "[exit status 137]"
-    process.end_all()
+    process.kill_all()
 
 
 def test_memory_stays_bounded_and_what_is_beyond_is_counted(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "Kept", lambda: Kept(20_000))
+    monkeypatch.setattr(process, "BoundedOutput", lambda: BoundedOutput(20_000))
     result = desk.run("bash", command="echo first; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo last")
     assert result.output.startswith("first\nxxx")
     assert result.output.endswith("x\nlast\n[exit status 0]")
@@ -265,20 +265,20 @@ def test_head_and_tail_of_any_pieces_are_exact() -> None:
     data = bytes(i % 251 for i in range(5000))
     for limit in (0, 1, 2, 100, 4999, 5000, 6000):
         for size in (1, 7, 4096, 5000):
-            kept = Kept(limit)
+            kept = BoundedOutput(limit)
             for start in range(0, len(data), size):
                 kept.add(data[start : start + size])
             half = limit // 2
             if 2 * half >= len(data):
-                assert (kept.joined(), kept.uncounted) == (data, 0)
+                assert (kept.join(), kept.uncounted) == (data, 0)
             else:
-                assert kept.joined().startswith(data[:half])
-                assert kept.joined().endswith(data[len(data) - half :])
+                assert kept.join().startswith(data[:half])
+                assert kept.join().endswith(data[len(data) - half :])
                 assert kept.uncounted == len(data) - 2 * half
 
 
 def test_output_in_tiny_pieces_takes_no_more_memory_than_in_large_ones() -> None:
-    kept = Kept(40_000)
+    kept = BoundedOutput(40_000)
     tracemalloc.start()
     try:
         for i in range(60_000):
@@ -294,7 +294,7 @@ def test_a_stop_before_the_start_starts_nothing(tmp_path: Path) -> None:
     stop = Stop()
     stop.press()
     with pytest.raises(Stopped):
-        process.run(["touch", "made"], cwd=tmp_path, env={}, stop=stop, seconds=5)
+        process.run_process(["touch", "made"], cwd=tmp_path, env={}, stop=stop, seconds=5)
     assert not list(tmp_path.iterdir())
 
 
@@ -302,11 +302,11 @@ def test_zombies_do_not_count_as_running() -> None:
     child = subprocess.Popen(["true"], start_new_session=True)
     try:
         for _ in range(500):
-            if not tree.of(child.pid):
+            if not process_tree.find_tree(child.pid):
                 break
             time.sleep(0.01)
-        assert tree.group(child.pid) == set()
-        assert tree.of(child.pid) == set()
+        assert process_tree.find_group(child.pid) == set()
+        assert process_tree.find_tree(child.pid) == set()
     finally:
         child.wait()
 
@@ -314,9 +314,13 @@ def test_zombies_do_not_count_as_running() -> None:
 def test_the_table_of_ps_tells_the_same_as_proc() -> None:
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
-        by_ps = tree._from_ps()
+        by_ps = process_tree._from_ps()
         assert by_ps[child.pid][1:] == (os.getpid(), child.pid)
-        assert tree.of(child.pid) == {p for p in tree.of(child.pid) if p.pid == child.pid} != set()
+        assert (
+            process_tree.find_tree(child.pid)
+            == {p for p in process_tree.find_tree(child.pid) if p.pid == child.pid}
+            != set()
+        )
     finally:
         child.kill()
         child.wait()

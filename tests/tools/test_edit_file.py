@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools.files import Refused
-from nexus_cli.tools.substitution import apply_edits, short_diff
-from nexus_cli.tools.text import decode
-from nexus_cli.tools.threads import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.exact_edit import apply_edits
+from nexus_cli.tools.files import Refused, decode_file
+from nexus_cli.tools.preview import short_diff
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
@@ -242,10 +242,10 @@ def test_every_byte_outside_the_match_stays(
     desk = new_desk()
     whole = f"{before}<<old>>{after}".encode(encoding)
     path = desk.write("a", whole)
-    decoded = decode(whole)
+    decoded = decode_file(whole)
     assert decoded is not None
     desk.run("edit_file", path="a", edits=[_edit("<<old>>", new)])
-    head, tail = whole.split(decoded.encoded("<<old>>")[len(decoded.bom) :])
+    head, tail = whole.split(decoded.encode("<<old>>")[len(decoded.bom) :])
     data = path.read_bytes()
     assert data.startswith(head)
     assert data.endswith(tail)

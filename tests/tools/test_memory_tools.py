@@ -15,7 +15,7 @@ from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, ToolContext
 from nexus_cli.core.wire import canonical
-from nexus_cli.tools import ToolRegistry, discover
+from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
 OURS = ("remember", "forget", "search_memory")
 COUNTER = TiktokenCounter("o200k_base")
@@ -55,13 +55,13 @@ class Memory:
 def called(name: str, memory: Memory, **arguments: Any) -> ToolResult:
     async def work() -> ToolResult:
         context = ToolContext(Path("/"), Path("/"), 1000, "c1", lambda text: None, {Facts: memory})
-        return await discover()[name].run(arguments, context)
+        return await discover_tools()[name].run(arguments, context)
 
     return asyncio.run(work())
 
 
 def test_the_descriptions_cost_little() -> None:
-    for tool in map(discover().__getitem__, OURS):
+    for tool in map(discover_tools().__getitem__, OURS):
         assert COUNTER.count(tool.description) <= 45 and tool.effect is Effect.NONE and tool.needs == (Facts,)
     definitions = [d for d in ToolRegistry(services={Facts: 1}).get_definitions() if d["function"]["name"] in OURS]
     assert len(definitions) == 3 and sum(COUNTER.count(canonical(one).decode()) for one in definitions) <= 250
@@ -111,6 +111,6 @@ def test_what_fails_is_a_result(name: str, arguments: dict[str, str]) -> None:
 
 
 def test_what_writes_to_memory_never_runs_beside_another_call() -> None:
-    together = {name: tool.together for name, tool in discover().items()}
+    together = {name: tool.is_parallel for name, tool in discover_tools().items()}
     assert [name for name in ("remember", "forget", "merge_facts") if together[name]] == []
     assert together["search_memory"] and together["read_file"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.tools.omission import new_omission
+from nexus_cli.tools.omission import find_new_omission
 
 LEFT_OUT = """\
 (rest of methods ...)
@@ -158,14 +158,14 @@ Other ...
 
 @pytest.mark.parametrize("line", LEFT_OUT.split("\n"))
 def test_a_placeholder_is_found(line: str) -> None:
-    assert new_omission("old\n", f"a = 1\n{line}\nb = 2\n") == line.strip()
-    assert new_omission("old", f"a\r\n{line.upper()}\r\nb") == line.upper().strip()
-    assert new_omission(f"x\n{line}\n", f"y\n  {line}\n") == "", "what stands there already may stay"
+    assert find_new_omission("old\n", f"a = 1\n{line}\nb = 2\n") == line.strip()
+    assert find_new_omission("old", f"a\r\n{line.upper()}\r\nb") == line.upper().strip()
+    assert find_new_omission(f"x\n{line}\n", f"y\n  {line}\n") == "", "what stands there already may stay"
 
 
 @pytest.mark.parametrize("line", LEGITIMATE.split("\n"))
 def test_another_ellipsis_is_none(line: str) -> None:
-    assert new_omission("", f"a = 1\n{line}\nb = 2\n") == ""
+    assert find_new_omission("", f"a = 1\n{line}\nb = 2\n") == ""
 
 
 def test_the_tools_refuse_it_and_leave_the_file(desk: Any) -> None:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.tools import Ask, Granted, Verdict, decide, discover
+from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
+from nexus_cli.tools.registry import discover_tools
 
-TOOLS = discover()
+TOOLS = discover_tools()
 READ, WRITE, BASH, RECALL, GREP = (TOOLS[n] for n in ("read_file", "write_file", "bash", "recall", "grep"))
 
 

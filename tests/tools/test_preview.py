@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.dispatch import _detail
-from nexus_cli.tools.preview import LARGEST, MOST, unified
+from nexus_cli.tools.preview import LARGEST, MOST, unified_diff
 
 
 def tool(desk: Any, name: str) -> Tool:
@@ -80,12 +80,12 @@ def test_what_was_written_over_something_large_or_binary_has_no_diff(desk: Any) 
 
 
 def test_line_ends_and_marks_that_change_are_seen_and_others_are_not() -> None:
-    assert unified("a\r\nb\r\n", "a\nb\n", "x").endswith("@@ -1,2 +1,2 @@\n-a^M\n-b^M\n+a\n+b\n")
-    assert unified("a\r\nb\n", "a\r\nb\r\n", "x").endswith("@@ -1,2 +1,2 @@\n a^M\n-b\n+b^M\n")
-    assert unified("a\r\nb\r\n", "a\r\nc\r\n", "x").endswith("@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
-    assert unified("a\n", "\ufeffa\n", "x").endswith("-a\n+<U+FEFF>a\n")
-    assert unified(None, "a\r\n", "x").endswith("+a^M\n")
-    assert unified("a\n", "a", "x").endswith("-a\n+a\n\\ No newline at end of file\n")
+    assert unified_diff("a\r\nb\r\n", "a\nb\n", "x").endswith("@@ -1,2 +1,2 @@\n-a^M\n-b^M\n+a\n+b\n")
+    assert unified_diff("a\r\nb\n", "a\r\nb\r\n", "x").endswith("@@ -1,2 +1,2 @@\n a^M\n-b\n+b^M\n")
+    assert unified_diff("a\r\nb\r\n", "a\r\nc\r\n", "x").endswith("@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
+    assert unified_diff("a\n", "\ufeffa\n", "x").endswith("-a\n+<U+FEFF>a\n")
+    assert unified_diff(None, "a\r\n", "x").endswith("+a^M\n")
+    assert unified_diff("a\n", "a", "x").endswith("-a\n+a\n\\ No newline at end of file\n")
 
 
 def test_what_is_written_in_other_line_ends_is_previewed_and_told(desk: Any) -> None:
@@ -102,8 +102,8 @@ def test_what_is_written_in_other_line_ends_is_previewed_and_told(desk: Any) -> 
 
 
 def test_stray_bytes_can_be_stored_and_names_are_one_line() -> None:
-    unified("a\n", "a\n\udcff\n", "x").encode()
-    assert unified("a\n", "b\n", "na\nme\x1b").startswith("--- a/na me\x1b\n")
+    unified_diff("a\n", "a\n\udcff\n", "x").encode()
+    assert unified_diff("a\n", "b\n", "na\nme\x1b").startswith("--- a/na me\x1b\n")
 
 
 def test_a_diff_is_bounded_in_length_and_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,10 +113,10 @@ def test_a_diff_is_bounded_in_length_and_in_work(monkeypatch: pytest.MonkeyPatch
         raise AssertionError("matching so many lines takes minutes")
 
     monkeypatch.setattr("difflib.unified_diff", never)
-    shown = unified("same\n" + old, "same\n" + new, "x")
+    shown = unified_diff("same\n" + old, "same\n" + new, "x")
     assert len(shown) <= MOST + 100 and shown.endswith("more lines of this diff are not kept\n")
     assert shown.split("\n")[2:5] == ["@@ -1,20001 +1,20001 @@", " same", "-old 0"]
-    assert len(unified(None, "x" * 900_000, "x")) <= 3 * MOST
+    assert len(unified_diff(None, "x" * 900_000, "x")) <= 3 * MOST
 
 
 texts = st.lists(st.tuples(st.text("ab", max_size=2), st.sampled_from(["\n", "\n", ""])), max_size=25).map(
@@ -134,7 +134,7 @@ def test_patch_makes_the_one_out_of_the_other(
     with pytest.MonkeyPatch.context() as patch:
         if coarse:
             patch.setattr("nexus_cli.tools.preview._COMPARED", -1)
-        made = unified(old, new, "x")
+        made = unified_diff(old, new, "x")
     assert (made == "") == (old == new)
     if made:
         command = ["git", "apply", "-"] if shutil.which("git") else ["patch", "-p1"]

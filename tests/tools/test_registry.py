@@ -17,10 +17,11 @@ from nexus_cli.core.memory import Facts, Merging
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, Recall, Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools import ToolRegistry, discover, validate
 from nexus_cli.tools.builtin import __path__ as folders
+from nexus_cli.tools.registry import ToolRegistry, discover_tools
+from nexus_cli.tools.schema import validate_arguments
 
-TOOLS = list(discover().values())
+TOOLS = list(discover_tools().values())
 each = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
 
@@ -83,7 +84,7 @@ def test_needs_are_protocols(tool: Tool) -> None:
 @each
 def test_a_call_has_paths_exactly_when_it_reads_or_edits(tool: Tool) -> None:
     paths = tool.paths(SOUND[tool.name])
-    assert not validate(SOUND[tool.name], tool.parameters)
+    assert not validate_arguments(SOUND[tool.name], tool.parameters)
     assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT))
     assert all(isinstance(path, str) for path in paths)
 
@@ -128,14 +129,15 @@ def test_a_tool_with_an_unmet_need_is_absent() -> None:
 
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="bash"):
-        ToolRegistry([discover()["bash"], discover()["bash"]])
+        ToolRegistry([discover_tools()["bash"], discover_tools()["bash"]])
 
 
 def test_definitions_are_the_same_bytes_in_every_process_and_order() -> None:
     services: dict[type, Any] = {Recall: object(), Seen: object()}
     here = json.dumps(ToolRegistry(reversed(TOOLS), services).get_definitions())
     program = (
-        "import json; from nexus_cli.tools import ToolRegistry; from nexus_cli.core.services import Recall, Seen;"
+        "import json; from nexus_cli.tools.registry import ToolRegistry;"
+        "from nexus_cli.core.services import Recall, Seen;"
         "print(json.dumps(ToolRegistry(services={Recall: 1, Seen: 1}).get_definitions()))"
     )
     for seed in "01":

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools import check, validate
+from nexus_cli.tools.schema import check_arguments, validate_arguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -43,7 +43,7 @@ SCHEMA: dict[str, Any] = {
     ],
 )
 def test_what_a_model_gets_slightly_wrong_is_mended(given_: dict[str, Any], mended: dict[str, Any]) -> None:
-    assert check(given_, SCHEMA) == (mended, [])
+    assert check_arguments(given_, SCHEMA) == (mended, [])
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_what_a_model_gets_slightly_wrong_is_mended(given_: dict[str, Any], mend
     ],
 )
 def test_what_cannot_be_mended_is_named_with_what_it_must_be(arguments: dict[str, Any], said: str) -> None:
-    _, faults = check(arguments, SCHEMA)
+    _, faults = check_arguments(arguments, SCHEMA)
     assert len(faults) == 1
     assert faults[0].startswith(said)
 
 
 def test_every_fault_is_told_at_once() -> None:
-    assert len(validate({"limit": 0, "deep": 3, "mode": "z"}, SCHEMA)) == 4
+    assert len(validate_arguments({"limit": 0, "deep": 3, "mode": "z"}, SCHEMA)) == 4
 
 
 anything = st.recursive(
@@ -83,16 +83,16 @@ calls = st.dictionaries(st.sampled_from([*SCHEMA["properties"], "other"]), anyth
 
 @given(calls)
 def test_mending_twice_is_mending_once(arguments: dict[str, Any]) -> None:
-    mended, faults = check(arguments, SCHEMA)
-    assert repr(check(mended, SCHEMA)) == repr((mended, faults))
+    mended, faults = check_arguments(arguments, SCHEMA)
+    assert repr(check_arguments(mended, SCHEMA)) == repr((mended, faults))
 
 
 @given(calls)
 def test_what_is_sound_already_stays_as_it_is(arguments: dict[str, Any]) -> None:
-    if not validate(arguments, SCHEMA):
-        assert check(arguments, SCHEMA) == (arguments, [])
+    if not validate_arguments(arguments, SCHEMA):
+        assert check_arguments(arguments, SCHEMA) == (arguments, [])
 
 
 def test_a_hostile_depth_is_no_crash() -> None:
-    assert validate({"path": "[" * 100_000, "edits": "[" * 100_000}, SCHEMA)
-    assert check({"path": "a", "edits": "[" * 100_000}, SCHEMA)[1]
+    assert validate_arguments({"path": "[" * 100_000, "edits": "[" * 100_000}, SCHEMA)
+    assert check_arguments({"path": "a", "edits": "[" * 100_000}, SCHEMA)[1]

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from nexus_cli.tools.builtin import grep
+from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.tools.files import Refused
-from nexus_cli.tools.listing import files, program
+from nexus_cli.tools.listing import find_program, list_files
 from nexus_cli.tools.patterns import PathPattern
-from nexus_cli.tools.threads import Stop
 
 REAL_RG = shutil.which("rg")
 RG = {
@@ -64,7 +64,7 @@ def tree(request: pytest.FixtureRequest, desk: Any, monkeypatch: pytest.MonkeyPa
         nowhere = desk.project.parent / "empty-path"
         nowhere.mkdir()
         monkeypatch.setenv("PATH", str(nowhere))
-        assert program("git") is None
+        assert find_program("git") is None
     return desk
 
 
@@ -84,7 +84,7 @@ def helped(request: pytest.FixtureRequest, tree: Any, tmp_path: Path, monkeypatc
         (target / "rg").chmod(0o755)
     if script is not None:
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-        assert program("rg") == str(tmp_path / "bin/rg")
+        assert find_program("rg") == str(tmp_path / "bin/rg")
     return tree
 
 
@@ -318,7 +318,7 @@ def test_folders_nested_deeper_than_the_interpreter_recurses_are_listed(desk: An
 def test_files_of_a_broken_repository_are_listed_all_the_same(desk: Any) -> None:
     desk.write(".git/HEAD", "nonsense")
     desk.write("a", "")
-    assert files(desk.project, desk.project, Stop()) == ["a"]
+    assert list_files(desk.project, desk.project, Stop()) == ["a"]
 
 
 @pytest.mark.parametrize(

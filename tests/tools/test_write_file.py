@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.tools.atomic import replace_file
-from nexus_cli.tools.files import Refused, digest
-from nexus_cli.tools.threads import Stop, Stopped
+from nexus_cli.tools.atomic_write import replace_file
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.files import Refused, sha256_hex
 
 
 def test_a_new_file_is_created_with_its_folders(desk: Any) -> None:
@@ -84,7 +84,7 @@ def test_mode_link_encoding_and_line_ends_of_a_replaced_file_stay(desk: Any) -> 
 )
 def test_a_replaced_file_keeps_its_form(desk: Any, before: bytes, content: str, after: bytes) -> None:
     path = desk.write("a", before)
-    desk.memory.note(str(path.resolve()), digest(before), "read")
+    desk.memory.note(str(path.resolve()), sha256_hex(before), "read")
     result = desk.run("write_file", path="a", content=content)
     assert result.success, result.error
     assert path.read_bytes() == after
@@ -120,7 +120,7 @@ def test_a_change_at_the_last_moment_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("new")
     with pytest.raises(Refused, match="changed on disk"):
-        replace_file(path, b"x", Stop(), expected=digest(b"old"))
+        replace_file(path, b"x", Stop(), expected=sha256_hex(b"old"))
     with pytest.raises(Refused, match="changed on disk"):
         replace_file(path, b"x", Stop(), expected=None)
     assert path.read_text() == "new"
@@ -133,7 +133,7 @@ def test_a_write_that_is_stopped_leaves_the_file_and_no_draft(tmp_path: Path) ->
     stop = Stop()
     stop.press()
     with pytest.raises(Stopped):
-        replace_file(path, b"x", stop, expected=digest(b"old"))
+        replace_file(path, b"x", stop, expected=sha256_hex(b"old"))
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a"]
 
@@ -166,7 +166,7 @@ def test_a_cancelled_write_has_happened_whole_or_not_at_all(desk: Any, steps: in
     data = path.read_bytes()
     assert data in (b"o" * 400_000, b"n" * 400_000)
     assert os.listdir(desk.project) == ["a"]
-    assert desk.memory.files[str(path.resolve())] == digest(data), "what is remembered is what is there"
+    assert desk.memory.files[str(path.resolve())] == sha256_hex(data), "what is remembered is what is there"
 
 
 def test_a_name_of_another_spelling_is_the_file_that_is_there(desk: Any) -> None:

@@ -22,9 +22,9 @@ from nexus_cli.cli.tour.chapters import CHAPTERS
 from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
 from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.cli.tour.session import LeftTour, TourSession
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.settings import Settings, build, load_settings, read_values
 from nexus_cli.session.reports.models import listing
 from nexus_cli.ui.print.stream import Gone, Stream
 
@@ -45,7 +45,7 @@ def tour(
 
     In a terminal step by step, otherwise straight through. Your own sessions and settings are not touched.
     """
-    texts = tomllib.loads((defaults() / "tour" / "chapters.toml").read_text(encoding="utf-8"))
+    texts = tomllib.loads((defaults_dir() / "tour" / "chapters.toml").read_text(encoding="utf-8"))
     stream = Stream(1)
     process.freeze_gc()
     if part:
@@ -125,6 +125,6 @@ def _print_end(tour: TourSession, keep: bool) -> None:
 def _personal_settings() -> Settings:
     """Return the person's settings, or the packaged ones if theirs cannot be read."""
     try:
-        return load_settings(places(), defaults(), os.environ).settings
+        return load_settings(places(), defaults_dir(), os.environ).settings
     except NexusError:
-        return build(read_values(defaults() / "config.toml"))
+        return build_settings(read_values(defaults_dir() / "config.toml"))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from nexus_cli.cli.tour.sandbox import Sandbox
-from nexus_cli.core.paths import PACKAGE
+from nexus_cli.config.paths import PACKAGE
 
 LAUNCH = "import sys; sys.path.append(sys.argv.pop(1)); from nexus_cli.__main__ import main; main()"
 """Starts the program from wherever it lies; nothing is imported from the working folder."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.cli.tour.scripted_model import MODEL
+from nexus_cli.config.paths import defaults_dir
+from nexus_cli.config.setting_rules import Scalar
+from nexus_cli.config.settings import Settings, build_settings, read_values
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults
-from nexus_cli.core.setting_rules import Scalar
-from nexus_cli.core.settings import Settings, build, read_values
 
 WINDOW = 16_000
 """Tokens: so few that the window is full within a few steps."""
@@ -62,7 +62,7 @@ class Sandbox:
 def sandbox_settings() -> Settings:
     """Return the packaged settings with the scripted model's window; the person's own are not read."""
     model = {f"models.{MODEL}.{name}": value for name, value in MODEL_VALUES.items()}
-    return build(read_values(defaults() / "config.toml") | model)
+    return build_settings(read_values(defaults_dir() / "config.toml") | model)
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def _write_error(folder: Path, error: OSError) -> NexusError:
 
 
 def _write_project(sandbox: Sandbox) -> None:
-    files = tomllib.loads((defaults() / "tour" / "project.toml").read_text(encoding="utf-8"))
+    files = tomllib.loads((defaults_dir() / "tour" / "project.toml").read_text(encoding="utf-8"))
     # The least that git accepts as a repository, so that nothing above this folder is looked at.
     for name in ("objects", "refs"):
         (sandbox.project / ".git" / name).mkdir(parents=True)

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from nexus_cli.cli.tour.sandbox import Sandbox, sandbox_settings
 from nexus_cli.cli.tour.scripted_model import MODEL, ScriptedModel, load_script
+from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.approval import Allow, Answer, Approver, Question
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, TurnEnd
-from nexus_cli.core.paths import defaults
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -79,7 +79,7 @@ class TourSession:
             interactive=self.asks,
         )  # fmt: skip
         approver: Approver = ReplApprover(self, self._theme) if self.asks else self
-        script = load_script(defaults() / "tour" / "script.toml")
+        script = load_script(defaults_dir() / "tour" / "script.toml")
         provider = ScriptedModel(script, pace=WORD_SECONDS if self.slow else 0.0, memory=self.sandbox.folder / "sent")
         self._session = open_session(options, sandbox_settings(), approver=approver, provider=provider)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 
 SKILLS = 40
 """Skills that are described; the others are counted."""

@@ -22,10 +22,8 @@ from nexus_cli.context.sysinfo import Host
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.footprint import Footprint
-from nexus_cli.core.goal import Goal
 from nexus_cli.core.memory import Episode, Facts
-from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.services import Footprint, Goal, SeenFile
 
 FOLDER = "contributors"
 MOST_INSTRUCTIONS = 16_384

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.trust import FOLDER, read_configuration, trust_state
 from nexus_cli.context.decode import Decoded, decode_head, odd_file, read_text
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP, unread_note
-from nexus_cli.core.clip import clip, drop_marker, one_line
+from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
-from nexus_cli.core.paths import places, project
-from nexus_cli.core.trust import FOLDER, configuration, state
+from nexus_cli.core.message import replace_surrogates
 
 IDENTITY = ("SOUL.md", "IDENTITY.md", "AGENT.md")
 PREFERENCES = "PREFERENCES.md"
@@ -60,17 +60,17 @@ def _found(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
     for name in names:
         path = places().config / name
         yield _made(partial(read_text, path, LIMIT), path, name, "personal")
-    root = project(cwd)
+    root = project_root(cwd)
     own = [name for name in names if name in IDENTITY and os.path.lexists(root / FOLDER / name)]
-    found = configuration(root) if own else None
-    if found and state(root, found) == "trusted":  # what was judged is what counts: nothing is read a second time
+    found = read_configuration(root) if own else None
+    if found and trust_state(root, found) == "trusted":  # what was judged is what counts: nothing is read a second time
         for name in filter(found.files.__contains__, own):
             path, data = root / FOLDER / name, found.files[name]
-            yield _made(partial(decode_head, data, sound(str(path)), LIMIT), path, name, "project")
+            yield _made(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
 
 
 def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> IdentityFile:
-    where = sound(str(path))
+    where = replace_surrogates(str(path))
     try:
         found = read()
     except NexusError as error:
@@ -78,7 +78,9 @@ def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str
     if found is None:
         return IdentityFile(name, "", where, origin, one_line(odd_file(path)))
     text = trimmed(found.text)
-    return IdentityFile(name, sound(text + unread_note(found.beyond, name)), where, origin, found.notice, found.beyond)
+    return IdentityFile(
+        name, replace_surrogates(text + unread_note(found.beyond, name)), where, origin, found.notice, found.beyond
+    )
 
 
 def section_forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ def section_forms(header: str, text: str, count: Callable[[str], int]) -> tuple[
     size = count(full)
     if size <= SHORT:
         return (full,)
-    shortened = clip(full, min(MOST, max(LEAST, size // 3)), count, drop_marker(DROP)).text
+    shortened = elide_text(full, min(MOST, max(LEAST, size // 3)), count, drop_marker(DROP)).text
     headings = list(_headings(text))
     rest = f'[... {size:,} tokens left out: recall("{DROP}") ...]'
     some = headings[:HEADINGS]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from nexus_cli.config.paths import defaults_dir
 from nexus_cli.context.decode import read_text
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import defaults
 
 BLANK = re.compile(r"\{([a-z_]+)\}")
 
@@ -17,7 +17,7 @@ def load_prompt(name: str, **values: object) -> str:
     Filled in one pass: braces in a value, and braces without a value of that name, stay as they are.
     `NexusError("internal", ...)` when the installation lacks the file.
     """
-    path = defaults() / "prompts" / f"{name}.md"
+    path = defaults_dir() / "prompts" / f"{name}.md"
     found = read_text(path)
     if found is None:
         raise NexusError("internal", str(path), "this file of the package is missing", "Install nexus again")

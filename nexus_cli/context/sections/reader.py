@@ -17,8 +17,8 @@ from nexus_cli.context.sections.planner import JOINT
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.context.untrusted_text import neutralize
-from nexus_cli.core.clip import one_line
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
 SECONDS = 5.0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nexus_cli.context.decode import decode, read_text
 from nexus_cli.context.sections import recipe_file
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 

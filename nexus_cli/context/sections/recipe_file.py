@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from nexus_cli.context.sections.contributor import contributor_names
 from nexus_cli.context.sections.section import Phase
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, ORDERED, SETS, Limits
 

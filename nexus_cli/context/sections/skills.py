@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.trust import FOLDER, is_trusted, read_configuration, trust_state
 from nexus_cli.context.decode import Decoded, decode_head, read_text
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places, project
-from nexus_cli.core.trust import FOLDER, configuration, state, trusted
 
 FILE = "SKILL.md"
 LIMIT = 1024 * 1024
@@ -54,7 +54,7 @@ class Skill:
 
 def find_skills(cwd: Path) -> tuple[Skill, ...]:
     """Return the skills that count in `cwd`, by name, the personal one of two first. Raises nothing."""
-    root = project(cwd)
+    root = project_root(cwd)
     found = [*_in(places().config / "skills", "personal")]
     if os.path.isdir(root / FOLDER / "skills"):
         found += _in_project(root)
@@ -69,9 +69,9 @@ def find_skills(cwd: Path) -> tuple[Skill, ...]:
 
 def count_untrusted(cwd: Path) -> int:
     """Count the skills that do not count because the project is not trusted."""
-    root = project(cwd)
+    root = project_root(cwd)
     folder = root / FOLDER / "skills"
-    if not os.path.isdir(folder) or trusted(root):
+    if not os.path.isdir(folder) or is_trusted(root):
         return 0
     return sum(1 for _ in _folders(folder))
 
@@ -109,8 +109,8 @@ def _in(folder: Path, origin: str) -> Iterator[Skill]:
 
 def _in_project(root: Path) -> Iterator[Skill]:
     """Yield those of a trusted project, from the bytes that were judged: nothing is read a second time."""
-    found = configuration(root)
-    if state(root, found) != "trusted":
+    found = read_configuration(root)
+    if trust_state(root, found) != "trusted":
         return
     parts = ((name.split("/"), data) for name, data in found.files.items())
     own = [(at[1], data) for at, data in parts if len(at) == 3 and (at[0], at[2]) == ("skills", FILE)]

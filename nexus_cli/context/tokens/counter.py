@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from nexus_cli.core.message import Message, Opaque, sound
+from nexus_cli.core.message import Message, Opaque, replace_surrogates
 from nexus_cli.core.services import Counts
 
 OVERHEAD_PER_MESSAGE = 4
@@ -141,7 +141,7 @@ class TiktokenCounter(_Counting):
 
     def _piece(self, encode: Callable[[str], list[int]], text: str) -> int:
         try:
-            return len(encode(sound(text)))
+            return len(encode(replace_surrogates(text)))
         except BaseException as error:  # also a panic in the encoder's Rust code
             _raise_interrupt(error)
             return self._simple.count(text)

@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.context.tokens.counter import compact
 from nexus_cli.context.window.groups import Measure, is_placeholder
-from nexus_cli.core.clip import Marker, clip
+from nexus_cli.core.elide import Marker, elide_text
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role, ToolCall
 
@@ -69,7 +69,7 @@ class MessageElider:
         whole = self.count(text)
         if whole <= cap:
             return text
-        short = clip(text, cap, self.count, marker).text or marker(0, len(text), len(text), whole)
+        short = elide_text(text, cap, self.count, marker).text or marker(0, len(text), len(text), whole)
         return short if self.count(short) < whole else text
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.context.window.groups import Group, Measure, is_placeholder
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.wire import canonical

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.usage import Usage, rounded
+from nexus_cli.core.usage import Usage, round_dollars
 
 READ_RATIO = 0.1
 """Price of a token read from the cache, in prices of input, where the model's own is unknown."""
@@ -73,7 +73,7 @@ def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -
     At the prices of an input of that length. None when a needed price is unknown; an unknown price of reading counts as
     that of input, as in the accounts of what was used.
     """
-    info = info.priced(cached + fresh)
+    info = info.with_tier_prices(cached + fresh)
     if info.input_price is None or (output and info.output_price is None):
         return None
     read = info.input_price if info.cache_read_price is None else info.cache_read_price
@@ -91,7 +91,7 @@ def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
     written = min(missed, usage.cache_write)
     billed = written * _fresh(info) + (missed - written) * info.input_price
     dollars = max(0.0, billed - missed * info.cache_read_price) / MILLION
-    return rounded(dollars if usage.cost_usd is None else min(dollars, usage.cost_usd))
+    return round_dollars(dollars if usage.cost_usd is None else min(dollars, usage.cost_usd))
 
 
 def _fresh(info: ModelInfo) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.clock import Clock, stamp
+from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message
@@ -131,4 +131,4 @@ class Timeline:
 
     def now(self) -> str:
         """The time, as it stands in the ledger."""
-        return stamp(self._clock())
+        return format_utc(self._clock())

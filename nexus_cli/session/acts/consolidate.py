@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
-from nexus_cli.core.paths import project
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.bounded import in_lane
 from nexus_cli.session.dispatch import Dispatcher
@@ -81,7 +81,7 @@ def _facts(parts: Parts) -> list[Fact]:
     without a ledger."""
     if parts.ledger is None:
         raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
-    return parts.ledger.facts.list_facts(str(project(parts.dispatcher.cwd)))
+    return parts.ledger.facts.list_facts(str(project_root(parts.dispatcher.cwd)))
 
 
 def _fitting(parts: Parts, facts: Sequence[Fact]) -> list[Fact]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nexus_cli.context.window.fingerprints import SYSTEM, Difference
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 
 SLACK_SHARE = 0.01
 """Share of a request that a provider may count otherwise from one time to the next."""
@@ -84,7 +84,7 @@ def seconds_between(then: datetime | None, now: datetime) -> float | None:
 
 def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) -> int:
     """Tokens that the provider's cache should hold of a beginning of `shared` tokens, `seconds` after its last use."""
-    if life is None or shared < life.minimum or (seconds is not None and seconds > life.most):
+    if life is None or shared < life.min_tokens or (seconds is not None and seconds > life.max_seconds):
         return 0
     return shared - shared % life.step
 
@@ -95,8 +95,8 @@ def diagnose(life: CacheLife | None, facts: CacheFacts) -> Diagnosis:
         return Diagnosis("first", why="nothing was sent before it")
     if life is None:
         return Diagnosis("none", why="no cache of this provider is known")
-    if facts.before < life.minimum:
-        return Diagnosis("minimum", why=f"nothing below {life.minimum:,} tokens is kept")
+    if facts.before < life.min_tokens:
+        return Diagnosis("minimum", why=f"nothing below {life.min_tokens:,} tokens is kept")
     if not facts.proven:
         return Diagnosis("none", why="the provider has reported no use of a cache yet")
     known = max(0, min(facts.before, facts.input - facts.fresh))
@@ -116,13 +116,13 @@ def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
     found, held = facts.difference, facts.former or life
     lost = found is None or _lost(life, facts)
     besides = f"; besides, {describe_change(found, facts)}" if found else ""
-    if lost is not False and facts.age is not None and facts.age > held.most:
+    if lost is not False and facts.age is not None and facts.age > held.max_seconds:
         return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None and not lost:
         return Diagnosis(found.kind, missed, True, describe_change(found, facts))
     if facts.age is None:
         return Diagnosis("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
-    if facts.age > held.least:
+    if facts.age > held.min_seconds:
         return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None:
         why = f"the provider did not keep even the {facts.shared:,} tokens that had not changed{besides}"
@@ -132,7 +132,7 @@ def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
 
 def _lost(life: CacheLife, facts: CacheFacts) -> bool | None:
     """Whether the beginning that did not change was not read; None where it is too short to tell."""
-    if facts.shared < life.minimum:
+    if facts.shared < life.min_tokens:
         return None
     return facts.read < facts.shared * (1 - ESTIMATED) - tolerated_miss(life, facts.shared)
 
@@ -156,10 +156,10 @@ def describe_change(found: Difference, facts: CacheFacts) -> str:
 
 
 def _expired(life: CacheLife, seconds: float) -> str:
-    least, most = format_duration(life.least), format_duration(life.most)
-    kept = least if life.least == life.most else f"{least} to {most}"
+    least, most = format_duration(life.min_seconds), format_duration(life.max_seconds)
+    kept = least if life.min_seconds == life.max_seconds else f"{least} to {most}"
     usual = "" if life.documented else ", as far as is known"
-    surely = "it had expired" if seconds > life.most else "it has probably expired"
+    surely = "it had expired" if seconds > life.max_seconds else "it has probably expired"
     return f"{surely}: {format_duration(seconds)} since its last use, kept for {kept}{usual}"
 
 

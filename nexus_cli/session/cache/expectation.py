@@ -1,7 +1,7 @@
 """What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
 
 Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.cache.diagnosis`, how long providers
-keep what to `nexus_cli.provider.cache_life`, and the arithmetic of prices to `nexus_cli.context.window.rewrite_cost`.
+keep what to `nexus_cli.provider.prompt_cache`, and the arithmetic of prices to `nexus_cli.context.window.rewrite_cost`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_between
 from nexus_cli.session.cache.last_request import SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.engine import Engine
@@ -44,7 +44,7 @@ def cache_result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
         verdict = diagnose(_life(engine), facts)
     if not verdict.missed:
         return replace(made, cost_usd=0.0)
-    dollars = miss_cost(engine.model.info.priced(usage.input), verdict.missed, usage)
+    dollars = miss_cost(engine.model.info.with_tier_prices(usage.input), verdict.missed, usage)
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
@@ -94,10 +94,10 @@ def _still(engine: Engine, sent: SentRequest) -> bool:
     life = _life(engine)
     if life is None:
         return True
-    if sent.tokens < life.minimum:
+    if sent.tokens < life.min_tokens:
         return False
     seconds = seconds_between(engine.cache.uses.get(sent.epoch.id), engine.clock())
-    return seconds is None or seconds <= life.most
+    return seconds is None or seconds <= life.max_seconds
 
 
 def record_rewrite(engine: Engine, before: int) -> RewritePrice:
@@ -134,7 +134,7 @@ def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
     tokens = engine.meter.scale().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
-    info = engine.model.info.priced(after)
+    info = engine.model.info.with_tier_prices(after)
     return price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
 
 

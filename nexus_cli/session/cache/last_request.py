@@ -13,7 +13,7 @@ from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.wire import canonical
-from nexus_cli.provider.cache_life import CacheLife, cache_life
+from nexus_cli.provider.prompt_cache import CacheLife, cache_life
 
 
 @dataclass(frozen=True, slots=True)

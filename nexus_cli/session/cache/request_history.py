@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.diagnosis import seconds_between
 from nexus_cli.session.cache.expectation import MOST_EPOCHS
@@ -121,7 +121,7 @@ def load_history(engine: Engine, ledger: Ledger, log: LaneLog, settings: Setting
 def _gone(engine: Engine, used: datetime | None) -> bool:
     """True if no cache holds any more what was sent under an epoch that was `used` last then."""
     life, seconds = cache_life_of(engine.model.info), seconds_between(used, engine.clock())
-    return life is not None and seconds is not None and seconds > life.most
+    return life is not None and seconds is not None and seconds > life.max_seconds
 
 
 def _epoch(engine: Engine, log: LaneLog, number: int) -> Epoch:

@@ -22,7 +22,7 @@ from nexus_cli.context.work_record import RenderedRecord, render_record
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.usage import rounded
+from nexus_cli.core.usage import round_dollars
 from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import note_failed, note_made
 from nexus_cli.session.compaction.pins import pins
@@ -123,7 +123,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
 
 def _since(spent: float | None, engine: Engine) -> float | None:
     now = engine.spending.usage.cost_usd
-    return None if spent is None or now is None else rounded(now - spent)
+    return None if spent is None or now is None else round_dollars(now - spent)
 
 
 def chosen(engine: Engine, plan: planning.CompactionPlan, cause: str) -> Choice:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from nexus_cli.context.compaction_plan import cost
 from nexus_cli.context.pin import Pin as Pin
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.clip import clip
+from nexus_cli.core.elide import elide_text
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Role
@@ -134,7 +134,7 @@ def _text(entry: Entry, count: Callable[[str], int]) -> str:
         def marker(start: int, end: int, total: int, tokens: int) -> str:
             return f"[... {tokens:,} tokens left out of this pin: the whole is message {entry.id} ...]"
 
-        text = clip(text, RESULT_CAP, count, marker).text
+        text = elide_text(text, RESULT_CAP, count, marker).text
     lines = [text] if text else []
     lines += [f"[image {part.name or part.media_type}]" for part in message.parts]
     lines += [f"{call.name}({canonical(call.arguments).decode()})"[: 4 * RESULT_CAP] for call in message.tool_calls]

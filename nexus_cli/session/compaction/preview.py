@@ -150,7 +150,7 @@ def _cost(engine: Engine, plan: planning.CompactionPlan, choice: Choice, after: 
     fixed = used.system + used.tools
     still_warm = is_warm(engine)
     rewrite = price_rewrite(
-        info.priced(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
+        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
     )
     summary = choice.model.info
     return {

@@ -138,7 +138,7 @@ def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult]
 
     Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
     """
-    info = engine.model.info.priced(window_request(engine).most)
+    info = engine.model.info.with_tier_prices(window_request(engine).most)
     allowed = _allowed(engine) if still_warm else math.inf
     order = {item.entry: tokens for item, tokens in _behind(groups, engine.lane.cursor)}
     best: tuple[float, Batch] | None = None

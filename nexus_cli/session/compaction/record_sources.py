@@ -18,8 +18,7 @@ from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import WorkItem, WorkLog, WorkRecord, command_items, safe_line
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.goal import Goal
-from nexus_cli.core.seen import SeenFile
+from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.session.goals import goals
 

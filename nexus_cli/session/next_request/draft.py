@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.epoch_draft import EpochDraft
@@ -20,15 +22,13 @@ from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import with_frame
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.memory import Facts
-from nexus_cli.core.paths import project
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Log, Recall, Seen, TokenCounter
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.engine import Model, NextEpoch
@@ -75,8 +75,8 @@ class Drafting:
         options, info = self.options, self.info
         moment = local_now()
         made = ledger.create_session(
-            folder=str(options.cwd), project=str(project(options.cwd)), model=info.name, recipe=self.recipe.name,
-            at=stamp(moment),
+            folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=self.recipe.name,
+            at=format_utc(moment),
         )  # fmt: skip
         log = ledger.log(made.id)
         effort = "" if effort_notice(info.name, options.effort) else options.effort

@@ -20,7 +20,7 @@ from nexus_cli.core.budget import TokenBudget, Used
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.limits import Bound, Limits
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import expected_cached, seconds_between
 from nexus_cli.session.cache.last_request import SentRequest
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.rewrite_cost import miss_cost
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import Ledger, pick_request
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
 from nexus_cli.session.cache.request_history import was_answered
 from nexus_cli.session.reports.requests import Asked, Trail, trails
@@ -59,7 +59,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     facts, life = trail.facts(asked), trail.life(row)
     verdict = _verdict(trail, asked)
     missed = verdict.missed
-    dollars = miss_cost(trail.info(row).priced(usage.input), missed, usage) if usage and missed else 0.0
+    dollars = miss_cost(trail.info(row).with_tier_prices(usage.input), missed, usage) if usage and missed else 0.0
     foreseen = row.manifest.cached or (expected_cached(life, facts.shared, facts.age) if facts else 0)
     return {
         "lane": trail.log.agent,
@@ -132,8 +132,8 @@ def _known(life: CacheLife | None) -> Value | None:
     if life is None:
         return None
     return {
-        "kept_seconds": [life.least, life.most],
-        "minimum": life.minimum,
+        "kept_seconds": [life.min_seconds, life.max_seconds],
+        "minimum": life.min_tokens,
         "step": life.step,
         "automatic": life.automatic,
         "documented": life.documented,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places
-from nexus_cli.core.settings import Settings
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.session.drop_list import UNIT, of_window

@@ -12,8 +12,8 @@ from typing import Any
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools import process
-from nexus_cli.tools.listing import program
-from nexus_cli.tools.threads import Stop, finish
+from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.listing import find_program
 
 SECONDS = 10.0
 MOST = 512 * 1024
@@ -33,7 +33,7 @@ class _Unable(Exception):
 async def diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
     """`source` is `git` (then `text`, `untracked`, `cut`) or `session` (then `files`, and `why`)."""
     try:
-        return await finish(lambda stop: _by_git(folder, stop))
+        return await run_in_thread(lambda stop: _by_git(folder, stop))
     except _Unable as reason:
         files = ledger.log(session).files() if ledger is not None else []
         changed = [_near(path, folder) for path, how in files if how != "read"]
@@ -41,7 +41,7 @@ async def diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, A
 
 
 def _by_git(folder: Path, stop: Stop) -> dict[str, Any]:
-    found = program("git")
+    found = find_program("git")
     if found is None:
         raise _Unable("git is not installed")
     if _git(found, folder, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
@@ -70,7 +70,9 @@ def _git(git: str, folder: Path, stop: Stop, *arguments: str) -> tuple[bytes, in
     env = {name: value for name, value in os.environ.items() if name not in ALONE}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
-        done = process.run([git, *QUIET, *arguments], cwd=folder, env=env, stop=stop, seconds=SECONDS, merge=False)
+        done = process.run_process(
+            [git, *QUIET, *arguments], cwd=folder, env=env, stop=stop, seconds=SECONDS, merge=False
+        )
     except (OSError, ValueError) as error:
         raise _Unable(f"git could not be started ({error})") from None
     if done.timed_out:

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_text import json_text
+from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.drop_list import drop_value
 from nexus_cli.session.reports.sessions import entry_value, session_value

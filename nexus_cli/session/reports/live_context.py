@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.core.settings import Settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.session.next_request.current import begins_epoch
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.next_request.request import NextRequest
@@ -32,7 +32,7 @@ def _live_view(parts: Parts, request: NextRequest) -> RequestView:
         notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
     elif begins_epoch(engine):
         notices = ["the next request begins a new epoch; this shows the window as it was sent"]
-    bounds = [bound.described() for bound in request.limits[1]]
+    bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
         request, parts.session_id, engine.model.info.name, parts.recipe, lane.cursor, lane.timeline.last, drops, bounds,
         engine.context.counter.count, None, last_told(lane.timeline.memos, lane.cursor), tuple(notices),

@@ -11,9 +11,9 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from nexus_cli.core.settings import Settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.ledger import Ledger
-from nexus_cli.provider.windows import check_model, provider_of, takes_effort
+from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
 from nexus_cli.session.opening import known_model, looked_at
 from nexus_cli.session.usable import Server, find_local, keys_present, resolved, unnamed_model
 
@@ -66,7 +66,7 @@ def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
         "cache": info.cache,
         "images": info.images,
         "known": info.known,
-        "window_told": info.told,
+        "window_told": info.window_refused,
     }
 
 

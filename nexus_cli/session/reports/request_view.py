@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
@@ -14,12 +15,11 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import compose
+from nexus_cli.core.limits import compose_limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
-from nexus_cli.provider.arguments import effort_notice
+from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
 from nexus_cli.session.memo_kinds import PLAN
@@ -69,7 +69,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     asked = row.manifest.arguments
     info = _as_then(known_model(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
     before = rows[step - 2] if step > 1 else None
-    meter = TokenEstimator(log.calibration(info.served), WindowContents(lambda: (epoch, items)))
+    meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
     anchor_on(meter, row, epoch, items)
     request = NextRequest.of(
         meter, epoch, items, TokenBudget.of(info.window, info.max_output), told=_told_with(log, rows, row),
@@ -78,10 +78,10 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     )  # fmt: skip
     return RequestView(
         request, found.id, info.name, Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]), last,
-        log.last_id(), [drop for drop in log.drops() if row.manifest.knew(drop.after, drop.at)],
+        log.last_id(), [drop for drop in log.drops() if row.manifest.is_newer_than(drop.after, drop.at)],
         tuple(kept["limits"]), StoredCounter(TiktokenCounter(info.encoding), log).count, row,
         notices=() if noted else (UNNOTED,),
-        memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.knew(memo.entry, memo.at)],
+        memos=lambda kind: [memo for memo in log.memos(kind) if row.manifest.is_newer_than(memo.entry, memo.at)],
     )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
     effort = ("" if effort_notice(info.name, options.effort) else options.effort) or epoch.effort
-    meter = unreported_meter(TokenEstimator(log.calibration(info.served)), epoch, items)
+    meter = unreported_meter(TokenEstimator(log.calibration(info.served_name)), epoch, items)
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(meter, log, epoch, items)
     else:
@@ -140,14 +140,15 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         if options.model:
             with looked_at() as kept:
                 info = known_model(kept, options.model, settings)
-                ledger.calibrate(info.served, kept.calibration(info.served))
+                ledger.calibrate(info.served_name, kept.calibration(info.served_name))
         recipe, _ = recipe_of(None, options)
-        limits, bounds = compose(limit_layers(settings, recipe, options, False))
+        limits, bounds = compose_limits(limit_layers(settings, recipe, options, False))
         unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
-        notices = [] if info.known or info.told else [f"{unknown}: a window of {info.window:,} tokens is assumed"]
+        assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
+        notices = [] if info.known or info.window_refused else assumed
         first = Drafting(options, info, recipe, settings, notices.append, _runs(options, limits.allow)).first(ledger)
         waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
-        meter = unreported_meter(TokenEstimator(ledger.calibration(info.served)), first.epoch, ())
+        meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)
         request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
         described = NextLimits(recipe, limits, bounds).at(request.budget).described()

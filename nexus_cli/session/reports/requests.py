@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.settings import Settings
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
-from nexus_cli.provider.cache_life import CacheLife
+from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CacheFacts, seconds_between
 from nexus_cli.session.cache.last_request import SentRequest, cache_life_of
 from nexus_cli.session.cache.request_history import read_requests, reported_tokens, smallest_like

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.sections.skills import count_untrusted, find_skills, read_guide
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
+from nexus_cli.config.settings import LoadedSettings
+from nexus_cli.config.trust import FOLDER, Configuration, trust_state
 from nexus_cli.context.decode import decode
 from nexus_cli.context.sections import recipe_file
 from nexus_cli.context.sections.recipe import NAME, recipe_names
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.project_settings import FILE, Said, fitting, read_project, tightened
-from nexus_cli.core.settings import Loaded
-from nexus_cli.core.trust import FOLDER, Configuration, state
 from nexus_cli.session.recipes import INSIDE, folders
 
 
-def preview(project: Path, found: Configuration, loaded: Loaded) -> dict[str, Any]:
+def preview(project: Path, found: Configuration, loaded: LoadedSettings) -> dict[str, Any]:
     """`settings` (key, value, effect against the person's own), `refused` keys, `files`, `problems`, `state`.
 
     `loaded` are the person's settings without the project's.
     """
     problems = [one_line(found.problem)] if found.problem else []
-    said = Said({})
+    said = ProjectSettings({})
     if FILE in found.files:
         try:
-            said = fitting(loaded, read_project(found.files[FILE], f"{FOLDER}/{FILE}"))
+            said = drop_conflicts(loaded, read_project(found.files[FILE], f"{FOLDER}/{FILE}"))
             problems += map(one_line, said.problems)
         except NexusError as error:
             problems.append(one_line(error.message))
@@ -33,7 +33,7 @@ def preview(project: Path, found: Configuration, loaded: Loaded) -> dict[str, An
     return {
         "version": 1,
         "project": str(project),
-        "state": state(project, found),
+        "state": trust_state(project, found),
         "settings": [_setting(key, value, loaded, said) for key, value in said.values.items()],
         "refused": [one_line(key) for key in said.refused],
         "files": [
@@ -45,9 +45,9 @@ def preview(project: Path, found: Configuration, loaded: Loaded) -> dict[str, An
     }
 
 
-def _setting(key: str, value: Any, loaded: Loaded, said: Said) -> dict[str, Any]:
+def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> dict[str, Any]:
     mine = loaded.values.get(key)
-    met = tightened(loaded, said, "").values.get(key)
+    met = apply_project(loaded, said, "").values.get(key)
     if met == mine:
         effect = "no change" if mine == value else f"has no effect, yours is {mine}"
     else:

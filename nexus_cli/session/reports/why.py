@@ -17,7 +17,7 @@ def why(parts: Parts, name: str = "") -> dict[str, Any]:
     `bound_by`, `said` (layer to value); `signals` tells the state that binds, where the recipe lets it."""
     powers = parts.dispatcher.powers(parts.engine)
     _, bounds = parts.dispatcher.in_force(parts.engine, parts.bounds)
-    wanted = [bound.described() for bound in bounds if name in ("", bound.name)]
+    wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
     return {
         "version": 1,
         "recipe": parts.recipe.name,

@@ -1,7 +1,7 @@
-"""`bash`: one shell command to its end. Starting and ending the process is in `tools/process.py`.
+"""`bash`: run one shell command to its end, through `tools/process.py`.
 
 The environment is the person's, keys included: their tests and tools need it, and a command that runs at all could
-read it elsewhere. What this program sets for its own libraries stands there only while no tool runs.
+read it elsewhere. Variables for our own libraries are set only while no tool runs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nexus_cli.core.image import NAMES, image
+from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.process import Finished
-from nexus_cli.tools.process import run as run_process
-from nexus_cli.tools.text import NUL, decode_output
-from nexus_cli.tools.threads import finish
+from nexus_cli.tools.cancellable_thread import run_in_thread
+from nexus_cli.tools.files import NUL, decode_output
+from nexus_cli.tools.process import ProcessResult
+from nexus_cli.tools.process import run_process as run_process
 
 DEFAULT_SECONDS = 120
 MOST_SECONDS = 3600
@@ -31,7 +31,7 @@ _LATIN = "nexus-latin"
 
 
 def _latin(error: UnicodeError) -> tuple[str, int]:
-    """Bytes that are not UTF-8, as the letters of Windows-1252."""
+    """Decode bytes that are not UTF-8 as Windows-1252."""
     assert isinstance(error, UnicodeDecodeError)
     return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
 
@@ -40,7 +40,7 @@ codecs.register_error(_LATIN, _latin)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """The output and a last line with the exit status; only a command that could not be started is an error."""
+    """Return the output and a last line with the exit status; only a command that could not be started is an error."""
     if not arguments["command"].strip():
         return ToolResult(error="`command` must not be empty", ran=False)
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
@@ -48,9 +48,9 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
     env = {**os.environ, "TERM": "dumb"}
     argv = [_shell(), "-c", arguments["command"]]
-    ended: list[Finished] = []
+    ended: list[ProcessResult] = []
     try:
-        done = await finish(
+        done = await run_in_thread(
             lambda stop: run_process(argv, cwd=context.cwd, env=env, stop=stop, seconds=seconds, show=live.feed),
             ended.append,
         )
@@ -64,7 +64,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    told = await asyncio.to_thread(_told, done, seconds)
+    told = await asyncio.to_thread(_format_result, done, seconds)
     return ToolResult(told, uncounted=done.uncounted, status=done.status)
 
 
@@ -73,13 +73,13 @@ def _shell() -> str:
 
 
 def _text(output: bytes, uncounted: int = 0) -> str:
-    """`output` as text, ending in a newline if there is any; what is binary is named instead."""
+    """Return `output` as text with a final newline if there is any; binary output is named instead."""
     read = None if b"\0" in output else _utf_8(output)
     if read is None:
         decoded = decode_output(output, cut=uncounted > 0)
         if decoded is None:
-            kind = image(output)
-            what = f" (a {NAMES[kind]} image)" if kind else ""
+            kind = image_type(output)
+            what = f" (a {IMAGE_NAMES[kind]} image)" if kind else ""
             size = len(output) + uncounted
             return f"[binary output{what}, {size:,} bytes: not shown; write it to a file, or look with xxd]\n"
         read = decoded.plain.replace("\0", NUL)
@@ -87,7 +87,7 @@ def _text(output: bytes, uncounted: int = 0) -> str:
 
 
 def _utf_8(output: bytes) -> str | None:
-    """`output` where it is UTF-8."""
+    """Return `output` decoded as UTF-8, or None."""
     # In pieces: one call would hold up every other thread until all of it is decoded.
     pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
     try:
@@ -96,7 +96,7 @@ def _utf_8(output: bytes) -> str | None:
         return None
 
 
-def _told(done: Finished, seconds: int) -> str:
+def _format_result(done: ProcessResult, seconds: int) -> str:
     text = _text(done.output, done.uncounted)
     notes = []
     if done.timed_out:

@@ -1,6 +1,6 @@
-"""`context`: the model sees its own budget and sections, and asks for one in a fuller form (seed E's regret mended).
+"""`context`: show the model its own budget and sections, or one section in a fuller form.
 
-What it asks for comes as a result; the system text stays as it was sent.
+The text comes as a result; the system text stays as it was sent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.clip import Count, piece
+from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -22,7 +22,7 @@ _FORMS = ("full", "shortened", "outline", "pointer")
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """The overview, or the text of one section as far as one result may hold it."""
+    """Return the overview, or the text of one section as far as one result may hold it."""
     service: Assembly = context.services[Assembly]
     name = arguments.get("section", "")
     if not name:
@@ -38,18 +38,13 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if not drop:
         return ToolResult(f"[{name} stands whole in this conversation already]")
     counter = context.services.get(TokenCounter)
-    count: Count = _bound if counter is None else counter.count
-    shown = await asyncio.to_thread(piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
+    count: Count = token_bound if counter is None else counter.count
+    shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     more = ""
     if shown.end < shown.total:
         whole = form == "full"  # the offsets of a shorter form are none of the text that the drop holds
         more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; the whole: recall("{drop}")'
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
-
-
-def _bound(text: str) -> int:
-    """No fewer tokens than there can be: the measure without a counter."""
-    return len(text.encode("utf-8", "replace"))
 
 
 def _overview(held: Mapping[str, Any]) -> str:

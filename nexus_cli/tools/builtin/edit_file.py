@@ -1,4 +1,4 @@
-"""`edit_file`: exact replacements in one file, all or none. What counts as a match is in `tools/substitution.py`."""
+"""`edit_file`: exact replacements in one file, all or none, through `tools/exact_edit.py`."""
 
 from __future__ import annotations
 
@@ -7,82 +7,84 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.decode import Text
+from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.atomic import locked_folder, replace_file
-from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
-from nexus_cli.tools.preview import LARGEST, unified
-from nexus_cli.tools.preview import preview as preview_of
-from nexus_cli.tools.substitution import apply_edits, short_diff
-from nexus_cli.tools.text import decode
-from nexus_cli.tools.threads import Stop, finish
+from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.exact_edit import apply_edits
+from nexus_cli.tools.files import (
+    Refused,
+    decode_file,
+    describe_problem,
+    encode_text,
+    project_relative,
+    read_regular_file,
+    resolve_path,
+    sha256_hex,
+)
+from nexus_cli.tools.preview import preview_change, short_diff, unified_diff
 
 
 @dataclass(frozen=True, slots=True)
-class _Edited:
+class _EditResult:
     digest: str
-    told: str
+    message: str
     diff: str
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """A short diff of what changed; an error, and an untouched file, when one of the edits does not fit."""
+    """Return a short diff of what changed; an error, and an untouched file, when one of the edits does not fit."""
     path = arguments["path"]
     seen: Seen = context.services[Seen]
     try:
-        target = real(path, context.cwd)
+        target = resolve_path(path, context.cwd)
         known = seen.digest(str(target))
-        edited = await finish(
-            lambda stop: _edit(target, arguments["edits"], known, in_project(target, context.project), stop),
+        edited = await run_in_thread(
+            lambda stop: _edit(target, arguments["edits"], known, project_relative(target, context.project), stop),
             lambda done: seen.note(str(target), done.digest, "changed"),
         )
     except (OSError, Refused) as error:
-        return ToolResult(error=f"{problem(path, error, context.cwd)}\nNothing was changed.")
-    return ToolResult(edited.told, changed=(in_project(target, context.project),), diff=edited.diff)
+        return ToolResult(error=f"{describe_problem(path, error, context.cwd)}\nNothing was changed.")
+    return ToolResult(edited.message, changed=(project_relative(target, context.project),), diff=edited.diff)
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
-    """What the edits would change, as a unified diff; "" where they do not fit."""
+    """Return the edits as a unified diff; "" where they do not apply."""
 
-    def change(before: Text | None) -> str:
+    def change(before: DecodedText | None) -> str:
         if before is None:
             raise Refused("there is no such file")
         return apply_edits(before.text, arguments["edits"], Stop())
 
-    return preview_of(arguments["path"], cwd, change)
+    return preview_change(arguments["path"], cwd, change)
 
 
-def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _Edited:
+def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _EditResult:
     if not edits:
         raise Refused("`edits` is empty")
     with locked_folder(target.parent, stop):
         return _edit_alone(target, edits, known, name, stop)
 
 
-def _edit_alone(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _Edited:
-    content = read(target)
+def _edit_alone(
+    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop
+) -> _EditResult:
+    content = read_regular_file(target)
     if content.beyond:
         raise Refused("is over 64 MiB")
     if known is not None and known != content.digest:
         raise Refused("changed on disk since it was read: read it again")
-    text = decode(content.data)
+    text = decode_file(content.data)
     if text is None:
         raise Refused("is binary")
     after = apply_edits(text.text, edits, stop)
     if after == text.text:
         raise Refused("the edits together change nothing")
-    try:
-        data = text.encoded(after)
-    except UnicodeEncodeError as error:
-        raise Refused(f"is {text.encoding}, which has no {after[error.start]!r}") from None
-    if len(data) > HARD_LIMIT:
-        raise Refused("would be over 64 MiB")
+    data = encode_text(text, after)
     replace_file(target, data, stop, expected=content.digest)
-    small = len(content.data) <= LARGEST and len(data) <= LARGEST
-    diff = unified(text.text, after, name) if small else ""
-    return _Edited(digest(data), short_diff(text.text, after), diff)
+    return _EditResult(sha256_hex(data), short_diff(text.text, after), unified_diff(text.text, after, name))
 
 
 TOOL = Tool(

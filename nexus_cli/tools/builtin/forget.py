@@ -1,4 +1,4 @@
-"""`forget`: the model takes back what waits for the person; what they stated or accepted is theirs to forget."""
+"""`forget`: take back a proposal; facts that the person stated or accepted are theirs to forget."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.threads import finish
+from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One line that says what was forgotten."""
+    """Return one line that says what was forgotten."""
     facts: Facts = context.services[Facts]
     try:
-        fact = await finish(lambda stop: facts.forget(arguments["id"]))
+        fact = await run_in_thread(lambda stop: facts.forget(arguments["id"]))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     if fact is None:

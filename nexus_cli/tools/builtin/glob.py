@@ -1,4 +1,4 @@
-"""`glob`: paths of files by pattern, in the order of their paths. Which files there are is in `tools/listing.py`."""
+"""`glob`: list paths by pattern, in order of path. `tools/listing.py` finds the files."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.file_names import spelled
-from nexus_cli.core.message import ToolResult, sound
+from nexus_cli.core.file_names import find_spelling
+from nexus_cli.core.message import ToolResult, replace_surrogates
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.files import Refused, problem, real
-from nexus_cli.tools.listing import files
+from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.files import Refused, describe_problem, resolve_path
+from nexus_cli.tools.listing import list_files
 from nexus_cli.tools.patterns import PathPattern
-from nexus_cli.tools.threads import Stop, finish
 
 LIMIT = 500
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One path per line as seen from the working folder; or `no files`."""
+    """Return one path per line as seen from the working folder; or `no files`."""
     path = arguments.get("path", ".")
     try:
-        target = real(path, context.cwd)
+        target = resolve_path(path, context.cwd)
         wanted = PathPattern(arguments["pattern"])
-        found = await finish(lambda stop: _list(target, arguments["pattern"], wanted, context.project, stop))
+        found = await run_in_thread(lambda stop: _list(target, arguments["pattern"], wanted, context.project, stop))
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error, context.cwd))
+        return ToolResult(error=describe_problem(path, error, context.cwd))
     prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
-    lines = [sound(prefix + name) for name in found[:LIMIT]]
+    lines = [replace_surrogates(prefix + name) for name in found[:LIMIT]]
     if len(found) > LIMIT:
         lines.append(f"[{len(found) - LIMIT} more: narrow the pattern or `path`]")
     return ToolResult("\n".join(lines) or "no files")
@@ -39,12 +39,12 @@ def _list(target: Path, pattern: str, wanted: PathPattern, project: Path, stop: 
     if not target.is_dir():
         raise Refused("is no folder")
     with os.scandir(target):  # a folder that cannot be read has not "no files"
-        return wanted.select(files(target, project, stop)) or _named(target, pattern)
+        return wanted.select(list_files(target, project, stop)) or _find_exact(target, pattern)
 
 
-def _named(target: Path, pattern: str) -> list[str]:
-    """The file that `pattern` itself is the path of, though it is ignored. `Refused` where that is a folder."""
-    place = os.path.normpath(spelled(os.path.join(target, pattern)))
+def _find_exact(target: Path, pattern: str) -> list[str]:
+    """Return the file that `pattern` itself is the path of, though it is ignored. `Refused` where that is a folder."""
+    place = os.path.normpath(find_spelling(os.path.join(target, pattern)))
     if not os.path.lexists(place) or os.path.realpath(os.path.dirname(place)) != os.path.dirname(place):
         return []
     if os.path.isdir(place):

@@ -1,7 +1,7 @@
-"""`grep`: lines that match a regular expression. Which files is in `tools/listing.py`, the search in `tools/scan.py`.
+"""`grep`: find lines by regular expression. `tools/listing.py` finds the files, `tools/grep_worker.py` searches them.
 
-`rg`, where there is one, only narrows down the files, and never to fewer than have a match; so the result is the same
-with and without it (README.md beside tools says how).
+`rg`, where there is one, only narrows down the files, never to fewer than have a match: the result is the same without
+it (see README.md of tools).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import PACKAGE
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.paths import PACKAGE
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools import scan
-from nexus_cli.tools.files import Refused, problem, real
-from nexus_cli.tools.listing import files, program, regular
+from nexus_cli.tools import grep_worker
+from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.files import Refused, describe_problem, resolve_path
+from nexus_cli.tools.listing import find_program, is_regular_file, list_files
 from nexus_cli.tools.patterns import PathPattern
-from nexus_cli.tools.process import run as run_process
-from nexus_cli.tools.threads import Stop, finish
+from nexus_cli.tools.process import run_process as run_process
 
 SECONDS = 60.0
 LIMIT = 100
@@ -34,15 +34,15 @@ _UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Matches under the path of their file, files in the order of their paths; or `no matches`."""
+    """Return matches under the path of their file, files in the order of their paths; or `no matches`."""
     path = arguments.get("path", ".")
     if not arguments["pattern"]:
         return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
     try:
-        target = real(path, context.cwd)
-        return await finish(lambda stop: _search(target, path, arguments, context.project, stop))
+        target = resolve_path(path, context.cwd)
+        return await run_in_thread(lambda stop: _search(target, path, arguments, context.project, stop))
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error, context.cwd))
+        return ToolResult(error=describe_problem(path, error, context.cwd))
 
 
 def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: Stop) -> ToolResult:
@@ -51,7 +51,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
         wanted = PathPattern(arguments["glob"]) if "glob" in arguments else None
         with os.scandir(root):  # a folder that cannot be read has not "no matches"
-            listed = [name for name in files(root, project, stop) if regular(root, name)]
+            listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
         names = listed if wanted is None else wanted.select(listed)
         if not names:
             why = f"none of {len(listed)} files fits `glob`" if listed else "there are no files to search"
@@ -61,7 +61,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
         if "glob" in arguments and not PathPattern(arguments["glob"]).select([target.name, path]):
             return ToolResult(f"no matches: {path} does not fit `glob`")
-    paths = _narrowed(root, names, arguments, stop)
+    paths = _narrow_by_rg(root, names, arguments, stop)
     job = {
         "pattern": arguments["pattern"],
         "ignore_case": arguments.get("ignore_case", False),
@@ -73,26 +73,28 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
     }
     stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
     # -I and -S: nothing of the working folder or of installed packages can come in between.
-    argv = [sys.executable, "-I", "-S", scan.__file__]
+    argv = [sys.executable, "-I", "-S", grep_worker.__file__]
     done = run_process(argv, cwd=root, env=os.environ, stop=stop, seconds=SECONDS, stdin=stdin, merge=False)
     text = done.output.decode("utf-8", "replace")
     if done.timed_out:
         return ToolResult(error=f"stopped after {SECONDS:.0f} s: simplify the pattern or narrow `path`")
     if done.status == 0:
         return ToolResult(text, uncounted=done.uncounted)
-    return ToolResult(error=text if done.status == scan.BAD_PATTERN else f"the search failed (status {done.status})")
+    bad_pattern = done.status == grep_worker.BAD_PATTERN
+    return ToolResult(error=text if bad_pattern else f"the search failed (status {done.status})")
 
 
 def _libraries() -> list[str]:
-    """The folders that hold this package and the library that guesses encodings."""
+    """Return the folders that hold this package and the library that guesses encodings."""
     found = importlib.util.find_spec("charset_normalizer")
     places = [PACKAGE, *([Path(found.origin).parent] if found and found.origin else [])]
     return [str(place.parent) for place in places]
 
 
-def _narrowed(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: Stop) -> Sequence[str]:
-    """The files that `rg` cannot rule out; all of them without it, or where the pattern may mean something else."""
-    rg = program("rg")
+def _narrow_by_rg(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: Stop) -> Sequence[str]:
+    """Return the files that `rg` cannot rule out; all of them without it, or where the pattern may mean something
+    else."""
+    rg = find_program("rg")
     pattern = arguments["pattern"]
     if rg is None or len(names) < 2 or not pattern or _OTHER_DIALECT.search(pattern):
         return names
@@ -113,9 +115,9 @@ def _narrowed(root: Path, names: Sequence[str], arguments: Mapping[str, Any], st
 
 
 def _too_large(path: Path) -> bool:
-    """Whether our own search would count the file as one that it could not read."""
+    """Return True if our own search would count the file as unreadable."""
     try:
-        return os.lstat(path).st_size > scan.HARD_LIMIT
+        return os.lstat(path).st_size > grep_worker.HARD_LIMIT
     except OSError:
         return True
 

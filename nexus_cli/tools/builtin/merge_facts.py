@@ -1,4 +1,4 @@
-"""`merge_facts`: one fact is proposed in the place of several. At hand only in a run that puts memory in order."""
+"""`merge_facts`: propose one fact in place of several. Offered only in a run that puts memory in order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Merging
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.threads import finish
+from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One line: the proposal's id and slot, and what stays until the person accepts it."""
+    """Return one line: the proposal's id and slot, and what stays until the person accepts it."""
     facts: Merging = context.services[Merging]
     try:
-        fact = await finish(lambda stop: facts.merge(arguments["ids"], arguments["text"]))
+        fact = await run_in_thread(lambda stop: facts.merge(arguments["ids"], arguments["text"]))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     stays = f"; until then {', '.join(fact.replaces)} stay" if fact.replaces else ""

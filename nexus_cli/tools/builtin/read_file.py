@@ -1,6 +1,6 @@
-"""`read_file`: the text of a file, or the names in a folder. Keeping the result within its cap is dispatch's.
+"""`read_file`: the text of a file, or the names in a folder. Dispatch caps the result.
 
-Text is shown without line numbers: what an edit must quote is then exactly what was read, and it costs fewer tokens.
+Text has no line numbers: an edit quotes exactly what was read, and it costs fewer tokens.
 """
 
 from __future__ import annotations
@@ -11,39 +11,46 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.image import NAMES, image
+from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.files import HARD_LIMIT, Content, Refused, problem, read, real
-from nexus_cli.tools.text import decode
+from nexus_cli.tools.files import (
+    HARD_LIMIT,
+    Content,
+    Refused,
+    decode_file,
+    describe_problem,
+    read_regular_file,
+    resolve_path,
+)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """The text; a line in brackets says what else is to be known (range, line ends, encoding)."""
+    """Return the text; a line in brackets says what else is to be known (range, line ends, encoding)."""
     path = arguments["path"]
     try:
-        target = real(path, context.cwd)
+        target = resolve_path(path, context.cwd)
         if await asyncio.to_thread(os.path.isdir, target):
             return ToolResult(await asyncio.to_thread(_names, target))
-        content = await asyncio.to_thread(read, target)
-        result = await asyncio.to_thread(_shown, content, arguments)
+        content = await asyncio.to_thread(read_regular_file, target)
+        result = await asyncio.to_thread(_format_content, content, arguments)
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error, context.cwd))
+        return ToolResult(error=describe_problem(path, error, context.cwd))
     if result.success and not content.beyond:
         seen: Seen = context.services[Seen]
         seen.note(str(target), content.digest, "read")
     return result
 
 
-def _shown(content: Content, arguments: Mapping[str, Any]) -> ToolResult:
+def _format_content(content: Content, arguments: Mapping[str, Any]) -> ToolResult:
     data = content.data
-    kind = image(data)
-    text = None if kind else decode(data)
+    kind = image_type(data)
+    text = None if kind else decode_file(data)
     if text is None:
-        what = f"a {NAMES[kind]} image" if kind else "binary"
+        what = f"a {IMAGE_NAMES[kind]} image" if kind else "binary"
         raise Refused(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
-    shown = text.shown
+    shown = text.model_text
     notes = []
     if "offset" in arguments or "limit" in arguments:
         shown, note = _lines(shown, arguments.get("offset", 1), arguments.get("limit"), bool(content.beyond))
@@ -51,7 +58,7 @@ def _shown(content: Content, arguments: Mapping[str, Any]) -> ToolResult:
     if text.encoding != "utf-8" or text.errors != "strict":
         notes.append(text.encoding if text.errors == "strict" else "some bytes are no UTF-8")
     if "\r\n" in text.text:
-        notes.append("CRLF line ends" if text.crlf else "mixed line ends")
+        notes.append("CRLF line ends" if text.is_crlf else "mixed line ends")
     if content.beyond:
         notes.append(f"only the first {HARD_LIMIT >> 20} MiB; {content.beyond} bytes follow")
     if not data:

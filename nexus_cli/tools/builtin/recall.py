@@ -1,4 +1,4 @@
-"""`recall`: reads back what was left out of a request, in pieces within the cap, so that it makes no new drop."""
+"""`recall`: read back what was left out of a request, in pieces within the cap, so that it makes no new drop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.clip import Count, piece
+from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, TokenCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -20,8 +20,8 @@ _MOST_HITS = 10_000
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """A piece of the original with its range and the way on, or the places where `query` occurs. It is counted as a
-    recall where it gives anything."""
+    """Return a piece of the original with its range and the next call, or the places of `query`. Counts as a recall
+    where it gives anything."""
     drop = arguments["id"]
     service: Recall = context.services[Recall]
     text = service.original(drop)
@@ -33,7 +33,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except ValueError:
         return ToolResult(error='`range` must be "A:B", two offsets in characters, such as "4000:8000"')
     counter = context.services.get(TokenCounter)
-    count: Count = _bound if counter is None else counter.count
+    count: Count = token_bound if counter is None else counter.count
     cap = max(16, context.output_cap - _HEADER)
     query = arguments.get("query", "").strip() and arguments["query"]
     if start == end:
@@ -47,12 +47,6 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(shown, cites=drop)
 
 
-def _bound(text: str) -> int:
-    """No fewer tokens than a byte-pair table makes of ordinary text: the measure without a counter."""
-    plain = sum(map(str.isascii, text))
-    return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
-
-
 def _bounds(text: str, length: int) -> tuple[int, int]:
     match = _RANGE.fullmatch(text)
     if match is None or "-" in match.groups():
@@ -63,13 +57,13 @@ def _bounds(text: str, length: int) -> tuple[int, int]:
 
 
 def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -> str:
-    found = piece(text, start, end, cap, count)
+    found = cut_piece(text, start, end, cap, count)
     more = f'; next: recall("{drop}", "{found.end}:{end}")' if found.end < end else ""
     return f"[{drop}, characters {found.start}:{found.end} of {found.total}{more}]\n{found.text}"
 
 
 def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -> str:
-    """Every place where `query` occurs, case aside, with some text around it, as many as fit."""
+    """Return the places of `query`, case aside, with some text around each, as many as fit."""
     spots: list[tuple[int, int]] = []
     total = unlisted = 0
     for match in re.compile(re.escape(query), re.IGNORECASE).finditer(text, start, end):
@@ -90,7 +84,7 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
             break
         parts.append(part)
     if not parts:
-        found = piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
+        found = cut_piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
         parts.append(f"[characters {found.start}:{found.end}]\n{found.text}")
     more = len(spots) - len(parts)
     least = "at least " if unlisted else ""

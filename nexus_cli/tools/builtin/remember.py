@@ -1,4 +1,4 @@
-"""`remember`: a fact for later sessions. Whether it counts or waits for the person is the `Facts` service's to say."""
+"""`remember`: store a fact for later sessions. `Facts` decides whether it counts or waits."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.threads import finish
+from nexus_cli.tools.cancellable_thread import run_in_thread
 
 SLOTS = [str(slot) for slot in MemorySlot]
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One line: the fact's id and slot, and whether it is kept or waits."""
+    """Return one line: the fact's id and slot, and whether it is kept or waits."""
     facts: Facts = context.services[Facts]
     try:
         slot, text, quote = MemorySlot(arguments["slot"]), arguments["text"], arguments.get("quote", "")
-        fact = await finish(lambda stop: facts.remember(slot, text, quote))
+        fact = await run_in_thread(lambda stop: facts.remember(slot, text, quote))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
-    return ToolResult(_told(fact))
+    return ToolResult(_format_fact(fact))
 
 
-def _told(fact: Fact) -> str:
+def _format_fact(fact: Fact) -> str:
     waits = fact.state is FactState.PROPOSED
     return f"{fact.id} ({fact.slot}): {'waits for the person: /memory accept ' + fact.id if waits else 'kept'}"
 

@@ -1,4 +1,4 @@
-"""`search_memory`: what was kept in earlier sessions, with id, date and source. Proposals are not among it."""
+"""`search_memory`: find facts of earlier sessions, with id, date and source; no proposals."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from nexus_cli.core.memory import Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.builtin.remember import SLOTS
-from nexus_cli.tools.threads import finish
+from nexus_cli.tools.cancellable_thread import run_in_thread
 
 LIMIT = 20
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """A line for each fact, the best first, at most `LIMIT`; a last line says so where there are more."""
+    """Return a line for each fact, the best first, at most `LIMIT`; a last line says so where there are more."""
     facts: Facts = context.services[Facts]
     try:
         slots = (MemorySlot(arguments["slot"]),) if "slot" in arguments else ()
-        found = await finish(lambda stop: facts.search(arguments["query"], slots, LIMIT + 1))
+        found = await run_in_thread(lambda stop: facts.search(arguments["query"], slots, LIMIT + 1))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.text}" for fact in found[:LIMIT]]

@@ -1,4 +1,4 @@
-"""`write_file`: a new file, or the whole content of one that was read here. Changing parts of one is `edit_file`."""
+"""`write_file`: create a file, or replace the whole of one that was read here. `edit_file` changes parts."""
 
 from __future__ import annotations
 
@@ -9,64 +9,74 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.decode import Text
+from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Seen
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.atomic import locked_folder, replace_file
-from nexus_cli.tools.files import HARD_LIMIT, Refused, digest, in_project, problem, read, real
-from nexus_cli.tools.line_ends import describe_line_ends, keep_line_ends, main_line_end, to_lf
-from nexus_cli.tools.omission import new_omission
-from nexus_cli.tools.preview import LARGEST, unified
-from nexus_cli.tools.preview import preview as preview_of
-from nexus_cli.tools.text import decode
-from nexus_cli.tools.threads import Stop, finish
+from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.files import (
+    Refused,
+    decode_file,
+    describe_line_ends,
+    describe_problem,
+    encode_text,
+    keep_line_ends,
+    main_line_end,
+    project_relative,
+    read_regular_file,
+    resolve_path,
+    sha256_hex,
+    to_lf,
+)
+from nexus_cli.tools.omission import find_new_omission
+from nexus_cli.tools.preview import preview_change, unified_diff
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _WriteResult:
     digest: str
     how: str
     line_ends: str
-    """How the line ends changed, "" where they did not."""
+    """The change of line ends, "" without one."""
     diff: str
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """One line that says what was written."""
+    """Return one line that says what was written."""
     path, content = arguments["path"], arguments["content"]
     seen: Seen = context.services[Seen]
     try:
-        target = real(path, context.cwd)
+        target = resolve_path(path, context.cwd)
         if not context.cwd.is_dir():
             raise Refused("the working folder is gone")
         known = seen.digest(str(target))
-        written = await finish(
-            lambda stop: _write(target, content, known, in_project(target, context.project), stop),
+        written = await run_in_thread(
+            lambda stop: _write(target, content, known, project_relative(target, context.project), stop),
             lambda done: seen.note(str(target), done.digest, "created" if done.how == "created" else "changed"),
         )
     except (OSError, Refused) as error:
-        return ToolResult(error=problem(path, error, context.cwd))
+        return ToolResult(error=describe_problem(path, error, context.cwd))
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
     told = f"{written.how} {path}, {lines} lines{written.line_ends}"
-    return ToolResult(told, changed=(in_project(target, context.project),), diff=written.diff)
+    return ToolResult(told, changed=(project_relative(target, context.project),), diff=written.diff)
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
-    """What writing would change, as a unified diff; "" where that cannot be told."""
-    return preview_of(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
+    """Return the write as a unified diff; "" where that is unknown."""
+    return preview_change(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
 
 
-def _write(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _Written:
+def _write(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _WriteResult:
     if not os.path.lexists(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with locked_folder(target.parent, stop):
         return _write_alone(target, content, known, name, stop)
 
 
-def _write_alone(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _Written:
+def _write_alone(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _WriteResult:
     try:
-        old = read(target)
+        old = read_regular_file(target)
     except FileNotFoundError:
         old = None
     if old is not None:
@@ -76,22 +86,16 @@ def _write_alone(target: Path, content: str, known: str | None, name: str, stop:
             raise Refused("exists and was not read yet: read it first, or use edit_file")
         if old.data and known != old.digest:
             raise Refused("changed on disk since it was read: read it again")
-    before = decode(old.data) if old is not None else None
+    before = decode_file(old.data) if old is not None else None
     after = _new_text(before, content)
-    try:
-        data = before.encoded(after) if before is not None else after.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise Refused(f"is {before.encoding if before else 'utf-8'}, which has no {after[error.start]!r}") from None
-    if len(data) > HARD_LIMIT:
-        raise Refused("would be over 64 MiB")
+    data = encode_text(before, after)
     replace_file(target, data, stop, expected=None if old is None else old.digest)
     undecodable = old is not None and before is None
-    small = len(data) <= LARGEST and (old is None or len(old.data) <= LARGEST)
-    diff = unified(None if before is None else before.text, after, name) if small and not undecodable else ""
-    return _Written(digest(data), "created" if old is None else "replaced", _changed_ends(before, after), diff)
+    diff = "" if undecodable else unified_diff(None if before is None else before.text, after, name)
+    return _WriteResult(sha256_hex(data), "created" if old is None else "replaced", _changed_ends(before, after), diff)
 
 
-def _new_text(before: Text | None, content: str) -> str:
+def _new_text(before: DecodedText | None, content: str) -> str:
     """Return `content` as it replaces `before` (None: no text).
 
     A byte order mark stays one, and content that is written with `\\n` alone keeps the line ends of the file. Raises
@@ -99,19 +103,19 @@ def _new_text(before: Text | None, content: str) -> str:
     """
     if before is None or not (before.text or before.bom):
         return content
-    omitted = new_omission(before.text, content)
+    omitted = find_new_omission(before.text, content)
     if omitted:
         raise Refused(f"`content` leaves text out: {omitted[:80]!r} would stand in the file. Write out the whole file")
     if before.bom:
         content = content.lstrip("\ufeff")
-    if before.crlf:
+    if before.is_crlf:
         content = to_lf(content)
     if "\r" in content or not before.text:
         return content
     return keep_line_ends(before.text, content, main_line_end(before.text))
 
 
-def _changed_ends(before: Text | None, after: str) -> str:
+def _changed_ends(before: DecodedText | None, after: str) -> str:
     if before is None or not before.text or not after:
         return ""
     old, new = describe_line_ends(before.text), describe_line_ends(after)

@@ -13,10 +13,9 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nexus_cli.core.attachment import Part, image_type
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.file_names import existing, nearest, spelled
-from nexus_cli.core.image import image
-from nexus_cli.core.part import Part
+from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
 from nexus_cli.ui.input.piped import KEPT, Input, Reader
 
 NAMES = 200
@@ -73,7 +72,7 @@ def read_attachment(name: str, what: str) -> Part | Input:
     Raises `NexusError("usage", ...)` for what is missing, unreadable, a folder, a device, binary, too large an image.
     """
     try:
-        path = existing(os.getcwd(), name)
+        path = resolve_spelling(os.getcwd(), name)
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
             raise NexusError("usage", what, "it is a folder", "Attach files, one --file each")
@@ -85,7 +84,7 @@ def read_attachment(name: str, what: str) -> Part | Input:
         raise NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error)) from error
     try:
         if stat.S_ISREG(kind):
-            kind_of_image = image(os.pread(descriptor, 16, 0))
+            kind_of_image = image_type(os.pread(descriptor, 16, 0))
             if kind_of_image:
                 return _image(descriptor, kind_of_image, os.path.basename(path), what)
         return Reader(descriptor, name).read()
@@ -98,7 +97,7 @@ def _hint(name: str, error: OSError | ValueError) -> str:
     near = ""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         with contextlib.suppress(OSError):
-            near = nearest(os.getcwd(), name)
+            near = nearest_path(os.getcwd(), name)
     return f"Did you mean {near}" if near else "Check the path"
 
 
@@ -125,7 +124,7 @@ class _Gathering:
         """Add the file or folder that `written` names; nothing when it names none."""
         named = written if exact else written.rstrip(_BEHIND)
         while written:
-            path = spelled(os.path.join(self.folder, os.path.expanduser(written)))
+            path = find_spelling(os.path.join(self.folder, os.path.expanduser(written)))
             try:
                 status = os.stat(path)
             except (OSError, ValueError):
@@ -137,7 +136,7 @@ class _Gathering:
                 self._add(written, path, status.st_mode)
             return
         if len(named) <= _LONGEST and _PATH.fullmatch(named):
-            near = nearest(str(self.folder), named)
+            near = nearest_path(str(self.folder), named)
             self.missing[f"{named} (did you mean {near}?)" if near else named] = None
 
     def _add(self, written: str, path: str, mode: int) -> None:

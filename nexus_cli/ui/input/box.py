@@ -50,7 +50,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.input.burst_reader import read_in_bursts
 from nexus_cli.ui.input.completion import Completions, completion_menu, find_spot, offers_completion
 from nexus_cli.ui.input.editor import edit_text
@@ -164,7 +164,9 @@ class InputBox:
     def take(self) -> TypedMessage:
         """Return what was typed; the box is empty afterwards, and the history remembers it."""
         text = self.buffer.text
-        typed = TypedMessage(sound(self._pastes.expand(text)), sound(self._pastes.label_pastes(text)))
+        typed = TypedMessage(
+            replace_surrogates(self._pastes.expand(text)), replace_surrogates(self._pastes.label_pastes(text))
+        )
         remembered = self._pastes.for_history(text)
         self._pastes.release()
         self.buffer.reset()

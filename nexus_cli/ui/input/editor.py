@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
-from nexus_cli.tools.files import Refused, read
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.tools.files import Refused, read_regular_file
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 FALLBACKS = ("vi", "nano", "pico")
@@ -36,7 +36,7 @@ async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.
         raise NexusError("usage", "the editor", f"no temporary folder ({error.strerror})", "Check TMPDIR") from error
     try:
         path = Path(folder, name)
-        _write(path, sound(text))
+        _write(path, replace_surrogates(text))
         await _run([*command, str(path)], environ)
         return _left(path, command[0], text)
     finally:
@@ -82,7 +82,7 @@ async def _run(command: list[str], environ: Mapping[str, str]) -> None:
 def _left(path: Path, name: str, before: str) -> str:
     what = f"the editor {name}"
     try:
-        content = read(path)
+        content = read_regular_file(path)
     except FileNotFoundError as error:
         raise NexusError("usage", what, "the file is gone; the text stays as it was", "Save it where it was") from error
     except (OSError, Refused) as error:

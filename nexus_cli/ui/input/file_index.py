@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from nexus_cli.tools.listing import files
-from nexus_cli.tools.threads import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.listing import list_files
 
 SHOWN = 50
 """Names that one search gives at most."""
@@ -106,7 +106,7 @@ class FileIndex:
         folder: Path,
         project: Path,
         *,
-        lister: Lister = files,
+        lister: Lister = list_files,
         clock: Callable[[], float] = time.monotonic,
         listed: Callable[[], None] = lambda: None,
     ) -> None:

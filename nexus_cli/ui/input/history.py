@@ -20,9 +20,9 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from nexus_cli.core.clock import Clock, local_now, stamp
-from nexus_cli.core.message import sound
-from nexus_cli.core.paths import private_dir
+from nexus_cli.config.paths import private_dir
+from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.message import replace_surrogates
 
 TAIL = 2 * 1024 * 1024
 """Bytes at the end of the file that are read."""
@@ -92,7 +92,7 @@ class ProjectHistory(History):
 
     def append_string(self, string: str) -> None:
         """Remember an entry, and write it; the same one twice in a row counts once."""
-        text = sound(string)
+        text = replace_surrogates(string)
         newest = self._own[-1:] or (self._earlier or [])[:1]
         if not text.strip() or [text] == newest:
             return
@@ -107,7 +107,7 @@ class ProjectHistory(History):
         """Append one line to the file."""
         if not self._save or len(string) > LONGEST:
             return
-        record = {"at": stamp(self._clock()), "project": sound(self._project), "text": string}
+        record = {"at": format_utc(self._clock()), "project": replace_surrogates(self._project), "text": string}
         try:
             append(self._path, json.dumps(record, ensure_ascii=False).encode() + b"\n")
         except OSError as error:
@@ -227,4 +227,4 @@ def _texts(data: bytes, project: str) -> Iterator[str]:
         if isinstance(record, dict) and record.get("project") == project:
             text = record.get("text")
             if isinstance(text, str) and text.strip():
-                yield sound(text)
+                yield replace_surrogates(text)

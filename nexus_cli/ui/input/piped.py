@@ -76,11 +76,11 @@ class Reader:
 
 
 def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
-    """Return `data` as text (see `nexus_cli.tools.text`), and a notice when that was no matter of course.
+    """Return `data` as text (see `nexus_cli.tools.files`), and a notice when that was no matter of course.
 
     It may end in the middle of a character when `cut`. Binary raises `NexusError("usage", ...)`.
     """
-    from nexus_cli.tools.text import NUL, decode_stream  # noqa: PLC0415  (the tools, once there is something to read)
+    from nexus_cli.tools.files import NUL, decode_stream  # noqa: PLC0415  (the tools, once there is something to read)
 
     read = decode_stream(data, cut=cut)
     if read is None:

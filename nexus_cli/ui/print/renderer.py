@@ -14,11 +14,11 @@ from pathlib import PurePath
 from typing import Any, Protocol
 
 from nexus_cli.core.approval import Allow, Defer, Deny
-from nexus_cli.core.clock import local_now, stamp
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Called, Dropped, Event, StepEnd, Text, TurnEnd
-from nexus_cli.core.json_text import json_text
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.wire import json_text
 from nexus_cli.session.drop_list import drop_value
 from nexus_cli.ui.print.progress_lines import Writable
 
@@ -139,6 +139,6 @@ class JsonLinesRenderer(JsonRenderer):
         self._numbered("result", result)
 
     def _numbered(self, kind: str, value: Mapping[str, Any]) -> None:
-        head = {"v": 1, "seq": self._next, "at": stamp(self._clock()), "type": kind}
+        head = {"v": 1, "seq": self._next, "at": format_utc(self._clock()), "type": kind}
         self._next += 1
         self._print({**head, **{key: item for key, item in value.items() if key not in head}})

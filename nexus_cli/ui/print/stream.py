@@ -9,8 +9,8 @@ import os
 import select
 from collections.abc import Mapping
 
+from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.part import sound
 
 
 class Gone(Exception):
@@ -54,7 +54,7 @@ class Stream:
         Raises `Gone` when the reader has left, `NexusError("internal", ...)` when it cannot be written (disk full).
         """
         global _writing
-        rest = memoryview(sound(text).encode())
+        rest = memoryview(replace_surrogates(text).encode())
         _writing += 1
         try:
             self._write(rest)

@@ -15,9 +15,9 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from nexus_cli.core.child_environment import child_environment
+from nexus_cli.config.child_environment import child_environment
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 
 SECONDS = 2.0
 """What one program may take."""
@@ -40,7 +40,7 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     """
     if not text:
         raise NexusError("usage", "nothing to copy", "there is no text yet", "Ask something first")
-    data = sound(text).encode()
+    data = replace_surrogates(text).encode()
     for command in _commands(environ):
         if await _ran(command, data, environ):
             return f"copied with {os.path.basename(command[0])}"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.commands.command import Choice, Command
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last_exchange
 from nexus_cli.session.session import Session

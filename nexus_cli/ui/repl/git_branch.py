@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from nexus_cli.core.paths import repository
+from nexus_cli.config.paths import repository_root
 
 _LEAST = 7
 """Letters of a commit that stand for it."""
@@ -18,7 +18,7 @@ def read_branch(folder: Path) -> str:
     """Return the branch that is checked out, the beginning of the commit when it is none, "" where neither can be
     read."""
     try:
-        root = repository(folder)
+        root = repository_root(folder)
         if root is None:
             return ""
         place = root / ".git"

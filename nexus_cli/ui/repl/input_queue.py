@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.core.trigger import Trigger
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.terminal_sanitizer import sanitize

@@ -8,7 +8,7 @@ import shutil
 import signal
 from weakref import WeakSet
 
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -35,7 +35,7 @@ async def show_in_pager(view: ReplView, text: str) -> None:
         return
     _PAGED.add(view)
     try:
-        status = await view.outside(lambda: run_on_terminal(command, text=sound(shown).encode()))
+        status = await view.outside(lambda: run_on_terminal(command, text=replace_surrogates(shown).encode()))
         how = "" if status in _LEFT else f"exit status {status}"
     except (OSError, ValueError) as error:
         how = getattr(error, "strerror", None) or str(error)

@@ -14,11 +14,11 @@ from typing import Any
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.trigger import Trigger
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
-from nexus_cli.tools.process import end_all
+from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -175,10 +175,10 @@ class Repl:
             self.input_queue.postpone(self.session.take_back())
             self.jobs.stop()
         elif work.stopped == 2:
-            end_all()
+            kill_all()
             self.show_note("still stopping; Ctrl+C once more ends nexus")
         else:
-            end_all()
+            kill_all()
             self.view.leave()
         self.view.invalidate()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from nexus_cli.core.paths import project
+from nexus_cli.config.paths import project_root
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, TOOL
@@ -55,7 +55,7 @@ class Shell:
     async def run(self, line: ShellLine, folder: Path, session: Session) -> None:
         """Run `line` to its end; cancelled it ends at once, and what it gave last is kept."""
         given: list[str] = []
-        context = ToolContext(folder, project(folder), 0, "shell", self._ran_on, stopped=given.append)
+        context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
         try:
             result = await TOOL.run({"command": line.command, "timeout": MOST_SECONDS}, context)
         except asyncio.CancelledError:

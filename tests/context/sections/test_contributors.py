@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.context.sections.contributor import Contributor, Sources, View, contributor_names, discover
 from nexus_cli.context.sections.contributors.tool_guide import guide
 from nexus_cli.context.sections.identity_files import IdentityFile
@@ -29,12 +30,9 @@ from nexus_cli.context.sysinfo import Host
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.footprint import Footprint
-from nexus_cli.core.goal import Goal
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot
-from nexus_cli.core.paths import defaults, places
-from nexus_cli.core.seen import SeenFile
-from nexus_cli.tools.registry import discover as discover_tools
+from nexus_cli.core.services import Footprint, Goal, SeenFile
+from nexus_cli.tools.registry import discover_tools as discover_tools
 
 START = datetime(2026, 1, 13, 14, 30, 12, tzinfo=timezone(timedelta(hours=1)))
 COUNTER = TiktokenCounter("o200k_base")
@@ -267,7 +265,7 @@ def test_the_summary_prompt_is_filled_with_its_bound() -> None:
 
 
 def test_every_packaged_prompt_can_be_read() -> None:
-    found = sorted(path.stem for path in (defaults() / "prompts").glob("*.md"))
+    found = sorted(path.stem for path in (defaults_dir() / "prompts").glob("*.md"))
     assert {"summarize", "system", "tool_guide"} <= set(found)
     assert all(load_prompt(name) == load_prompt(name).strip() != "" for name in found)
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.trust import Configuration, trust, trust_state
 from nexus_cli.context.sections import identity_files as persona
 from nexus_cli.context.sections.identity_files import (
     IDENTITY,
@@ -21,8 +23,6 @@ from nexus_cli.context.sections.identity_files import (
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP
 from nexus_cli.context.tokens.counter import SimpleTokenCounter
-from nexus_cli.core.paths import places
-from nexus_cli.core.trust import Configuration, state, trust
 
 COUNT = SimpleTokenCounter().count
 
@@ -67,13 +67,13 @@ def test_what_takes_effect_of_a_project_is_what_was_judged(tmp_path: Path, monke
     trust(tmp_path)
 
     def meanwhile(root: Path, found: Configuration) -> str:
-        judged = state(root, found)
+        judged = trust_state(root, found)
         for name in ("AGENT.md", "SOUL.md"):
             (own / name).unlink()
             (own / name).symlink_to("/etc/passwd")
         return judged
 
-    monkeypatch.setattr(persona, "state", meanwhile)
+    monkeypatch.setattr(persona, "trust_state", meanwhile)
     soul, agent = read_identity_files(IDENTITY, tmp_path)
     assert agent.text == "You are a pirate." and "only the first 1,048,576 bytes" in soul.notice
 

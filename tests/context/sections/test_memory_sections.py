@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import places
 from nexus_cli.context.sections.contributor import Sources, View, discover
 from nexus_cli.context.sections.memory_sections import LONG
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
@@ -19,7 +20,6 @@ from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import LONGEST, Episode, Fact, FactState, MemorySlot
-from nexus_cli.core.paths import places
 
 START = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
 COUNTER = TiktokenCounter("o200k_base")

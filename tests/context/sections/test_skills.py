@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.trust import trust
 from nexus_cli.context.sections.skills import (
     LONGEST_LINE,
     LONGEST_NAME,
@@ -19,8 +21,6 @@ from nexus_cli.context.sections.skills import (
     read_guide,
 )
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.paths import places
-from nexus_cli.core.trust import trust
 from nexus_cli.session.reports.skills import listing, use
 
 

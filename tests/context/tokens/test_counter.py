@@ -32,7 +32,7 @@ from nexus_cli.context.tokens.counter import (
     tables,
 )
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
-from nexus_cli.provider.names import litellm_folder
+from nexus_cli.provider.model_names import litellm_folder
 
 COUNTERS = {"cl100k": TiktokenCounter(), "o200k": TiktokenCounter("o200k_base"), "simple": SimpleTokenCounter()}
 counters = pytest.mark.parametrize("counter", COUNTERS.values(), ids=COUNTERS)

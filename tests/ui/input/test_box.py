@@ -24,7 +24,7 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.tools.threads import Stop
+from nexus_cli.tools.cancellable_thread import Stop
 from nexus_cli.ui.input import burst_reader, file_index
 from nexus_cli.ui.input.box import LONG, InputBox
 from nexus_cli.ui.input.paste import TypedMessage

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools.threads import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.ui.input import file_index
 from nexus_cli.ui.input.file_index import SHOWN, FileIndex, Names, list_folder
 
@@ -170,7 +170,7 @@ def test_closing_stops_the_listing(tmp_path: Path) -> None:
     stopped = threading.Event()
 
     def watching(root: Path, project: Path, stop: Stop) -> Sequence[str]:
-        while not stop.pressed:
+        while not stop.is_pressed:
             threading.Event().wait(0.01)
         stopped.set()
         raise Stopped

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.message import sound
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.input import history as module
 from nexus_cli.ui.input.history import ProjectHistory, append
 
@@ -44,7 +44,7 @@ def test_any_text_comes_back_whole(texts: list[str]) -> None:
         history, told = opened(path)
         for text in texts:
             history.append_string(text)
-        kept = [sound(text) for text in texts if text.strip()]
+        kept = [replace_surrogates(text) for text in texts if text.strip()]
         expected = [text for number, text in enumerate(kept) if not number or kept[number - 1] != text]
         again, _ = opened(path)
         assert loaded(again) == expected[::-1] == loaded(history)

@@ -13,8 +13,8 @@ import pytest
 from session.played import MODEL, Answer, Played
 
 from nexus_cli.commands.command import Choice
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.request import Request
-from nexus_cli.core.settings import Settings
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.wiring import open_session

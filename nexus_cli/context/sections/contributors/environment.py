@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.context.sysinfo import operating_system
-from nexus_cli.core.clip import one_line
-from nexus_cli.core.paths import project, repository
+from nexus_cli.core.elide import one_line
 
 SLOT = 20
 """Behind the instructions, as in seed A."""
@@ -26,11 +26,11 @@ MANAGERS = {
 
 def read(sources: Sources) -> Value:
     """Return the record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`."""
-    host, root = sources.host(), project(sources.cwd)
+    host, root = sources.host(), project_root(sources.cwd)
     return {
         "cwd": one_line(str(sources.cwd)),
         "project": one_line(str(root)),
-        "git": repository(sources.cwd) is not None,
+        "git": repository_root(sources.cwd) is not None,
         "system": operating_system(host),
         "machine": one_line(host.machine),
         "shell": one_line(os.path.basename(host.environ.get("SHELL", ""))),

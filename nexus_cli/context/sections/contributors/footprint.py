@@ -6,7 +6,7 @@ from __future__ import annotations
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 
 NAMED = 5
 """Tools that are named; the others are counted together."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
-from nexus_cli.core.clip import clip, drop_marker
-from nexus_cli.core.message import sound
-from nexus_cli.core.paths import project
+from nexus_cli.core.elide import drop_marker, elide_text
+from nexus_cli.core.message import replace_surrogates
 
 SLOTS = {"global": 8, "ancestor": 9, "local": 10}
 PRIORITY = 92
@@ -37,14 +37,14 @@ def read(sources: Sources) -> Value:
     """Return one record per layer: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`, the outermost first.
     """
     layers = sources.instructions()
-    root = project(sources.cwd)
+    root = project_root(sources.cwd)
     return [
         {
             "id": _id(layer, number),
             "slot": SLOTS[layer.name],
-            "header": sound(layer.header),
-            "text": sound(layer.text + unread_note(layer.beyond, (layer.path or layer.folder).name)),
-            "source": sound(_source(layer.path or layer.folder, root)),
+            "header": replace_surrogates(layer.header),
+            "text": replace_surrogates(layer.text + unread_note(layer.beyond, (layer.path or layer.folder).name)),
+            "source": replace_surrogates(_source(layer.path or layer.folder, root)),
             "notice": layer.notice,
             "beyond": layer.beyond,
         }
@@ -97,10 +97,10 @@ def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tupl
     def marker(start: int, end: int, total: int, tokens: int) -> str:
         return drop_marker(DROP)(before + start, before + end, before + total, tokens)
 
-    clipped = clip(text, room if size > room else size // 2, count, marker)
+    clipped = elide_text(text, room if size > room else size // 2, count, marker)
     pointer = f'{layer["source"] or "NEXUS.md"} of {_folder(header)}: {size:,} tokens, read with recall("{DROP}")'
     forms = [full]
-    if not clipped.whole and clipped.text:
+    if not clipped.is_whole and clipped.text:
         forms.append(f"{header}\n{clipped.text}")
         forms += outline(header, text, size, count)
     return (*forms, pointer)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nexus_cli.config.paths import places
 from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
-from nexus_cli.core.clip import clip, drop_marker, one_line
+from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import sound
-from nexus_cli.core.paths import places
+from nexus_cli.core.message import replace_surrogates
 
 NAME = "MEMORY.md"
 LIMIT = 64 * 1024
@@ -34,11 +34,11 @@ def read(sources: Sources) -> Value:
         return {}
     if found is None:
         odd = one_line(odd_file(path))
-        return {"path": sound(str(path)), "text": "", "notice": odd, "beyond": 0} if odd else {}
-    text = sound(found.text).replace("\r\n", "\n").strip()
+        return {"path": replace_surrogates(str(path)), "text": "", "notice": odd, "beyond": 0} if odd else {}
+    text = replace_surrogates(found.text).replace("\r\n", "\n").strip()
     if not (text or found.beyond):
         return {}
-    return {"path": sound(str(path)), "text": text, "notice": found.notice, "beyond": found.beyond}
+    return {"path": replace_surrogates(str(path)), "text": text, "notice": found.notice, "beyond": found.beyond}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -48,7 +48,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     head, text = f"The person's notes ({NAME}):", value["text"] + unread_note(value["beyond"], NAME)
     forms = [f"{head}\n{text}"]
     if view.count(text) > ROOM:
-        short = clip(text, ROOM, view.count, drop_marker(DROP)).text
+        short = elide_text(text, ROOM, view.count, drop_marker(DROP)).text
         forms += [f"{head}\n{short}", f'[{head[:-1]} left out: recall("{DROP}")]']
     order = Phase.MEMORY + 40
     source, beyond = value["path"], value["beyond"]

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
-from nexus_cli.core.clip import one_line
-from nexus_cli.core.paths import project
+from nexus_cli.core.elide import one_line
 
 CHANGED, HIDDEN = 6, 10
 """Files of each kind with a section of their own, the newest first."""
@@ -23,7 +23,7 @@ MOST = 8_000_000
 
 def read(sources: Sources) -> Value:
     """Return one record per file that there is something to say of: `path`, `how`, `disk`, `moment`, `hidden`."""
-    root = project(sources.cwd)
+    root = project_root(sources.cwd)
     found = sources.files()
     told = [one for one in found if one.disk != "same" or one.hidden]
     return [

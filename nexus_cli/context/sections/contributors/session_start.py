@@ -6,7 +6,7 @@ from datetime import datetime
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import Layer, Phase, Section
-from nexus_cli.core.clock import spoken
+from nexus_cli.core.clock import format_local_time
 
 
 def read(sources: Sources) -> Value:
@@ -16,7 +16,7 @@ def read(sources: Sources) -> Value:
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
     """Return `[Session started: 2026-01-13 14:30 (local)]`."""
-    text = f"[Session started: {spoken(datetime.fromisoformat(value))}]"
+    text = f"[Session started: {format_local_time(datetime.fromisoformat(value))}]"
     return (Section("session_start", Phase.EVENT, (text,), Layer.EVENT, priority=95, sticky=True, source="session"),)
 
 

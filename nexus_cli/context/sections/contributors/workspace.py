@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section
-from nexus_cli.core.clip import one_line
+from nexus_cli.core.elide import one_line
 
 HEADER = "# Project files"
 FOLDERS, FEW_FOLDERS = 16, 6

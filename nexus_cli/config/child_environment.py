@@ -1,0 +1,78 @@
+"""The environment of child processes: the person's own, without the virtual environment of nexus.
+
+Whoever starts nexus from an activated environment, or with its folder on `PATH`, has nexus's `python3` and `pip` first
+on `PATH`. Commands of the model and of the person must not get those, unless the environment is the project's too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from nexus_cli.config.paths import project_root
+
+_NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+"""Variables that lead an interpreter, or a program that looks for one, to a virtual environment."""
+
+
+def own_environment() -> str:
+    """Return the real path of the virtual environment that nexus runs in, "" when it runs in none."""
+    return os.path.realpath(sys.prefix) if sys.prefix != sys.base_prefix else ""
+
+
+def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
+    """Return True if the environment `own` belongs to the project that `folder` is in.
+
+    It does when it stands in `folder`, or in one of its parents up to the repository's root (`.venv` of the folder in
+    which the work is done), and when it is activated and lies anywhere in that repository.
+    """
+    here = Path(os.path.realpath(folder))
+    root = project_root(here)
+    if not Path(own).is_relative_to(root):
+        return False
+    activated = environ.get("VIRTUAL_ENV", "")
+    by_intent = bool(activated) and os.path.realpath(activated) == own and os.path.exists(root / ".git")
+    return by_intent or here.is_relative_to(Path(own).parent)
+
+
+def own_path_entries(environ: Mapping[str, str], folder: Path | None = None) -> list[str]:
+    """Return the entries of `PATH` that are the program folder of nexus's own environment, as they are spelled.
+
+    None are where it is the project's too. Relative entries count from `folder` (default: ours).
+    """
+    own, folder = own_environment(), folder or _working_folder()
+    if not own or is_of_project(own, folder, environ):
+        return []
+    programs = os.path.join(own, "bin")
+    entries = environ.get("PATH", "").split(os.pathsep)
+    return [entry for entry in entries if entry and os.path.realpath(os.path.join(folder, entry)) == programs]
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path(os.sep)
+
+
+def child_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
+    """Return `environ` for a program that works in `folder` (default: ours): nothing in it leads to nexus's own
+    environment."""
+    env = dict(environ)
+    own, folder = own_environment(), folder or _working_folder()
+    if not own or is_of_project(own, folder, environ):
+        return env
+    ours = own_path_entries(environ, folder)
+    if ours:
+        # An empty PATH would mean the working folder.
+        left = [entry for entry in env["PATH"].split(os.pathsep) if entry not in ours]
+        env["PATH"] = os.pathsep.join(left) or os.defpath
+    for name in _NAMES_IT:
+        value = env.get(name, "")
+        if value and Path(os.path.realpath(value)).is_relative_to(own):
+            del env[name]
+            if name == "VIRTUAL_ENV":
+                env.pop("VIRTUAL_ENV_PROMPT", None)
+    return env

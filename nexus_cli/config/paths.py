@@ -1,0 +1,84 @@
+"""Folders and files of a person (`NEXUS_HOME` or platformdirs, interface.md section 5), a project and the package."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The four folders of this person."""
+
+    config: Path
+    data: Path
+    cache: Path
+    log: Path
+
+    @property
+    def ledger(self) -> Path:
+        """Return the ledger's file."""
+        return self.data / "ledger.db"
+
+    @property
+    def settings(self) -> Path:
+        """Return the personal config.toml."""
+        return self.config / "config.toml"
+
+
+def places() -> Places:
+    """Return the folders in force; nothing is created."""
+    home = os.environ.get("NEXUS_HOME")
+    if home:
+        base = Path(home).expanduser().absolute()
+        return Places(base / "config", base / "data", base / "cache", base / "log")
+    import platformdirs  # noqa: PLC0415  (not needed with NEXUS_HOME, and slow on some machines)
+
+    dirs = platformdirs.PlatformDirs("nexus", appauthor=False)
+    return Places(dirs.user_config_path, dirs.user_data_path, dirs.user_cache_path, dirs.user_log_path)
+
+
+def defaults_dir() -> Path:
+    """Return the folder of packaged defaults: inside an installed wheel, or at the top level of a checkout."""
+    installed = PACKAGE / "_defaults"
+    return installed if installed.is_dir() else PACKAGE.parent / "defaults"
+
+
+def exists(path: Path) -> bool:
+    """Return True if there is a file at `path`, or one cannot look: then opening it says why."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def private_dir(path: Path) -> Path:
+    """Create `path` and its missing parents with mode 0700 and return it; `OSError` if that fails."""
+    missing = [p for p in (path, *path.parents) if not p.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def repository_root(folder: Path) -> Path | None:
+    """Return the root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing."""
+    for candidate in (folder, *folder.parents):
+        # Not Path.exists: a parent that may not be looked into is no repository of ours.
+        if os.path.exists(candidate / ".git"):
+            return candidate
+    return None
+
+
+def project_root(folder: Path) -> Path:
+    """Return the repository's root, else `folder`; never the home folder or `/` unless it is `folder`."""
+    root = repository_root(folder)
+    if root is None:
+        return folder
+    never = (root.anchor, os.path.realpath(os.path.expanduser("~")))
+    return folder if root != folder and os.path.realpath(root) in never else root

@@ -1,0 +1,197 @@
+"""Settings of a trusted project (`.nexus/config.toml`): they only tighten what the person allowed (law 7).
+
+`allow` and the limits are met with the person's; compaction and truncation may be set, since they permit nothing. A
+project cannot set endpoint, model, key, hook or permission: such keys are named and have no effect.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import Places
+from nexus_cli.config.setting_rules import FORMER_TABLES, RULES, TABLES, Scalar
+from nexus_cli.config.settings import (
+    LoadedSettings,
+    build_settings,
+    check_consistency,
+    check_value,
+    load_settings,
+    unknown_key_error,
+)
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits
+
+FOLDER, FILE = ".nexus", "config.toml"
+NESTED = ("compact", "limits", "truncation")
+"""The tables of which a project may set something."""
+WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
+"""Keys that can contradict each other."""
+NOT_FOR_PROJECTS = frozenset({"compact.model"})
+"""Of these tables, what names a model."""
+MOST_BYTES = 64 * 1024
+MOST_PROBLEMS = 3
+"""Problems that are listed one by one."""
+HINT = "`nexus trust` shows it"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSettings:
+    """The content of a project's file."""
+
+    values: Mapping[str, Scalar]
+    """Checked values by dotted key: what a project may set at all."""
+    refused: tuple[str, ...] = ()
+    """Keys and tables that have no effect."""
+    problems: tuple[str, ...] = ()
+    """Faults of others, which have none either: at most `MOST_PROBLEMS`, then a count."""
+
+
+def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
+    """Return the settings for work in the project `folder`: what a trusted project says, over the person's own.
+
+    Raises as `load_settings` does. A project's file never raises: what is wrong with it is a notice.
+    """
+    loaded = load_settings(places, defaults_dir, environ)
+    if not os.path.lexists(folder / FOLDER):
+        return loaded
+    from nexus_cli.config import trust  # noqa: PLC0415  (few projects have such a folder)
+
+    found = trust.read_configuration(folder)
+    match trust.trust_state(folder, found):
+        case "nothing":
+            return loaded
+        case "trusted":
+            return _apply_file(loaded, folder / FOLDER / FILE, found.files.get(FILE))
+        case "changed":
+            why = found.problem or "it has changed since you trusted it"
+        case _:
+            why = found.problem
+    return _with_notice(loaded, _not_in_effect(found.files, why))
+
+
+def read_project(data: bytes, where: str) -> ProjectSettings:
+    """Return the settings of the file `where` with these bytes; `NexusError("config", ...)` if it is no settings
+    file."""
+    import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
+
+    if len(data) > MOST_BYTES:
+        raise NexusError("config", where, f"it is larger than {MOST_BYTES // 1024} KiB", "Make it shorter")
+    try:
+        table = tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise NexusError("config", where, "it is not UTF-8", "Save it as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise NexusError("config", where, f"it is not valid TOML: {error}", "Correct it") from None
+    values: dict[str, Scalar] = {}
+    refused: list[str] = []
+    problems: list[str] = []
+    more = 0
+    for key, value in _dotted_keys(table):
+        try:
+            if key not in RULES and key not in TABLES and key not in FORMER_TABLES:
+                if len(problems) < MOST_PROBLEMS:
+                    raise unknown_key_error(_printable_key(key), where)
+                more += 1
+            elif key == "allow" or (key.partition(".")[0] in NESTED and key in RULES and key not in NOT_FOR_PROJECTS):
+                values[key] = check_value(key, value, where)
+            else:
+                refused.append(key)
+        except NexusError as error:
+            more += len(problems) >= MOST_PROBLEMS
+            problems += [error.why] * (len(problems) < MOST_PROBLEMS)
+    return ProjectSettings(values, tuple(refused), (*problems, *([f"{more} more like these"] if more else ())))
+
+
+def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSettings:
+    """Return `said` without values that contradict the settings or each other; each loss is listed as a problem."""
+    window = [key for key in WINDOW if key in said.values]
+    problem = ""
+    for count in range(len(window), -1, -1):
+        for stay in combinations(window, count):
+            values = {key: value for key, value in said.values.items() if key not in window or key in stay}
+            try:
+                check_consistency(build_settings({**loaded.values, **{key: values[key] for key in stay}}), Path(FILE))
+            except NexusError as error:
+                problem = problem or error.why
+                continue
+            left = ", ".join(key for key in window if key not in stay)
+            told = (*said.problems, f"{left} cannot be set: {problem}") if left else said.problems
+            return replace(said, values=values, problems=told)
+    return replace(said, values={key: value for key, value in said.values.items() if key not in window})
+
+
+def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) -> LoadedSettings:
+    """Return `loaded` restricted by a project's settings; values that would widen or contradict it are left out."""
+    said, values, origins = drop_conflicts(loaded, said), dict(loaded.values), dict(loaded.origins)
+    for key, value in said.values.items():
+        met = _meet(key, values.get(key), value)
+        if met != values.get(key):
+            values[key], origins[key] = met, origin
+    names = {key.partition(".")[2]: value for key, value in said.values.items() if key.startswith("limits.")}
+    limits: Any = names | ({"allow": said.values["allow"]} if "allow" in said.values else {})
+    mine = loaded.settings
+    # The person's own limits stay apart from the project's, so that each can be named as what bound a value.
+    settings = replace(build_settings(values), allow=mine.allow, limits=mine.limits, project=Limits(**limits))
+    return LoadedSettings(settings, origins, values)
+
+
+def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> LoadedSettings:
+    if data is None:
+        return loaded
+    try:
+        said = read_project(data, str(path))
+        said = drop_conflicts(loaded, said)
+        made = apply_project(loaded, said, str(path))
+    except NexusError as error:
+        return _with_notice(loaded, f"{error.message}; nothing of this file is in effect")
+    if not said.refused and not said.problems:
+        return made
+    names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
+    told = [f"{path} cannot set {names}: a project only tightens"] if names else [f"{path} is not all in effect"]
+    rest = "the rest is in effect" if said.values else "nothing of this file is in effect"
+    return _with_notice(made, "; ".join((*told, *said.problems, rest)))
+
+
+def _with_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
+    return replace(loaded, settings=replace(loaded.settings, notices=(notice,)))
+
+
+def _meet(key: str, mine: Scalar | None, theirs: Scalar) -> Scalar:
+    """Return the value in force where the person has `mine`."""
+    if key == "compact.extract":
+        return bool(mine) and bool(theirs)
+    if mine is None or not (key == "allow" or key.startswith("limits.")):
+        return theirs
+    name = key.rpartition(".")[2]
+    limits: tuple[dict[str, Any], dict[str, Any]] = ({name: mine}, {name: theirs})
+    met: Scalar = getattr(Limits(**limits[0]) & Limits(**limits[1]), name)
+    return met
+
+
+def _dotted_keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return dotted keys and values of the tables that a project may set; another table is one key."""
+    flat: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        if name in NESTED and isinstance(value, Mapping):
+            flat += [(f"{name}.{key}", inner) for key, inner in value.items()]
+        else:
+            flat.append((name, value))
+    return flat
+
+
+def _not_in_effect(files: Mapping[str, bytes], why: str) -> str:
+    kinds = list(dict.fromkeys(name.partition("/")[0] for name in files)) or [""]
+    names = ", ".join(f"{FOLDER}/{kind}".rstrip("/") for kind in kinds)
+    verb = "is" if len(kinds) == 1 else "are"
+    told = f" ({why})" if why else ""
+    return f"this project has {names}, which {verb} not in effect{told}: nexus trust"
+
+
+def _printable_key(key: str) -> str:
+    line = "".join(char if char.isprintable() else "?" for char in key[:60])
+    return line if len(key) <= 60 else line + "..."

@@ -1,0 +1,99 @@
+"""The kind and range of each setting, as data. `settings` merges the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.core.limits import LEVELS, MODES
+
+Scalar = str | int | float | bool
+THEMES = ("auto", "dark", "light")
+KEYS = ("emacs", "vi")
+MOST = 2**53
+"""The largest whole number of a setting or an option: what every reader of JSON can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The kind and range of one key."""
+
+    kind: type[Scalar]
+    expected: str
+    """Completes `expected ...`."""
+    test: Callable[[Any], bool] = lambda value: True
+
+    def read(self, value: Any) -> Scalar | None:
+        """Return `value` as this rule wants it (an integer becomes a float where one is wanted), or None if it is
+        wrong."""
+        if self.kind is float and type(value) is int:
+            value = float(value)
+        fits = type(value) is self.kind and self.test(value)
+        fit: Scalar | None = value if fits else None
+        return fit
+
+
+def _share(least: float, most: float) -> Rule:
+    return Rule(float, f"a number from {least:g} to {most:g}", lambda value: least <= value <= most)
+
+
+def _one_of(words: tuple[str, ...]) -> Rule:
+    return Rule(str, "one of " + ", ".join(f'"{word}"' for word in words), lambda value: value in words)
+
+
+TEXT = Rule(str, "a text in quotes")
+NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
+COUNT = Rule(int, f"a whole number from 1 to {MOST}", lambda value: 1 <= value <= MOST)
+SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
+YES_OR_NO = Rule(bool, "true or false")
+PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
+
+RULES: Mapping[str, Rule] = {
+    "model": TEXT,
+    "effort": TEXT,
+    "allow": _one_of(LEVELS),
+    "limits.max_steps": COUNT,
+    "limits.max_total_tokens": COUNT,
+    "limits.max_cost": Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf")),
+    "limits.timeout": SECONDS,
+    "limits.mode": _one_of(MODES),
+    "limits.max_iterations": COUNT,
+    "limits.confirm": YES_OR_NO,
+    "limits.multi_tool": YES_OR_NO,
+    "limits.sub_agents": YES_OR_NO,
+    "compact.at": _share(0.3, 0.95),
+    "compact.to": _share(0.1, 0.6),
+    "compact.overflow_to": _share(0.1, 0.4),
+    "compact.model": TEXT,
+    "compact.extract": YES_OR_NO,
+    "compact.seconds": SECONDS,
+    "compact.prune": Rule(bool, "true or false"),
+    "truncation.strategy": _one_of(("oldest_first", "middle_out")),
+    "truncation.low_water": _share(0.1, 1.0),
+    "provider.stall_seconds": SECONDS,
+    "provider.retries": Rule(int, "a whole number from 0 to 100", lambda value: 0 <= value <= 100),
+    "provider.retry_seconds": SECONDS,
+    "ui.theme": _one_of(THEMES),
+    "ui.keys": _one_of(KEYS),
+}
+"""Every fixed key."""
+
+MODEL_RULES: Mapping[str, Rule] = {
+    "window": Rule(int, f"tokens, a whole number from 1000 to {MOST}", lambda value: 1000 <= value <= MOST),
+    "max_output": COUNT,
+    "input_price": PRICE,
+    "output_price": PRICE,
+    "cache_read_price": PRICE,
+    "cache_write_price": PRICE,
+    "images": Rule(bool, "true or false"),
+}
+"""Keys of `[models.NAME]`."""
+
+OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME}
+"""Tables whose keys are the person's own."""
+
+FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
+"""Tables by a name that they had before: it still counts."""
+
+TABLES = ("limits", "compact", "truncation", "provider", "ui", "alias", "models", "default_models")

@@ -1,0 +1,331 @@
+"""The settings: their values, and how files and environment are merged into them.
+
+Defaults are data (`defaults/config.toml`), the personal `config.toml` is merged over them, `NEXUS_MODEL` over both
+(interface.md section 5). `nexus_cli.cli` owns the options of the command line and writes the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from nexus_cli.config.paths import Places
+from nexus_cli.config.setting_rules import FORMER_TABLES, MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
+from nexus_cli.core.errors import REDACTED, NexusError
+from nexus_cli.core.limits import Limits
+
+STEPS = Limits(max_steps=200)
+UNLIMITED = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class CompactSettings:
+    """When and how far a session is compacted, in shares of its budget."""
+
+    at: float = 0.85
+    to: float = 0.35
+    overflow_to: float = 0.25
+    model: str = ""
+    """The model that summarises; "" is the session's own."""
+    seconds: float = 300.0
+    """A summary that has not come whole by then has failed."""
+    prune: bool = True
+    """Take stale tool results out of the window when that pays."""
+    extract: bool = False
+    """Take facts for other sessions to memory before."""
+
+
+@dataclass(frozen=True, slots=True)
+class TruncationSettings:
+    """Truncation of a window that does not fit."""
+
+    strategy: str = "oldest_first"
+    low_water: float = 0.5
+    """Share of the budget down to which one cut goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """Patience with the provider, in seconds and tries."""
+
+    stall_seconds: float = 120.0
+    retries: int = 5
+    retry_seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class UiSettings:
+    """Look and keys of the terminal."""
+
+    theme: str = "auto"
+    keys: str = "emacs"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings in force, before the command line."""
+
+    model: str = ""
+    effort: str = ""
+    allow: str = "read"
+    limits: Limits = STEPS
+    compact: CompactSettings = CompactSettings()
+    truncation: TruncationSettings = TruncationSettings()
+    provider: ProviderSettings = ProviderSettings()
+    ui: UiSettings = UiSettings()
+    alias: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
+    """Model name to what is known of it; prices are US dollars per million tokens."""
+    default_models: Mapping[str, str] = field(default_factory=dict)
+    """Name of a key's environment variable to the model that is used with it."""
+    project: Limits = UNLIMITED
+    """Limits that a trusted project asks for, see `nexus_cli.config.project_settings`."""
+    notices: tuple[str, ...] = ()
+    """Notices about project files that have no effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """Settings, and for every dotted key that has a value the place it comes from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
+    values: Mapping[str, Scalar]
+    """The same settings by dotted key; a part that holds a dot or is no plain word is quoted."""
+    misplaced: tuple[str, ...] = ()
+    """Settings of the personal file that hold a key in place of a name; it was replaced by `[redacted]`."""
+
+
+def quote_part(part: str) -> str:
+    """Return `part` of a dotted key, in quotes unless it is a plain word."""
+    plain = part and part.isascii() and part.replace("_", "").replace("-", "").isalnum()
+    return part if plain else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def split_key(key: str) -> list[str]:
+    """Return the parts of a dotted key, with quotes taken off; in `alias`, `default_models` and `models` dots in names
+    are allowed. A table's former name is its present one."""
+    table, _, rest = key.partition(".")
+    table = FORMER_TABLES.get(table, table)
+    if not rest or table not in ("models", *OPEN_TABLES):
+        return [table, *key.split(".")[1:]]
+    if table == "models":
+        name, dot, last = rest.rpartition(".")
+        parts = [table, name, last] if dot else [table, rest]
+    else:
+        parts = [table, rest]
+    return [_bare(part) for part in parts]
+
+
+def _bare(part: str) -> str:
+    if len(part) < 2 or not part[0] == part[-1] == '"':
+        return part
+    return part[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+
+
+def rule_for(parts: list[str]) -> Rule | None:
+    """Return the rule of a key, or None when there is no such key."""
+    if len(parts) == 2 and parts[0] in OPEN_TABLES:
+        return OPEN_TABLES[parts[0]]
+    if len(parts) == 3 and parts[0] == "models":
+        return MODEL_RULES.get(parts[2])
+    return RULES.get(".".join(parts))
+
+
+def unknown_key_error(key: str, where: str = "") -> NexusError:
+    """Return the error for a key that does not exist, with the nearest one that does."""
+    import difflib  # noqa: PLC0415  (only on the way to an error message)
+
+    key = hide_keys_in(key)
+    parts = split_key(key)
+    stem = f"models.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] == "models" else ""
+    known = [stem + name for name in MODEL_RULES] if stem else [*RULES, *TABLES]
+    near = difflib.get_close_matches(key, known, 1, 0.5)
+    hint = f"The nearest is {near[0]}" if near else "`nexus config show` lists the settings"
+    return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
+
+
+def hide_keys_in(text: str) -> str:
+    """Return `text` as a message may show it: `[redacted]` for a part of it that looks like a key."""
+    from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (only on the way to an error message)
+
+    return ".".join(hide_key(part) for part in hide_key(text).split("."))
+
+
+def check_value(key: str, value: Any, where: str = "") -> Scalar:
+    """Return `value` as setting `key` takes it; `NexusError("config", ...)` for an unknown key or a wrong value."""
+    rule = rule_for(split_key(key))
+    if rule is None and key not in TABLES:
+        raise unknown_key_error(key, where)
+    fit = rule.read(value) if rule else None
+    if fit is None:
+        shown = f'"{hide_keys_in(value)}"' if isinstance(value, str) else hide_keys_in(str(value))
+        expected = rule.expected if rule else f"a table [{key}]"
+        raise NexusError(
+            "config",
+            where or "the settings",
+            f"{hide_keys_in(key)} is {shown[:80]}, expected {expected}",
+            "Correct the value",
+        )
+    return fit
+
+
+def _line_of(text: str, parts: list[str]) -> int:
+    """Return the line of the key, as far as the text shows it; 0 when it is not found."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if line.startswith("["):
+            table = [p.strip().strip("\"'") for p in _dotted(line.strip("[]").partition("#")[0].rstrip("] "))]
+            found = table
+        elif "=" in line:
+            found = table + [p.strip().strip("\"'") for p in _dotted(line.partition("=")[0])]
+        else:
+            continue
+        if found[: len(parts)] == parts:
+            return number
+    return 0
+
+
+def _dotted(text: str) -> list[str]:
+    parts, quote = [""], ""
+    for char in text:
+        if quote or char in "\"'":
+            quote = "" if char == quote else quote or char
+            parts[-1] += char
+        elif char == ".":
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
+def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tuple[list[str], Any]]:
+    flat: list[tuple[list[str], Any]] = []
+    for key, value in table.items():
+        parts = (*prefix, key)
+        named = parts[0] == "models" and len(parts) < 3
+        if isinstance(value, Mapping) and (named or parts in {(name,) for name in (*TABLES, *FORMER_TABLES)}):
+            flat += _flatten(value, parts)
+        else:
+            flat.append((list(parts), value))
+    return flat
+
+
+def read_values(path: Path) -> dict[str, Scalar]:
+    """Return the settings of one file by dotted key; empty when there is no such file.
+
+    Raises `NexusError("config", ...)` that names the file and the line: unreadable, no TOML, unknown key, wrong value.
+    """
+    try:
+        if not path.is_file() and path.exists():
+            raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` makes a new one")
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except NotADirectoryError:
+        return {}
+    except UnicodeDecodeError as error:
+        _raise_broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
+    except OSError as error:
+        raise NexusError("config", str(path), f"cannot be read ({error.strerror})", "Check its permissions") from error
+    return parse_values(text, path)
+
+
+def parse_values(text: str, path: Path) -> dict[str, Scalar]:
+    """Return the settings in `text` by dotted key; `NexusError("config", ...)` that names `path` and the line."""
+    import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
+
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        why, _, place = str(error).partition(" (at ")
+        line = "".join(c for c in place.partition(",")[0] if c.isdigit())
+        _raise_broken(
+            path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
+        )
+    values: dict[str, Scalar] = {}
+    flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
+    flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one
+    for parts, written, value in flat:
+        line_number = _line_of(text, written)
+        where = f"{path}, line {line_number}" if line_number else str(path)
+        key = ".".join(quote_part(part) for part in parts)
+        values[key] = check_value(key, value, where)
+    return values
+
+
+def _raise_broken(path: Path, line: int, why: str) -> NoReturn:
+    raise NexusError("config", f"{path}, line {line}", why, "Correct that line, or move the file away") from None
+
+
+def build_settings(values: Mapping[str, Scalar]) -> Settings:
+    """Return the settings that checked dotted keys make; what is absent has the default of its class."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *tables, last = split_key(key)
+        if value == REDACTED and key != "model" and tables[:1] not in (["alias"], ["default_models"]):
+            continue  # a key in its place: the default holds; a model's name that was one is refused when it is used
+        level = tree
+        for name in tables:
+            level = level.setdefault(name, {})
+        level[last] = value
+    made: dict[str, Any] = {}
+    classes = {
+        "limits": Limits,
+        "compact": CompactSettings,
+        "truncation": TruncationSettings,
+        "provider": ProviderSettings,
+        "ui": UiSettings,
+    }
+    for f in fields(Settings):
+        if f.name in tree:
+            maker = classes.get(f.name)
+            made[f.name] = maker(**tree[f.name]) if maker else tree[f.name]
+    return Settings(**made)
+
+
+def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
+    """Merge package defaults, the personal file and `NEXUS_MODEL`, the later over the earlier.
+
+    Raises `NexusError("config", ...)` when a file is broken, see `read_values`.
+    """
+    values: dict[str, Scalar] = read_values(defaults_dir / "config.toml")
+    origins = dict.fromkeys(values, "default")
+    personal, misplaced = hide_misplaced_keys(read_values(places.settings))
+    values |= personal
+    origins |= dict.fromkeys(personal, str(places.settings))
+    if environ.get("NEXUS_MODEL", "").strip():
+        values |= hide_misplaced_keys({"model": environ["NEXUS_MODEL"].strip()})[0]
+        origins["model"] = "environment NEXUS_MODEL"
+    return LoadedSettings(check_consistency(build_settings(values), places.settings), origins, values, misplaced)
+
+
+def hide_misplaced_keys(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], tuple[str, ...]]:
+    """Return `values` with `[redacted]` in place of every name and value that looks like a key, and the settings that
+    had one."""
+    if not values:
+        return {}, ()
+    from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (few starts have settings, and it is slow)
+
+    kept: dict[str, Scalar] = {}
+    misplaced = []
+    for key, value in values.items():
+        parts = split_key(key)
+        shown = ".".join(quote_part(part) for part in [parts[0], *map(hide_key, parts[1:])])
+        kept[shown] = hide_key(value) if isinstance(value, str) else value
+        if shown != key or kept[shown] != value:
+            misplaced.append(shown)
+    return kept, tuple(misplaced)
+
+
+def check_consistency(settings: Settings, path: Path) -> Settings:
+    """Return `settings`; `NexusError("config", ...)` where two of them contradict each other."""
+    low = max(settings.compact.to, settings.compact.overflow_to)
+    if settings.compact.at <= low:
+        why = f"compact.at ({settings.compact.at:g}) must be above compact.to and compact.overflow_to ({low:g})"
+        raise NexusError("config", str(path), why, "Change one of them")
+    return settings

@@ -1,0 +1,238 @@
+"""The record of trusted projects, and the project files that it covers.
+
+Trust is given to a state of the files: a hash over everything in `.nexus` that could take effect is stored with the
+project's real path, so a project whose files changed is untrusted again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from nexus_cli.config.paths import places, private_dir
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError, write_failure_hint
+
+FOLDER = ".nexus"
+SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
+FOLDERS = ("recipes", "commands", "skills")
+"""Parts of `.nexus` that can take effect; anything else is ignored."""
+MOST_FILES = 2000
+MOST_BYTES = 4 * 1024 * 1024
+"""Of one file."""
+MOST_IN_ALL = 16 * 1024 * 1024
+DEEPEST = 16
+"""Folders in folders."""
+WAIT = 10.0
+"""Seconds that a change of the record waits for another one."""
+
+State = Literal["trusted", "changed", "untrusted", "nothing"]
+"""`changed`: trusted once, and different since. `nothing`: the project has no configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The content of a project's `.nexus`, read once: what is judged is what takes effect."""
+
+    files: Mapping[str, bytes]
+    """Path inside `.nexus` to content, in order of the paths."""
+    problem: str = ""
+    """Why it can never take effect, in one line with the file's name; "" when it could."""
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of all names and contents."""
+        digest = hashlib.sha256()
+        for name, data in self.files.items():
+            raw = os.fsencode(name)
+            digest.update(b"%d:%d:" % (len(raw), len(data)) + raw + data)
+        return digest.hexdigest()
+
+
+def read_configuration(project: Path) -> Configuration:
+    """Return the files of `project` that could take effect. Raises nothing; one look at the disk where there are
+    none."""
+    folder = project / FOLDER
+    if not os.path.lexists(folder):
+        return Configuration({})
+    root, files, size = os.path.realpath(project), dict[str, bytes](), 0
+    try:
+        for name, path in _find_files(folder, root):
+            if len(files) >= MOST_FILES:
+                raise _Unfit(name, f"is one of more than {MOST_FILES} files")
+            files[name] = _read(name, path, root)
+            size += len(files[name])
+            if size > MOST_IN_ALL:
+                raise _Unfit(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+    except _Unfit as unfit:
+        return Configuration(files, str(unfit))
+    except OSError as error:
+        return Configuration(files, f"{FOLDER} cannot be read ({error.strerror})")
+    return Configuration(dict(sorted(files.items())))
+
+
+def trust_state(project: Path, found: Configuration | None = None) -> State:
+    """Return the trust state of `project`; `found` is its configuration if already read."""
+    found = found or read_configuration(project)
+    if not found.files and not found.problem:
+        return "nothing"
+    known = _read_record().get(os.path.realpath(project))
+    if known is None:
+        return "untrusted"
+    return "trusted" if not found.problem and known.get("sha256") == found.sha256 else "changed"
+
+
+def is_trusted(project: Path) -> bool:
+    """Return True if the configuration of `project`, as it is now, may take effect."""
+    return trust_state(project) == "trusted"
+
+
+def trust(project: Path, found: Configuration | None = None) -> None:
+    """Let the configuration of `project` take effect, as it is now or as it was when it was `found`.
+
+    `NexusError("config", ...)` when there is none, or it can never take effect; kind `internal` when this cannot be
+    stored.
+    """
+    found = found or read_configuration(project)
+    if found.problem:
+        raise NexusError("config", f"{project} is not trusted", found.problem, "Mend or remove the file")
+    if not found.files:
+        raise NexusError("config", f"{project} is not trusted", f"it has no {FOLDER}", "There is nothing to trust")
+    with _change_record() as projects:
+        projects[os.path.realpath(project)] = {"sha256": found.sha256, "at": format_utc(local_now())}
+
+
+def revoke_trust(project: Path) -> bool:
+    """Take trust back; False when there was none. `NexusError("internal", ...)` when this cannot be stored."""
+    key = os.path.realpath(project)
+    if key not in _read_record():
+        return False
+    with _change_record() as projects:
+        return projects.pop(key, None) is not None
+
+
+class _Unfit(Exception):
+    """A file that keeps the whole configuration from taking effect."""
+
+    def __init__(self, name: str, why: str) -> None:
+        shown = "".join(char if char.isprintable() else "?" for char in name)
+        super().__init__(f"{FOLDER}{'/' if name else ''}{shown} {why}")
+
+
+def _find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
+    """Yield name and path of every file that counts; links are followed as long as they stay in the project."""
+    _resolve_inside("", str(folder), root)
+    if not os.path.isdir(folder):
+        raise _Unfit("", "is not a folder")
+    for name in SINGLE:
+        if os.path.lexists(folder / name):
+            yield name, str(folder / name)
+    for name in FOLDERS:
+        if os.path.lexists(folder / name):
+            yield from _find_below(name, str(folder / name), root, frozenset())
+
+
+def _find_below(name: str, path: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
+    real = _resolve_inside(name, path, root)
+    if not os.path.isdir(real):
+        yield name, path
+        return
+    if real in above or len(above) > DEEPEST:
+        raise _Unfit(name, "lies in too many folders, or is a link that leads in a circle")
+    try:
+        entries = sorted(os.listdir(real))
+    except OSError as error:
+        raise _Unfit(name, f"cannot be read ({error.strerror})") from error
+    for entry in entries:
+        yield from _find_below(f"{name}/{entry}", os.path.join(path, entry), root, above | {real})
+
+
+def _resolve_inside(name: str, path: str, root: str) -> str:
+    real = os.path.realpath(path)
+    if os.path.commonpath((real, root)) != root:
+        raise _Unfit(name, "is a link that leads out of the project")
+    return real
+
+
+def _read(name: str, path: str, root: str) -> bytes:
+    """Return the content of one file. A pipe or device is never waited for."""
+    real = _resolve_inside(name, path, root)
+    try:
+        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise _Unfit(name, f"cannot be read ({error.strerror})") from error
+    with open(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise _Unfit(name, "is no regular file")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise _Unfit(name, f"is larger than {MOST_BYTES // 2**20} MiB")
+    return data
+
+
+def _read_record() -> dict[str, Any]:
+    """Return the projects on record by real path; none where the record is missing or not ours: then nothing is
+    trusted."""
+    try:
+        value = json.loads((places().data / "trust.json").read_bytes())
+        projects = value["projects"]
+        return {str(key): dict(entry) for key, entry in projects.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+@contextmanager
+def _change_record() -> Iterator[dict[str, Any]]:
+    """Yield the record, to be changed by one process at a time and replaced in one step."""
+    path = places().data / "trust.json"
+    try:
+        lock = os.open(private_dir(path.parent) / "trust.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _wait_for(lock)
+            projects = _read_record()
+            yield projects
+            _replace(path, json.dumps({"version": 1, "projects": projects}, indent=1) + "\n")
+        finally:
+            os.close(lock)
+    except OSError as error:
+        otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
+        hint = write_failure_hint(error, otherwise)
+        raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint) from error
+
+
+def _wait_for(lock: int) -> None:
+    """Take the lock; `TimeoutError` where another process keeps it for `WAIT` seconds."""
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError(errno.ETIMEDOUT, "another process is changing it") from None
+        time.sleep(0.005)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put `text` in the place of the file in one step; `OSError` where it fails, with nothing left behind."""
+    draft = path.with_name(f"trust-{os.urandom(8).hex()}.json")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,55 @@
+"""What a person hands to a run besides its text: images, and the trigger that starts it.
+
+Apart from `message`: a command that sends none needs no more than this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+def replace_surrogates(text: str) -> str:
+    """Return `text` with every lone surrogate replaced by U+FFFD, so that it can be stored and sent as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An attached image."""
+
+    media_type: str
+    data: bytes
+    name: str = ""
+
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+IMAGE_NAMES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
+"""Their usual names."""
+
+
+def image_type(data: bytes) -> str:
+    """Return the media type of the image that `data` begins like (12 bytes are enough), or ""."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """The start of a turn. Without text the turn continues from the end of the window (resume)."""
+
+    text: str = ""
+    source: str = "person"
+    """`person`, `stdin`, or later `plan`, `service`."""
+    parts: tuple[Part, ...] = ()
+    uncounted: int = 0
+    """Bytes of input beyond the hard limit: counted, not kept."""

@@ -1,0 +1,197 @@
+"""Elide one text to a number of tokens, pure: head and tail stay around one visible marker.
+
+Also cuts pieces of a range, to read the rest. Positions are character offsets as in Python slices, so that joined
+ranges give the original back. The session records what was left out as a drop.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.services import Piece
+
+Count = Callable[[str], int]
+Marker = Callable[[int, int, int, int], str]
+"""`(start, end, total, tokens) -> line`: the hole `[start:end)` of a text of `total` characters, and its tokens."""
+
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+LONGEST_LINE = 1000
+"""Characters of one line: a variable can hold megabytes."""
+_TRIES = 8
+_FILLED = 0.95
+_LONGEST_SEQUENCE = 64
+_JOINER = "\u200d"
+
+
+@dataclass(frozen=True, slots=True)
+class ElidedText:
+    """A text that fits, and what was cut out of it."""
+
+    text: str
+    start: int = 0
+    """First character left out."""
+    end: int = 0
+    """One past the last character left out; equal to `start` when nothing was."""
+    tokens: int = 0
+    """Tokens left out: the whole less what is shown, by the given counter."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing was cut."""
+        return self.start == self.end
+
+
+def plain_marker(start: int, end: int, total: int, tokens: int) -> str:
+    """Return the marker where nothing can be read back."""
+    return f"[... {tokens:,} tokens left out ...]"
+
+
+def drop_marker(drop_id: str) -> Marker:
+    """Return the marker that says how to read the rest of drop `drop_id`."""
+
+    def marker(start: int, end: int, total: int, tokens: int) -> str:
+        where = f"characters {start}:{end} of {total}"
+        return f'[... {tokens:,} tokens ({where}) left out: recall("{drop_id}", "{start}:{end}") ...]'
+
+    return marker
+
+
+def token_bound(text: str) -> int:
+    """Return an upper bound of the tokens of ordinary text, for where no counter is supplied."""
+    plain = sum(map(str.isascii, text))
+    return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
+
+
+def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
+    """Return `text` in at most `cap` tokens: as it is, or head and tail around a marker line.
+
+    Cuts lie at line ends where that costs little, and never inside a combining sequence. `count` is called once with
+    the whole text and a bounded number of times with about `cap` tokens of it. A cap too small for the marker gives
+    the marker alone, and no text where even that does not fit. Follows design law 5: the hole is visible.
+    """
+    whole = count(text)
+    if whole <= cap:
+        return ElidedText(text)
+    length = len(text)
+    room = cap - count(marker(length, length, length, whole)) - 2
+    while room > 1:
+        head = _snap_back(text, _forward(text, 0, length, room // 2, count))
+        tail = max(head, _snap_on(text, _backward(text, head, length, room - room // 2, count)))
+        kept = count(text[:head]) + count(text[tail:])
+        left = max(1, whole - kept)
+        shown = _joined(text[:head], marker(head, tail, length, left), text[tail:])
+        size = count(shown)
+        if size <= cap and tail > head:
+            return ElidedText(shown, head, tail, left)
+        room = min(room * 9 // 10, room - max(0, size - cap))
+    line = marker(0, length, length, whole)
+    return ElidedText(line if count(line) <= cap else "", 0, length, whole)
+
+
+def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
+    """Return as much of `text[start:end]` from its start as fits `cap` tokens, up to a line end where that costs
+    little.
+
+    Offsets are taken as Python slices take them.
+    """
+    first, last, _ = slice(start, end).indices(len(text))
+    last = max(first, last)
+    stop = _forward(text, first, last, cap, count)
+    if stop < last:
+        snapped = _snap_back(text, stop, first)
+        if first < snapped < stop and count(text[first:snapped]) <= cap:
+            stop = snapped
+    return Piece(text[first:stop], first, stop, len(text))
+
+
+def _joined(head: str, line: str, tail: str) -> str:
+    gap = "" if not head or head.endswith("\n") else "\n"
+    return head + gap + line + ("\n" if tail else "") + tail
+
+
+def _forward(text: str, start: int, end: int, cap: int, count: Count) -> int:
+    """Return an offset up to which `text[start:]` fits `cap`, near the last such one."""
+    return start + _longest(end - start, cap, lambda size: count(text[start : start + size]))
+
+
+def _backward(text: str, start: int, end: int, cap: int, count: Count) -> int:
+    return end - _longest(end - start, cap, lambda size: count(text[end - size : end]))
+
+
+def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
+    """Return the largest size up to `limit` that was seen to fit: a few steps by proportion, halving where that
+    fails."""
+    fits, over = 0, limit + 1
+    size = min(limit, cap * 4)
+    for _ in range(_TRIES):
+        if size <= fits:
+            break
+        used = tokens(size)
+        if used <= cap:
+            fits = size
+            if size == limit or used >= cap * _FILLED:
+                break
+        else:
+            over = size
+        aim = size * 4 if used <= 0 else min(size * 4, int(size * cap / used * 0.98))
+        size = aim if fits < aim < over else (fits + over) // 2
+        size = min(size, limit)
+    while fits == 0 and over > 1:
+        over //= 2
+        if tokens(over) <= cap:
+            fits = over
+    return fits
+
+
+def _snap_back(text: str, cut: int, floor: int = 0) -> int:
+    """Return `cut`, or the line end before it when that loses at most a quarter; else the last whole character."""
+    if cut in (floor, len(text)):
+        return cut
+    line = text.rfind("\n", floor + (cut - floor) * 3 // 4, cut) + 1
+    if line > floor:
+        return line
+    sound = cut
+    while sound > floor and cut - sound < _LONGEST_SEQUENCE and _inside(text, sound):
+        sound -= 1
+    return sound if not _inside(text, sound) else cut
+
+
+def _snap_on(text: str, cut: int) -> int:
+    """Return the mirror image for a tail: later, never earlier."""
+    if cut in (0, len(text)) or text[cut - 1] == "\n":
+        return cut
+    line = text.find("\n", cut, cut + (len(text) - cut) // 4) + 1
+    if line and line < len(text):
+        return line
+    sound = cut
+    while sound < len(text) and sound - cut < _LONGEST_SEQUENCE and _inside(text, sound):
+        sound += 1
+    return sound if sound < len(text) and not _inside(text, sound) else cut
+
+
+def _inside(text: str, cut: int) -> bool:
+    """Return True if a cut here would split what is read as one character."""
+    if cut <= 0 or cut >= len(text):
+        return False
+    before, after = text[cut - 1], text[cut]
+    if after.isascii():
+        return (before == "\r" and after == "\n") or before == _JOINER
+    code = ord(after)
+    return (
+        before == _JOINER
+        or after == _JOINER
+        or unicodedata.category(after) in ("Mn", "Me", "Mc")
+        or 0x1F3FB <= code <= 0x1F3FF
+        or 0xDC00 <= code <= 0xDFFF
+        or (0x1F1E6 <= code <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF)
+    )
+
+
+def one_line(text: str) -> str:
+    """Return `text` as one line of bounded length that can be stored and sent: controls become spaces."""
+    line = _BREAKS.sub(" ", replace_surrogates(text)[: LONGEST_LINE + 1])
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."

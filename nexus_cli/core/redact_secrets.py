@@ -1,0 +1,300 @@
+"""Redact secrets in a text before a person, a log or another model sees it.
+
+Three kinds are recognized: values of key variables in the environment, values behind the name of a secret
+(`DB_PASSWORD=...`, `"token": "..."`, `--api-key ...`, `<password>...`), and strings in the form of a key. A name alone
+is no secret: `password = get_password()`, `token: str` and `secret santa` stay. In a literal place (a shell variable,
+the query of an address, an option, a header) and in a quoted password the value counts as one; elsewhere the same word
+may be code or prose, and the rules are stricter. Time is linear: every repetition is bounded.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from nexus_cli.core.errors import REDACTED
+
+_PASSWORD = r"passw(?:or)?d|passphrase|pwd|(?-i:(?<=_)PASS(?![A-Za-z]))"
+_WORD = (
+    r"(?:api|access|secret|private|auth|account|signing|encryption|master)[_-]?key|secret|token|authorization|"
+    rf"{_PASSWORD}"
+)
+_ASSIGNED = re.compile(
+    rf"(?i:(?P<word>{_WORD}))(?:>|\\{{0,3}}[\"']?\]?"
+    r"(?:[ \t]{0,9}:[ \t]{0,9}[A-Za-z_][\w.|\[\]]{0,40}(?=[ \t]{0,9}=[ \t]))?"
+    r"(?:(?P<gap>[ \t]{0,9})(?P<sign>=>|:=|=(?!=)|:(?!:)|,)[ \t]{0,9}|[ \t]{1,9}))"
+)
+"""The end of a name and what joins it to a value: a sign (behind an annotation, if there is one), `>` of a tag, or
+spaces behind an option."""
+_IDENTIFIER = re.compile(r"[\w-]*$")
+_QUOTE = re.compile(r"[rbfuRBFU]{0,2}(?P<quote>\"{3}|'{3}|\\{0,3}[\"'])")
+_INSIDE = {quote: re.compile(rf"(?:[^{quote}\\\n]|\\.){{0,4000}}(?={quote})") for quote in "\"'"}
+_BARE = re.compile(r"(?:[^\s\"'`,;&<>\\]+|&(?![&\s]|[\w.%-]{1,40}=)|\\(?![\"'nrt]))+")
+_REST = re.compile(r"[^\s\"'`,;&<>\\]*")
+_NO_WORD_FOLLOWS = re.compile(r"[ \t]*(?:$|[-|,;&>)\]}\\\"'`\n\r]|\w+://)")
+
+_LEAST, _LEAST_BARE, _LEAST_LETTERS, _LEAST_PIN = 6, 8, 16, 4
+"""Characters of a value that counts as one: with a digit, the same in code or prose, letters alone there, digits."""
+_LONGEST_NAME, _FAR = 64, 200
+"""Characters of a name, and of a value without quotes, that are looked at; a secret goes whole."""
+
+_ELSEWHERE = (
+    r"\$(?:\w+$|[{(])|[{<\[]|%[({]|[*x•X.…]{3,}$|(?:~|\.{1,2})?/[\w.@~-]+(?:/[\w.@~-]*)*$|[A-Za-z]:\\|"
+    r"[a-z][a-z0-9+.-]{0,20}://|arn:"
+)
+_REFERENCE = re.compile(_ELSEWHERE)
+"""A reference instead of a value: a variable, a placeholder, a path, an address."""
+_BARE_REFERENCE = re.compile(rf"{_ELSEWHERE}|[*&@(-]|![A-Z]|[A-Za-z_][\w.]*[(\[]")
+"""The same without quotes: also a call, an index, an option, a tag of YAML."""
+_PLAIN = frozenset(
+    ["none", "null", "true", "false", "undefined", "required", "optional", "string", "disabled", "enabled", "default",
+     "unknown", "missing", "invalid"]
+)  # fmt: skip
+"""Words in place of a value."""
+_CODE = re.compile(
+    r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
+    r"|_*[A-Za-z]+\d{0,3}(?:_+(?:[A-Za-z]+\d{0,3}|\d{1,3}))+_*"
+    r"|(?:[A-Z][a-z]+|[a-z]{2,}|[A-Z]{2,}(?![a-z]))\d{0,3}(?:[A-Z][a-z]+\d{0,3}|[A-Z]{2,}(?:\d{1,3}(?![a-z])|(?=[A-Z][a-z])|(?![A-Za-z])))+"
+    r"|[A-Za-z_.]+\d{0,3}(?:[+*/-]\d{1,3}|[+*/][A-Za-z_]+\d{0,3})"
+)
+"""Names as programs have them: of several words, or behind a dot; and small sums of them."""
+_LONGEST_CODE = 200
+"""Characters of a name in a program."""
+_NUMBER = re.compile(r"[\d.,:/+%-]+")
+_SYMBOL = re.compile(r".[@!#^~$%*?].")
+_MIXED = re.compile(r"\w[@!#^~$%*?]\w|[A-Za-z]\d[A-Za-z]")
+"""Occurs in a passphrase and not in a message."""
+_AWS = re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9/+]{40}")
+_NAMED = re.compile(f"(?i:{_WORD})")
+_IS_PASSWORD = re.compile(f"(?i:{_PASSWORD})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of a value."""
+
+    password: bool
+    literal: bool
+    """Nothing but a value can stand here."""
+    quoted: bool
+    set_here: bool
+    """It is set by an equals sign."""
+
+
+def named_secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of every value in `text` that the name before it and its own form make a secret."""
+    reached = 0
+    for found in _ASSIGNED.finditer(text):
+        if found.start() < reached:
+            continue
+        span = _secret_behind(text, found)
+        if span is not None:
+            reached = span[1]
+            yield span
+
+
+def _secret_behind(text: str, found: re.Match[str]) -> tuple[int, int] | None:
+    word_end = found.end("word")
+    known = _IDENTIFIER.search(text, max(0, word_end - _LONGEST_NAME), word_end)
+    name = known[0] if known else found["word"]
+    before = text[max(0, word_end - len(name) - 1) : word_end - len(name)]
+    option = name.startswith("--")
+    sign = found["sign"] or ""
+    tag = text[word_end] == ">"
+    if (tag and before != "<") or (not tag and not sign and not option) or (sign == "," and not option):
+        return None
+    if name.lstrip("-") in ("PWD", "OLDPWD"):
+        return None
+    bare = name.lstrip("-")
+    variable = bare.upper() == bare and ((sign == "=" and not found["gap"]) or (sign == ":" and "_" in bare))
+    literal = option or variable or (sign == "=" and before in ("?", "&")) or bare[:2] in ("x-", "X-")
+    place = _Place(bool(_IS_PASSWORD.fullmatch(found["word"])), literal, False, sign in ("=", ":="))
+    start = found.end()
+    quote = _QUOTE.match(text, start)
+    inside = _quoted(text, quote) if quote else None
+    if quote is not None and inside is not None:
+        place = replace(place, quoted=True)
+        changes = "{" in text[slice(*inside)] and "f" in quote[0].lower()
+        return None if changes or not is_secret(text[slice(*inside)], place) else inside
+    if sign == ",":
+        return None
+    if text[word_end] in "\"'\\":
+        place = replace(place, literal=False)  # behind a name in quotes only code and numbers have none
+    return _bare_secret(text, quote.end() if quote else start, place, literal and sign in ("", ":"))
+
+
+def _quoted(text: str, quote: re.Match[str]) -> tuple[int, int] | None:
+    """Return the span inside the quotes, None when they do not end on the same line."""
+    mark, start = quote["quote"], quote.end()
+    if len(mark) == 1:
+        inside = _INSIDE[mark].match(text, start)
+        return inside.span() if inside else None
+    end = text.find(mark, start, start + 4000)
+    return None if end < 0 or (len(mark) != 3 and "\n" in text[start:end]) else (start, end)
+
+
+def _bare_secret(text: str, start: int, place: _Place, prose: bool) -> tuple[int, int] | None:
+    """Return the span of the value without quotes; where it may be `prose`, a word only if no other follows it."""
+    value = _BARE.match(text, start, start + _FAR)
+    if value is None:
+        return None
+    kept = value[0]
+    while kept and kept[-1] in ")]}" and kept.count(kept[-1]) > kept.count("([{"[")]}".index(kept[-1])]):
+        kept = kept[:-1]
+    end = start + len(kept)
+    if prose and kept.isalpha() and len(kept) < _LEAST_LETTERS and not _NO_WORD_FOLLOWS.match(text, end):
+        return None
+    if not is_secret(kept, place):
+        return None
+    rest = _REST.match(text, end) if len(value[0]) == _FAR else None
+    return start, rest.end() if rest else end
+
+
+def is_secret(value: str, place: _Place) -> bool:
+    """Return True if `value`, behind the name of a secret, is one: not code, not prose, not where to find it."""
+    if _AWS.fullmatch(value):
+        return True
+    if value.isdigit():
+        return place.password and len(value) >= _LEAST_PIN
+    reference = _REFERENCE if place.quoted else _BARE_REFERENCE
+    if len(value) < _LEAST or reference.match(value) or value.lower() in _PLAIN or _NUMBER.fullmatch(value):
+        return False
+    named = bool(_NAMED.search(value))
+    if any(char.isspace() for char in value):
+        return place.password and not named and bool(place.set_here or _MIXED.search(value))
+    meant = place.literal or (place.quoted and place.password)
+    digit = any(char.isdigit() for char in value)
+    if not meant and _is_code(value, place, named or not digit):
+        return False
+    if digit:
+        return len(value) >= (_LEAST if meant or place.password or place.quoted else _LEAST_BARE)
+    if _SYMBOL.search(value):
+        return meant or place.password
+    if meant and not _letters(value, place):
+        return not named and not value.replace("_", "").isupper()
+    return _letters(value, place)
+
+
+def _is_code(value: str, place: _Place, plain: bool) -> bool:
+    """Return True if `value` is a name in a program; `plain` means that it has a name's words or no digit."""
+    if not place.quoted and place.set_here and plain and _NAMED.search(value) and value.isidentifier():
+        return True
+    return _has_code_form(value) and (plain or place.set_here or not place.password or "." in value)
+
+
+def _letters(value: str, place: _Place) -> bool:
+    """Return True if letters alone, or with a few signs, are too long for a word."""
+    if len(value) < _LEAST_LETTERS or _has_code_form(value) or _NAMED.search(value):
+        return False
+    return place.password or value.rstrip("=").isalpha()
+
+
+def _has_code_form(value: str) -> bool:
+    """True if `value` is a name as programs have them. In time that its bounded length bounds."""
+    return len(value) <= _LONGEST_CODE and _CODE.fullmatch(value) is not None
+
+
+SHORTEST = 6
+"""Characters that the value of a variable has at least to be taken for a key."""
+LONG = 12
+"""From so many characters on a value is a key inside a longer word too."""
+NAMED_SECRET = re.compile(
+    r"(?:_API_KEY|_ACCESS_KEY(?:_ID)?|_AUTH_KEY|_TOKEN|PASSWORD|PASSWD|PASSPHRASE|_PWD)$|_SECRET|^AWS_BEARER_TOKEN"
+    r"|^(?:API_KEY|SECRET|TOKEN)$"
+)
+"""Names of variables that hold keys. AWS's region, profile and paths do not."""
+
+_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+"""Not inside a word; behind an escape of JSON counts as outside."""
+_VALUE = r"(?:(?=[\w.~+/=-]{0,200}?\d)[\w.~+/=-]{8,}|[\w.~+/=-]{16,})"
+"""With a digit from 8 characters on, without one from 16 on: prose and code stay."""
+_BODY = r"[\w+/=\s\\]{0,8000}"
+
+KEY_LIKE = re.compile(
+    rf"-----BEGIN [A-Z ]{{0,30}}PRIVATE KEY-----{_BODY}(?:-----END [A-Z ]{{0,30}}PRIVATE KEY-----)?"
+    rf"|{_START}(?:sk|pk|rk)[-_](?:(?=[\w-]{{0,200}}?\d)[\w-]{{8,}}|[\w-]{{16,}})"
+    rf"|{_START}(?:gh[opsur]_|github_pat_|gl[a-z]{{2,6}}-|gsk_|xai-|npm_|pypi-|AIza|GOCSPX-)[\w-]{{10,}}"
+    rf"|{_START}whsec_[\w+/-]{{10,}}={{0,2}}"
+    rf"|{_START}hf_(?=[A-Za-z]{{0,60}}\d|[A-Za-z0-9]{{16,}}(?!\w))[A-Za-z0-9]{{10,}}"
+    rf"|{_START}(?:(?:xox[a-z]\.)?xox[a-z]|xapp)-(?:(?=[a-z-]{{0,60}}\d)[\w-]{{6,}}|(?<!xoxo-)[\w-]{{10,}})"
+    rf"|{_START}(?:SG\.[\w-]{{10,}}\.[\w-]{{10,}}|ya29\.[\w-]{{10,}}|dapi(?=[a-z]{{0,60}}\d)[0-9a-z]{{16,}}(?:-\d)?)"
+    rf"|{_START}(?:AKIA|ASIA)[A-Z0-9]{{12,}}"
+    rf"|{_START}eyJ[\w-]{{6,500}}\.[\w-]{{4,}}(?:\.[\w-]+)?"
+    rf"|(?P<hook>hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/)[\w/-]{{6,}}"
+    rf"|(?i:{_START}(?P<header>(?:proxy-)?authorization(?:\\{{0,3}}[\"'])?\]?[ \t]{{0,9}}[:=][ \t]{{0,9}}"
+    r"(?:\\{0,3}[\"'])?(?:bearer|token|apikey)[ \t]{1,9}))(?![$<{\[*])"
+    r"(?:(?=[^\s\"',;]{0,200}?\d)[^\s\"',;\\]{6,}|[^\s\"',;\\]{8,})"
+    rf"|(?i:{_START}(?P<basic>basic[ \t]{{1,9}}))(?P<pair>[\w+/-]{{4,}}={{0,2}})(?![\w-])"
+    rf"|(?i:{_START}(?P<bearer>bearer[ \t]{{1,9}}){_VALUE})"
+    r"|(?i:(?<![a-z0-9+.-])(?P<url>[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"'<>]{0,99}:))"
+    r"(?!\$\{?\w+\}?@|\$\(|[<{]|\[redacted\]@)"
+    r"(?:[^\s/\"'<>]{1,500}(?=@)|(?!\d{1,5}[/?#])[^\s@\"'<>]{1,200}(?=@))"
+)
+AWS_ID = re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{12}")
+AWS_SECRET = re.compile(
+    r"(?<![\w/+])(?=[\w/+]{0,39}\d)(?=[\w/+]{0,39}[a-z])(?=[\w/+]{0,39}[A-Z])[A-Za-z0-9/+]{40}(?![\w/+=])"
+)
+"""Looked for only beside an AWS key id: by itself it could be a path."""
+OPAQUE = re.compile(
+    r"\b(?:sk|pk|rk|xai|gsk|r8|hf)[-_][\w\-*.]{4,}"
+    r"|\b(?:key|api|org|sess)[-_](?=[\w*.-]{0,200}?[\d*])[\w\-*.]{6,}"
+    r"|(?<=[Bb]earer )\S+|(?<=[?&]key=)[^&\s]+|(?<=key ['\"])(?=[^'\"\s]{0,200}?\d)[^'\"\s]{8,}"
+    r"|\b[0-9a-f]{16,64}\.\w{6,}|\b(?=[\w\-]{0,200}?\d)[A-Za-z0-9_\-]{32,}\b"
+)
+"""Further forms of keys in a line about a failure, where long words without meaning are no text."""
+
+
+def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None = None) -> str:
+    """Return `text` with keys replaced by `[redacted]`: values of key variables in `environ`, and strings that look
+    like keys.
+
+    `environ` is the process's own unless given. With `opaque` long words without meaning go too: for a line about a
+    failure, not for a conversation, whose hashes and names are needed.
+    """
+    text = _without_values(text, os.environ if environ is None else environ)
+    known_id = AWS_ID.search(text)
+    text = _without_named(text)
+    text = KEY_LIKE.sub(_replaced, text)
+    if known_id:
+        text = AWS_SECRET.sub(REDACTED, text)
+    return OPAQUE.sub(REDACTED, text) if opaque else text
+
+
+def _without_values(text: str, environ: Mapping[str, str]) -> str:
+    values = {value.strip() for name, value in environ.items() if NAMED_SECRET.search(name.upper())}
+    for value in sorted(values, key=lambda value: (-len(value), value)):
+        if len(value) < SHORTEST or value not in text:
+            continue
+        if len(value) >= LONG:
+            text = text.replace(value, REDACTED)
+        else:
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", REDACTED, text)
+    return text
+
+
+def _without_named(text: str) -> str:
+    pieces, end = [], 0
+    for start, stop in named_secrets(text):
+        pieces += [text[end:start], REDACTED]
+        end = stop
+    return "".join([*pieces, text[end:]])
+
+
+def _replaced(found: re.Match[str]) -> str:
+    if found["basic"] and not _is_basic(found["pair"]):
+        return found[0]
+    kept = found["hook"] or found["header"] or found["basic"] or found["bearer"] or found["url"] or ""
+    return kept + REDACTED
+
+
+def _is_basic(pair: str) -> bool:
+    """Return True if `pair` is a user and a password in base64, or a part of them that is no word."""
+    if len(pair) >= 8 and any(char.isdigit() or char == "=" for char in pair):
+        return True
+    try:
+        return b":" in binascii.a2b_base64(pair[:400], strict_mode=True)
+    except ValueError:
+        return False

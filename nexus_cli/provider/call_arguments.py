@@ -1,0 +1,85 @@
+"""Build the arguments of one litellm call from a `Request`.
+
+Everything is explicit: the output cap (litellm would take 4,096 for Claude), no retries of litellm's or the SDK's own,
+the size of Ollama's window (its own default truncates silently).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.request import ModelInfo, Request
+from nexus_cli.provider.endpoint import Endpoint
+from nexus_cli.provider.model_table import takes_effort
+from nexus_cli.provider.prompt_cache import add_cache_marks, cache_key_arguments
+
+SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
+"""Providers whose adapter hands the messages to the openai SDK as they are, which then walks them all."""
+PLACEHOLDER = ({"role": "user", "content": "."},)
+PLACEHOLDER_TOOL: Mapping[str, Any] = {"type": "function", "function": {"name": "placeholder", "parameters": {}}}
+"""A message and a tool for the SDK to walk; the real ones replace them in the body, at the same place."""
+THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
+
+
+def effort_for(request: Request, provider: str) -> str:
+    """Return the effort to send, or "" when the model takes none.
+
+    Claude refuses thinking when the calls it has just been answered were made without: after a switch from another
+    model the effort waits for the next turn.
+    """
+    if not request.effort or not takes_effort(request.model):
+        return ""
+    if provider in THINKS_IN_BLOCKS:
+        for message in reversed(request.messages):
+            if message.get("role") == "user":
+                break
+            if message.get("role") == "assistant" and message.get("tool_calls"):
+                return request.effort if message.get("thinking_blocks") else ""
+    return request.effort
+
+
+def effort_notice(model: str, effort: str) -> str:
+    """Return a line for the person if `effort` has no effect on `model`, else ""."""
+    if not effort or takes_effort(model):
+        return ""
+    return f"{model} is not known to take an effort: {effort} is not sent"
+
+
+def drop_nulls(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return `messages` without null fields, as litellm would send them; unchanged messages stay the same objects."""
+    return [m if None not in m.values() else {k: v for k, v in m.items() if v is not None} for m in messages]
+
+
+def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
+    """Return the keyword arguments for `acompletion`.
+
+    With `walk` False the messages go into `extra_body`, where the SDK does not look at them; only for providers in
+    `WALKED`, whose body is the same either way.
+    """
+    messages, tools = add_cache_marks(request, where.provider)
+    made: dict[str, Any] = {
+        "model": where.model,
+        "messages": [dict(m) for m in (messages if walk else PLACEHOLDER)],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": request.max_output,
+        "num_retries": 0,
+        "max_retries": 0,
+        **where.call_arguments,
+        **cache_key_arguments(request, where.provider),
+    }
+    if not walk:
+        made["extra_body"] = {"messages": drop_nulls(messages)}
+    if tools:
+        made["tools"] = tools if walk else [PLACEHOLDER_TOOL]
+        if not walk:
+            made["extra_body"]["tools"] = tools
+        if request.tool_choice != "auto":
+            made["tool_choice"] = request.tool_choice
+    effort = effort_for(request, where.provider)
+    if effort:
+        made["reasoning_effort"] = effort
+    if where.provider == "ollama_chat":
+        made["num_ctx"] = info.window
+    return made

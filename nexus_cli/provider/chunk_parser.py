@@ -1,0 +1,167 @@
+"""Parse litellm's stream chunks, of whatever class, into our deltas.
+
+Reads the provider's own chunks rather than litellm's wrapper: the wrapper invents a finish reason and a usage where
+none came, ends streams that repeat themselves, and joins the text again at every chunk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import (
+    CallDelta,
+    Delta,
+    FinishDelta,
+    ModelInfo,
+    OpaqueDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageDelta,
+)
+from nexus_cli.provider.usage import as_mapping, has_counts, merge_reports, to_usage
+
+REASONS = {
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_length": "length",
+    "refusal": "content_filter",
+    "sensitive": "content_filter",
+}
+"""Finish reasons in other words than ours; all that are not here pass as they are."""
+BROKEN = {
+    "error": "provider",
+    "network_error": "network",
+    "abort": "network",
+    "insufficient_system_resource": "overloaded",
+}
+"""Finish reasons that are failures, and their kind."""
+GEMINI_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
+GEMINI_NEUTRAL = frozenset({"FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
+
+
+def _get(thing: object, name: str) -> Any:
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+class ChunkParser:
+    """The state of reading one stream."""
+
+    def __init__(self, info: ModelInfo) -> None:
+        self._info = info
+        self._usage: dict[str, Any] = {}
+        self._reason = ""
+        self._refused = False
+        self._own_reasons = False
+        self.started = False
+        """A first content delta was read."""
+
+    def parse(self, chunk: object) -> list[Delta]:
+        """Return the deltas of one chunk. `ProviderError` when it says that the provider failed."""
+        deltas: list[Delta] = []
+        usage = as_mapping(_get(chunk, "usage"))
+        if usage:
+            self._usage = merge_reports(self._usage, usage)
+        if isinstance(chunk, Mapping):
+            self._generic(chunk, deltas)
+        for choice in (_get(chunk, "choices") or ())[:1]:
+            delta = _get(choice, "delta")
+            if delta is not None:
+                self._delta(delta, deltas)
+            self._finish(_get(choice, "finish_reason"))
+        self.started = self.started or bool(deltas)
+        return deltas
+
+    def finish(self) -> list[Delta]:
+        """Return usage and finish reason at the end of the stream; nothing if it ended without a reason."""
+        if self._refused:
+            self._reason = "content_filter"
+        if not self._reason:
+            return []
+        deltas: list[Delta] = []
+        if has_counts(self._usage):
+            deltas.append(UsageDelta(to_usage(self._usage, self._info)))
+        return [*deltas, FinishDelta(self._reason)]
+
+    def track_gemini_reasons(self, stream: object) -> None:
+        """Record Gemini's own finish reasons on the way into `stream`: its chunks all claim to be the last."""
+        parse: Callable[..., Any] | None = getattr(stream, "chunk_parser", None)
+        if parse is None:
+            return
+        self._own_reasons = True
+
+        def noting(chunk: Any) -> Any:
+            self._gemini(chunk)
+            return parse(chunk)
+
+        stream.chunk_parser = noting  # type: ignore[attr-defined]
+
+    def _gemini(self, chunk: object) -> None:
+        for candidate in (_get(chunk, "candidates") or ())[:1]:
+            reason = _get(candidate, "finishReason")
+            if reason:
+                self._reason = GEMINI_REASONS.get(reason, "stop" if reason in GEMINI_NEUTRAL else "content_filter")
+        if _get(_get(chunk, "promptFeedback"), "blockReason"):
+            self._reason = "content_filter"
+
+    def _finish(self, reason: object) -> None:
+        word = _string(reason)
+        if word in BROKEN:
+            kind = BROKEN[word]
+            why = f"the provider ended the answer with {word!r}"
+            raise ProviderError(kind, why, started=self.started, transient=not self.started)
+        if word and not self._own_reasons:
+            self._reason = REASONS.get(word, word)
+
+    def _delta(self, delta: object, deltas: list[Delta]) -> None:
+        reasoning = _string(_get(delta, "reasoning_content")) or _string(_get(delta, "reasoning"))
+        if reasoning:
+            deltas += [ThinkingDelta(reasoning), OpaqueDelta("reasoning_content", reasoning)]
+        blocks = _get(delta, "thinking_blocks")
+        if isinstance(blocks, list) and blocks:
+            deltas.append(OpaqueDelta("thinking_blocks", [dict(as_mapping(b)) for b in blocks]))
+        content = _string(_get(delta, "content"))
+        if content:
+            deltas.append(TextDelta(content))
+        refusal = _string(_get(delta, "refusal"))
+        if refusal:
+            self._refused = True
+            deltas.append(TextDelta(refusal))
+        calls = _get(delta, "tool_calls")
+        deltas += [_call_delta(call) for call in calls or ()]
+
+    def _generic(self, chunk: Mapping[str, Any], deltas: list[Delta]) -> None:
+        """Parse a chunk in litellm's generic form. Its `[DONE]` always says "stop", so it counts only with content."""
+        text, call = _string(chunk.get("text")), chunk.get("tool_use")
+        if text:
+            deltas.append(TextDelta(text))
+        if call:
+            deltas.append(_call_delta(call))
+        if (text or call or chunk.get("usage")) and chunk.get("is_finished"):
+            self._finish(chunk.get("finish_reason"))
+
+
+def _call_delta(call: object) -> CallDelta:
+    function = _get(call, "function")
+    index, own_id = _get(call, "index"), _string(_get(call, "id"))
+    arguments = _get(function, "arguments")
+    signature = _get(_get(call, "provider_specific_fields"), "thought_signature")
+    fields = {"provider_specific_fields": {"thought_signature": signature}} if signature else None
+    return CallDelta(
+        index=index if isinstance(index, int) else None,
+        id=own_id,
+        name=_string(_get(function, "name")),
+        arguments=arguments if isinstance(arguments, str) else "" if arguments is None else _dumps(arguments),
+        fields=None if "__thought__" in own_id else fields,
+    )
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

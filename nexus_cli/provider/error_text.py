@@ -1,0 +1,78 @@
+"""Reduce an error of a provider or a library to one short line without keys.
+
+`core.redact_secrets` knows keys; `failures` interprets the words.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.redact_secrets import redact
+
+LINE = 240
+WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception))(?::| -)\s*")
+STATE = re.compile(r"^[A-Z]{4,}(?:_[A-Z]+)* - ")
+LONGEST = 100_000
+"""Characters of an error that are looked through for a body."""
+SEARCHED = 4_000
+"""Characters of a message that are looked through for keys before it is cut to a line."""
+TRACE = re.compile(r"\s*Traceback \(most recent call last\):")
+CODE = re.compile(r"^Error code: (\d{3}) - ")
+
+
+def strip_wrapping(text: str) -> str:
+    """Return `text` without the class names that libraries prepend and without Python's quotes around bytes."""
+    before = None
+    while before != text:
+        before = text
+        text = STATE.sub("", CODE.sub("", WRAPPING.sub("", text.strip())))
+    if text[:2] in ("b'", 'b"'):
+        value = _literal(text)
+        text = value.decode(errors="replace") if isinstance(value, bytes) else text
+    return text
+
+
+def _literal(text: str) -> object:
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value
+
+
+def parse_body(text: str) -> Mapping[str, Any]:
+    """Return the JSON object (or Python's picture of one) of an error that stands somewhere in `text`, or {}."""
+    text = strip_wrapping(text)
+    start = text.find("{")
+    if start < 0 or len(text) > LONGEST:
+        return {}
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text[start:])
+    except (ValueError, RecursionError):
+        value = _literal(text[start:].strip())
+    return value if isinstance(value, Mapping) else {}
+
+
+def find_error(body: object) -> Mapping[str, Any]:
+    """Return the innermost `error` object of a body, or the body itself; {} when there is none."""
+    if isinstance(body, list):
+        body = body[0] if body else {}
+    if not isinstance(body, Mapping):
+        return {}
+    inner = body.get("error")
+    if isinstance(inner, str):
+        return {"message": inner}
+    return inner if isinstance(inner, Mapping) else body
+
+
+def format_error_line(text: str) -> str:
+    """Return `text` on one line of at most 240 characters, without class names, JSON, tracebacks and keys."""
+    text = TRACE.split(strip_wrapping(text), maxsplit=1)[0]
+    message = find_error(parse_body(text)).get("message")
+    words = " ".join((message if isinstance(message, str) and message else text).split())
+    line = redact(words[:SEARCHED], opaque=True)
+    return line if len(line) <= LINE else line[: LINE - 1] + "…"

@@ -1,0 +1,81 @@
+"""The environment and settings under which litellm is imported and called: offline, silent, without its own retries.
+
+The environment variables are set only while litellm reads them, so programs that a tool starts do not inherit them.
+`litellm_backend` imports and calls litellm.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+SETTINGS = {
+    "LITELLM_MODE": "PRODUCTION",  # else it loads the .env of the folder that holds the virtual environment
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_LOG": "ERROR",
+}
+LEFT_BEHIND = ("TIKTOKEN_CACHE_DIR",)
+"""Variables that litellm sets by itself."""
+
+_lock = threading.Lock()
+_depth = 0
+_before: dict[str, str | None] = {}
+
+
+@contextmanager
+def litellm_environment() -> Iterator[None]:
+    """Yield the environment as litellm shall find it, within the block; nested and overlapping blocks count."""
+    global _depth
+    with _lock:
+        if _depth == 0:
+            _before.update({name: os.environ.get(name) for name in (*SETTINGS, *LEFT_BEHIND)})
+            os.environ.update(SETTINGS)
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                for name, value in _before.items():
+                    os.environ.pop(name, None)
+                    if value is not None:
+                        os.environ[name] = value
+
+
+def silence_litellm(module: Any) -> None:
+    """Set up the module after its import, and silence its and pydantic's writes to stderr."""
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
+    # A request that is cancelled as it begins leaves one of litellm's coroutines behind.
+    warnings.filterwarnings("ignore", message="coroutine .* was never awaited", category=RuntimeWarning)
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    module.suppress_debug_info = True
+    module.telemetry = False
+    module.set_verbose = False
+    module.drop_params = False
+    module.modify_params = False
+    module.num_retries = 0
+    # Plain httpx: the response under each stream can be closed at once, and one connection pool less is imported.
+    module.disable_aiohttp_transport = True
+    for name in ("callbacks", "input_callback", "success_callback", "failure_callback", "service_callback"):
+        setattr(module, name, [])
+    for name in ("_async_success_callback", "_async_failure_callback", "_async_input_callback"):
+        setattr(module, name, [])
+
+
+@cache
+def http_library() -> str:
+    """Return `litellm 1.2.3`: the library that makes a recorded body, without importing it."""
+    try:
+        return f"litellm {version('litellm')}"
+    except PackageNotFoundError:
+        return "litellm"

@@ -1,0 +1,72 @@
+"""Model names: an optional provider before the first slash, then the provider's own name for the model.
+
+The known providers are those of the installed litellm, read from its files without importing it. `model_table` looks
+up bare names.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from functools import lru_cache
+from pathlib import Path
+
+LISTED = ("types/utils.py", "class LlmProviders(")
+"""The file and the class that list litellm's providers, one `NAME = "prefix"` a line."""
+MEMBER = re.compile(r'^    [A-Z][A-Z0-9_]* = "([^"\n]+)"', re.MULTILINE)
+MORE = "llms/openai_like/providers.json"
+"""Providers that litellm serves by configuration alone: the keys of an object."""
+LOCAL = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm"})
+"""Local servers: they need no key."""
+WELL_KNOWN = LOCAL | {"anthropic", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"}
+"""Providers known even if litellm's files have another form."""
+
+VENDOR = re.compile(r"^(?:[a-z0-9-]*[a-z]\.)+(?=[a-z])")
+"""Bedrock's prefix of a model: region and maker, `us.anthropic.`."""
+EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{4}|latest|default|preview|exp|0)(?:-v\d+)?$")
+"""Suffix of an edition of a model: a date, `-latest`, `@default`, Anthropic's `-0`, then Bedrock's `-v1`."""
+
+
+def litellm_folder() -> Path | None:
+    """Return the folder of litellm, or None if it is not installed."""
+    try:
+        spec = importlib.util.find_spec("litellm")
+    except (ImportError, ValueError, AttributeError):
+        return None
+    return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
+
+
+@lru_cache(maxsize=1)
+def provider_prefixes() -> frozenset[str]:
+    """Return the names that may precede the first slash of a model's name; anything else there is part of the name."""
+    folder = litellm_folder()
+    found = set(WELL_KNOWN)
+    if folder is None:
+        return frozenset(found)
+    try:
+        source = (folder / LISTED[0]).read_text(encoding="utf-8").partition(LISTED[1])[2]
+        found.update(MEMBER.findall(re.split(r"\n(?=\S)", source, maxsplit=1)[0]))
+        found.update(json.loads((folder / MORE).read_bytes()))
+    except (OSError, ValueError):
+        return frozenset(found)
+    return frozenset(found)
+
+
+def split_model_name(name: str) -> tuple[str, str]:
+    """Return (provider prefix or "", rest) of `name`."""
+    prefix, slash, rest = name.partition("/")
+    return (prefix, rest) if slash and prefix in provider_prefixes() else ("", name)
+
+
+def model_stem(name: str) -> str:
+    """Return the model that `name` is an edition of: without provider, maker, region, tag, date; `.` is `-`.
+
+    `bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0` and `claude-sonnet-4` have one stem.
+    """
+    model = VENDOR.sub("", name.lower().rpartition("/")[2])
+    tuned = "ft-" if model.startswith("ft:") else ""
+    model = tuned + model.removeprefix("ft:").partition(":")[0].replace(".", "-")
+    while (shorter := EDITION.sub("", model)) != model and shorter:
+        model = shorter
+    return model

@@ -1,0 +1,307 @@
+"""Windows, prices and provider names of models, from the table that litellm ships, without importing litellm.
+
+The table is a file of some 3,000 entries: it is parsed once per name, and only the answer is kept. Prices are dollars
+per token in the table and dollars per million tokens here; `usage` computes costs from them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeGuard
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo, PriceTier
+from nexus_cli.provider.model_names import LOCAL, litellm_folder, model_stem, split_model_name
+
+FIELDS = {
+    "input_price": "input_cost_per_token",
+    "output_price": "output_cost_per_token",
+    "cache_read_price": "cache_read_input_token_cost",
+    "cache_write_price": "cache_creation_input_token_cost",
+}
+"""Our name of a price to the table's."""
+ABOVE = re.compile(r"input_cost_per_token_above_(\d+(?:\.\d+)?)(k?)_tokens$")
+FROM_THRESHOLD_ON = frozenset({"xai"})
+"""Providers whose higher price begins at the threshold itself; elsewhere one token above it."""
+
+Prices = dict[str, float | None]
+
+
+def _million(entry: Mapping[str, Any], key: str) -> float | None:
+    value = entry.get(key)
+    return round(float(value) * 1e6, 6) if isinstance(value, int | float) else None
+
+
+def _read(entry: Mapping[str, Any], suffix: str = "") -> Prices:
+    found = {ours: _million(entry, theirs + suffix) for ours, theirs in FIELDS.items()}
+    # 0.0 for writes beside a price of input means that writing has no price of its own (DeepSeek, Z.AI).
+    if found["input_price"] and not found["cache_write_price"]:
+        found["cache_write_price"] = None
+    return found
+
+
+def base_prices(entry: Mapping[str, Any]) -> Prices:
+    """Return the four prices of `entry`, by the names of `ModelInfo`; None where the table has none."""
+    base = _read(entry)
+    if base["input_price"] is None and (ranges := _ranges(entry)):
+        return _in_range(ranges[0][1], base)
+    return base
+
+
+def _in_range(tier: Mapping[str, Any], base: Prices) -> Prices:
+    found = _read(tier)
+    return {**found, "output_price": base["output_price"] if found["output_price"] is None else found["output_price"]}
+
+
+def _ranges(entry: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
+    """Return the tiers of `tiered_pricing`, by where each begins."""
+    listed = entry.get("tiered_pricing")
+    found = []
+    for tier in listed if isinstance(listed, list) else ():
+        bounds = tier.get("range") if isinstance(tier, Mapping) else None
+        if isinstance(bounds, list) and len(bounds) == 2 and "input_cost_per_token" in tier:
+            found.append((float(bounds[0]), tier))
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
+    """Return the prices of `entry` for long inputs, by rising length.
+
+    A price that a threshold does not name stays what it is below. A tier of `tiered_pricing` that names no price of
+    the cache has its price of input for it.
+    """
+    base = base_prices(entry)
+    ranges = _ranges(entry)
+    if ranges:
+        return tuple(PriceTier(int(start) + 1, **_in_range(tier, base)) for start, tier in ranges)
+    found = []
+    for key in entry:
+        above = ABOVE.match(key)
+        if above is None or entry[key] is None:
+            continue
+        threshold = int(float(above[1]) * (1000 if above[2] else 1))
+        there = _read(entry, f"_above_{above[1]}{above[2]}_tokens")
+        least = threshold if entry.get("litellm_provider") in FROM_THRESHOLD_ON else threshold + 1
+        found.append(PriceTier(least, **{name: base[name] if there[name] is None else there[name] for name in FIELDS}))
+    return tuple(sorted(found, key=lambda tier: tier.min_input))
+
+
+DEFAULT_WINDOW = 128_000
+HOW_TO_NAME = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
+TABLE = "model_prices_and_context_window_backup.json"
+CLAUDE_TO_4_5 = re.compile(r"(?:^|-)claude-(?:[34]|(?:sonnet|opus|haiku)-4)(?:-[0-5])?(?:-(?:sonnet|opus|haiku))?$")
+CLAUDE_WINDOW = 200_000
+"""The window of Claude up to 4.5. The table has more for some of them: it takes a beta header that is not sent."""
+DATE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
+FAMILIES = (("vertex_ai", "vertex_ai"), ("bedrock_converse", "bedrock"), ("fireworks_ai", "fireworks_ai"))
+"""Beginnings of the table's names of providers that differ from ours."""
+SAME_BILL = MappingProxyType(
+    {
+        "ai21_chat": "ai21",
+        "azure_text": "azure",
+        "cohere_chat": "cohere",
+        "ollama_chat": "ollama",
+        "text-completion-codestral": "codestral",
+        "text-completion-openai": "openai",
+        "vertex_ai_beta": "vertex_ai",
+    }
+)
+"""Other names under which a provider charges the same."""
+SAME_PRICE_TAGS = frozenset({"thinking"})
+"""Tags after a model's colon that do not change its price; a number is a version."""
+OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
+
+
+def table_path() -> Path | None:
+    """Return the path of litellm's table, or None if litellm is not installed."""
+    folder = litellm_folder()
+    return folder / TABLE if folder else None
+
+
+def _table() -> dict[str, Any]:
+    path = table_path()
+    try:
+        loaded = json.loads(path.read_bytes()) if path else {}
+    except (OSError, ValueError):
+        return {}
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _candidates(name: str) -> Iterator[str]:
+    """Yield the possible keys of `name`, best first; the date suffix goes last (seed B)."""
+    prefix, rest = split_model_name(name)
+    stems = [name]
+    if prefix in ("ollama", "ollama_chat"):
+        stems += [f"ollama/{rest}", f"ollama/{rest.partition(':')[0]}"]
+    elif prefix:
+        stems += [rest, rest.partition(":")[0], f"{prefix}/{rest.partition(':')[0]}"]
+    if prefix == "openrouter":
+        upstream = rest.partition("/")[2].partition(":")[0]
+        stems += [upstream, upstream.replace(".", "-")]
+    yield from stems
+    for one in stems:
+        if DATE.search(one):
+            yield DATE.sub("", one)
+
+
+def _house(listed: str) -> str:
+    """Return the provider's own name for what the table lists as `litellm_provider`."""
+    return next((family for start, family in FAMILIES if listed.startswith(start)), listed)
+
+
+def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
+    """Return True if `entry` (at `key` of the table) has the prices of `name`: same provider, same variant."""
+    prefix, tag = split_model_name(name)[0], name.rpartition("/")[2].partition(":")[2]
+    house = _house(str(entry.get("litellm_provider", "")))
+    if prefix and SAME_BILL.get(house, house) != SAME_BILL.get(prefix, prefix):
+        return False
+    return prefix in LOCAL or not tag or f":{tag}" in key or tag in SAME_PRICE_TAGS or tag.isdigit()
+
+
+def _answers(entry: object) -> TypeGuard[dict[str, Any]]:
+    """Return True if the entry is of a model that generates text."""
+    return isinstance(entry, dict) and entry.get("mode") in ("chat", "responses", "completion")
+
+
+@lru_cache(maxsize=64)
+def _entry(name: str) -> Mapping[str, Any] | None:
+    """Return the entry for `name`: one with its prices if there is any, else one of the same model elsewhere,
+    without."""
+    table = _table()
+    prefix = split_model_name(name)[0]
+    elsewhere = None
+    for key in _candidates(name):
+        entry = table.get(key)
+        if not _answers(entry):
+            continue
+        if prefix in LOCAL and not key.startswith("ollama/"):
+            continue
+        if _bills(entry, key, name):
+            return MappingProxyType({**entry, "_key": key})
+        elsewhere = elsewhere or MappingProxyType({**entry, "_key": key, "_elsewhere": True})
+    return elsewhere
+
+
+@lru_cache(maxsize=64)
+def _relative(name: str) -> Mapping[str, Any] | None:
+    """Return the entry of another edition of a model that the table does not list: the provider's own, else the maker's
+    (a bare key); the newest. What another host made of the same weights says nothing.
+
+    It has its prices where its provider takes the same for all editions.
+    """
+    wanted = model_stem(name)
+    if split_model_name(name)[0] in LOCAL or not wanted:
+        return None
+    charged = f"{provider_of(name)}/{name.rpartition('/')[2]}"
+    every = [(key, entry) for key, entry in _table().items() if _answers(entry) and model_stem(key) == wanted]
+    own = [(key, entry) for key, entry in every if _bills(entry, key, charged)]
+    makers = [(key, entry) for key, entry in own or every if "/" not in key] or own
+    if not makers:
+        return None
+    key, entry = max(makers, key=lambda one: ("latest" in one[0], one[0]))
+    priced = bool(own) and len({str(base_prices(one)) for _, one in own}) == 1
+    return MappingProxyType({**entry, "_key": key} | ({} if priced else {"_elsewhere": True}))
+
+
+def _window(entry: Mapping[str, Any]) -> int:
+    """Return the window that an entry gives."""
+    # `max_tokens` is the output cap wherever `max_output_tokens` stands too; alone it is the old word for the window.
+    return _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
+
+
+def provider_of(name: str) -> str:
+    """Return litellm's name of the provider of `name`; "" when neither prefix nor table tells.
+
+    A prefix decides. A bare name is looked up in the table; a family name that the table does not have yet
+    (`gpt-9`, `claude-opus-9`) goes where its family goes. `ollama/` counts as `ollama_chat`, which is what is called.
+    """
+    prefix, bare = split_model_name(name)
+    if prefix:
+        return "ollama_chat" if prefix == "ollama" else prefix
+    entry = _entry(name)
+    if entry is not None:
+        return _house(str(entry.get("litellm_provider", "")))
+    if re.match(r"(gpt-|chatgpt-|o\d)", bare):
+        return "openai"
+    return "anthropic" if bare.startswith("claude") else ""
+
+
+def takes_effort(name: str) -> bool:
+    """True when the table says that the model reasons, so that an effort means something to it."""
+    entry = _entry(name) or _relative(name)
+    return bool(entry and entry.get("supports_reasoning") and model_stem(str(entry["_key"])) == model_stem(name))
+
+
+def encoding_of(name: str) -> str:
+    """Return the tiktoken table that counts best for a model: `cl100k_base` for older GPTs, else `o200k_base`."""
+    return "cl100k_base" if OLD_ENCODING.search(name) else "o200k_base"
+
+
+def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
+    return next((int(entry[k]) for k in keys if isinstance(entry.get(k), int | float) and entry[k] > 0), None)
+
+
+def _from_table(name: str) -> ModelInfo:
+    entry = _entry(name) or _relative(name)
+    provider = provider_of(name)
+    if entry is None:
+        return ModelInfo(name, provider, DEFAULT_WINDOW, known=False, encoding=encoding_of(name))
+    window = _window(entry)
+    output = _number(entry, "max_output_tokens")
+    info = ModelInfo(
+        name=name,
+        provider=provider,
+        window=min(window, CLAUDE_WINDOW) if CLAUDE_TO_4_5.search(model_stem(name)) else window,
+        max_output=output,
+        images=bool(entry.get("supports_vision")),
+        cache=bool(entry.get("supports_prompt_caching")),
+        encoding=encoding_of(name),
+    )
+    fields: dict[str, Any] = {**base_prices(entry), "tiers": price_tiers(entry)}
+    return info if "_elsewhere" in entry else replace(info, **fields)
+
+
+def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = MappingProxyType({})) -> ModelInfo:
+    """Return what is known of `name`; `overrides` (settings, by model name) win field by field.
+
+    Keys of an override: `window`, `max_output` (tokens), `input_price`, `output_price`, `cache_read_price`,
+    `cache_write_price` (dollars per million tokens), `images`. An unknown model has a window of 128,000, no prices and
+    `known` False; an override of the window makes it known. Never raises for a name.
+    """
+    info = _from_table(name)
+    given = overrides.get(name) or overrides.get(split_model_name(name)[1]) or {}
+    numbers = {k: int(v) for k in ("window", "max_output") if isinstance(v := given.get(k), int | float)}
+    charged: dict[str, Any] = {k: float(v) for k in FIELDS if isinstance(v := given.get(k), int | float)}
+    if not given:
+        return info
+    fields: dict[str, Any] = {**numbers, **charged}
+    fields["known"] = info.known or "window" in numbers
+    fields["images"] = bool(given.get("images", info.images))
+    fields["cache"] = info.cache or "cache_read_price" in charged
+    # A price that is given holds for every length.
+    fields["tiers"] = tuple(replace(tier, **charged) for tier in info.tiers)
+    return replace(info, **fields)
+
+
+def window_setting_key(name: str) -> str:
+    """Return the key of the setting that names the window of a model."""
+    return f'models."{name}".window'
+
+
+def window_command(info: ModelInfo, window: int) -> str:
+    """Return the command that sets the window of a model."""
+    return f"nexus config set '{info.window_key or window_setting_key(info.name)}' {window}"
+
+
+def check_model(name: str) -> None:
+    """Raise `NexusError` of kind `usage` for a name without a known provider or without a model."""
+    provider, rest = provider_of(name), split_model_name(name)[1].strip()
+    if not provider or not rest.strip("/"):
+        why = f"no provider is known for {name!r}" if not provider else f"{name!r} names a provider and no model"
+        raise NexusError("usage", "this model cannot be asked", why, HOW_TO_NAME)

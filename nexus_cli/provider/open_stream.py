@@ -1,0 +1,131 @@
+"""One open stream of a provider: its chunks, and the sockets to close.
+
+Finds the provider's own chunks under litellm's wrapper, counts bytes, and closes. litellm's own `aclose` leaves the
+socket of some providers open (Anthropic's in 1.100.5), so the responses themselves are recorded and closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from hashlib import sha256
+from typing import Any, Final
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.provider.stall import StallWatch
+
+_responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
+LAST_BYTES_SECONDS = 0.05
+END: Final = object()
+"""Stands for a chunk where there are no more."""
+
+
+async def note_response(response: Any) -> None:
+    """Record the response for the stream that is being opened: a hook of the HTTP client."""
+    noted = _responses.get()
+    if noted is not None:
+        noted.append(response)
+
+
+class OpenStream:
+    """The line of one request."""
+
+    def __init__(self, stall_seconds: float) -> None:
+        self._responses: list[Any] = []
+        self._wrapper: Any = None
+        self._plain = False
+        self._closing = False
+        self.chunks: Any = None
+        """The iterator of chunks, once open."""
+        self.has_answered = False
+        """A first chunk has come."""
+        self.watch = StallWatch(stall_seconds, self._received)
+
+    async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
+        """Make the call and find the chunks of its answer."""
+        token = _responses.set(self._responses)
+        try:
+            self._wrapper = await call(**made)
+            inner = getattr(self._wrapper, "completion_stream", None)
+            if inner is None and hasattr(self._wrapper, "fetch_stream"):
+                inner = await self._wrapper.fetch_stream()
+        finally:
+            _responses.reset(token)
+        self._plain = not hasattr(inner, "__aiter__")
+        source: Any = self._wrapper if self._plain else inner
+        if not hasattr(source, "__aiter__"):
+            raise ProviderError("provider", "the model's answer is no stream")
+        response = getattr(inner, "response", None)
+        if hasattr(response, "aclose"):
+            self._responses.append(response)
+            self._keep(response)
+        self.chunks = source.__aiter__()
+
+    async def next_chunk(self) -> object:
+        """Return the next chunk, or `END`. Raises `Stalled`, and whatever the network and the SDKs raise."""
+        while True:
+            async with self.watch.waiting():
+                chunk: object = await anext(self.chunks, END)
+            if chunk is not None:
+                return chunk
+
+    @property
+    def body_sha256(self) -> str:
+        """Return the SHA-256 of the body of the answered request; "" where the transport hides it."""
+        for response in self._responses:
+            body = getattr(getattr(response, "request", None), "content", None)
+            if isinstance(body, bytes) and body:
+                return sha256(body).hexdigest()
+        return ""
+
+    @property
+    def has_invented_end(self) -> bool:
+        """True if litellm's wrapper had to be read (a provider without asynchronous chunks) and invented the end."""
+        return self._plain and getattr(self._wrapper, "received_finish_reason", None) is None
+
+    async def aclose(self) -> None:
+        """Close the sockets at once; an answer that was read whole leaves its connection for the next request."""
+        self._closing = True
+        for closable in (*self._responses, self._wrapper):
+            if hasattr(closable, "aclose"):
+                try:
+                    await closable.aclose()
+                except Exception:  # a seam: closing a broken connection may fail in any way, and nothing is lost by it
+                    continue
+
+    def _keep(self, response: Any) -> None:
+        """Read the last bytes of the openai SDK's response before it is closed after `[DONE]`.
+
+        The SDK closes it unread, which loses the connection, so that every step would pay for a new one. The rest is
+        read from the SDK's own iterator and only while that is suspended: a body that has ended must not be read
+        again, httpcore would loop for ever without giving way.
+        """
+        read, close = response.aiter_raw, response.aclose
+        body: Any = None
+        settled = False
+
+        def remember(chunk_size: int | None = None) -> Any:
+            nonlocal body
+            body = read(chunk_size)
+            return body
+
+        async def settle() -> None:
+            nonlocal settled
+            unfinished = body is not None and not body.ag_running
+            if unfinished and not settled and not self._closing and sys.exception() is None:
+                settled = True
+                try:
+                    async with asyncio.timeout(LAST_BYTES_SECONDS):
+                        async for _ in body:
+                            pass
+                except Exception:  # a seam: whatever is wrong with the connection, it is closed next
+                    settled = True
+            await close()
+
+        response.aiter_raw = remember
+        response.aclose = settle
+
+    def _received(self) -> int:
+        return sum(getattr(response, "num_bytes_downloaded", 0) for response in self._responses)

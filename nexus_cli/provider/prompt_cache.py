@@ -1,0 +1,154 @@
+"""Prompt caches of providers: how a request asks for one, and how long each provider keeps it.
+
+A mark is a key on the message, which litellm puts on the message's last content block: text and shape stay the same.
+Lifetimes and minimums are documented by Anthropic (5 minutes from the last use), OpenAI and Azure (5 to 10 minutes, at
+most an hour; newer models up to 24; from 1,024 tokens in steps of 128), Google (minimums only) and DeepSeek (hours to
+days, in steps of 64). `USUAL` is an assumption.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nexus_cli.core.request import Request
+
+MARK = {"type": "ephemeral"}
+MAX_MARKS = 4
+LOOK_BACK = 15
+"""Blocks between two marks. The provider looks back over about 20 from each."""
+CLAUDE_TOO = frozenset({"openrouter", "bedrock", "vertex_ai", "azure_ai"})
+
+
+def takes_marks(model: str, provider: str) -> bool:
+    """True for Anthropic's models, also behind another provider."""
+    return provider == "anthropic" or (provider in CLAUDE_TOO and "claude" in model.lower())
+
+
+def count_blocks(message: Mapping[str, Any]) -> int:
+    """Return the number of content blocks that a message becomes: texts and images, thinking, calls."""
+    content = message.get("content")
+    texts = len(content) if isinstance(content, list) else 1 if content else 0
+    return max(1, texts + len(message.get("thinking_blocks") or ()) + len(message.get("tool_calls") or ()))
+
+
+def _spare_mark(messages: Sequence[Mapping[str, Any]], start: int, end: int) -> int | None:
+    """Return the message in `start..end` that keeps a long batch within reach, or None when the batch is short."""
+    if sum(count_blocks(m) for m in messages[start:end]) <= LOOK_BACK:
+        return None
+    count = 0
+    for index in range(start, end):
+        count += count_blocks(messages[index])
+        if count >= LOOK_BACK and messages[index].get("role") != "assistant":
+            return index
+    return None
+
+
+def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> list[int]:
+    """Return the indices of the messages to mark, at most four, in order.
+
+    End of the system text, end of the previous request, end of this one, and one spare where more than 15 blocks came
+    since. An end that is an assistant's turn is left: its last block may be thinking, which takes no mark.
+    """
+    head = 0
+    while head < len(messages) and messages[head].get("role") == "system":
+        head += 1
+    last = len(messages) - 1
+    since = previous_end if head < previous_end <= last else head
+    wanted = {head - 1 if head else None, since - 1 if since > head else None, last if last >= head else None}
+    wanted.add(_spare_mark(messages, since, last))
+    return sorted(i for i in wanted if i is not None and messages[i].get("role") != "assistant")[:MAX_MARKS]
+
+
+def add_cache_marks(request: Request, provider: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the messages and tools of `request`, with cache marks where `provider` takes them; `request` is left as it
+    is.
+
+    Pure. Messages without a mark are the very same objects. Without a system text the last tool carries its mark.
+    """
+    messages, tools = list(request.messages), list(request.tools)
+    if not takes_marks(request.model, provider):
+        return messages, tools
+    for index in mark_positions(messages, request.previous_end):
+        messages[index] = {**messages[index], "cache_control": MARK}
+    if tools and not (messages and messages[0].get("role") == "system"):
+        tools[-1] = {**tools[-1], "cache_control": MARK}
+    return messages, tools
+
+
+def cache_key_arguments(request: Request, provider: str) -> dict[str, Any]:
+    """Return the arguments that carry `request.cache_key`: a body field for OpenAI, a header for xAI, else nothing."""
+    if not request.cache_key:
+        return {}
+    if provider in ("openai", "azure"):
+        return {"prompt_cache_key": request.cache_key}
+    if provider == "xai":
+        return {"extra_headers": {"x-grok-conv-id": request.cache_key}}
+    return {}
+
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLife:
+    """The lifetime and minimum of one provider's cache."""
+
+    min_seconds: float
+    """Seconds since its last use for which a beginning is surely kept, as far as the provider says."""
+    max_seconds: float
+    """Seconds after which it is surely gone."""
+    min_tokens: int
+    """Tokens below which nothing is kept."""
+    step: int = 1
+    """Tokens by which what is kept grows."""
+    automatic: bool = True
+    """False: only what is marked is kept (`cache_marks`)."""
+    documented: bool = True
+    """False: an assumption."""
+
+
+ANTHROPIC = CacheLife(5 * MINUTE, 5 * MINUTE, 1024, automatic=False)
+OPENAI = CacheLife(5 * MINUTE, HOUR, 1024, 128)
+GEMINI = CacheLife(3 * MINUTE, HOUR, 1024, 256, documented=False)
+DEEPSEEK = CacheLife(HOUR, 7 * DAY, 64, 64)
+USUAL = CacheLife(5 * MINUTE, DAY, 1024, 128, documented=False)
+
+LONGER_MINIMUM = (
+    (re.compile(r"claude.*(haiku-?4|haiku-?5|opus-?4[-.](5|6|7|8|9)|opus-?5)"), 4096),
+    (re.compile(r"claude.*(sonnet-?4[-.](6|7|8|9)|sonnet-?5|haiku)"), 2048),
+    (re.compile(r"gemini.*pro"), 4096),
+)
+"""Models that keep nothing below more tokens than others of their house; the first that fits."""
+KEPT_A_DAY = re.compile(r"gpt-(5\.[5-9]|[6-9])")
+"""OpenAI's models that keep their cache for up to a day by default."""
+HOUSES = {
+    "anthropic": ANTHROPIC,
+    "openai": OPENAI,
+    "azure": OPENAI,
+    "gemini": GEMINI,
+    "vertex_ai": GEMINI,
+    "google": GEMINI,
+    "deepseek": DEEPSEEK,
+    "xai": USUAL,
+    "x-ai": USUAL,
+}
+"""By litellm's name of the provider; behind OpenRouter by its name of the house."""
+
+
+def cache_life(model: str, provider: str, *, caches: bool = False) -> CacheLife | None:
+    """Return the lifetime of the cache that `model` has at `provider`; None where no cache is known.
+
+    `caches`: the model is known to have one, whoever serves it.
+    """
+    name = model.lower()
+    house = name.split("/")[1] if provider == "openrouter" and name.count("/") > 1 else provider
+    life = ANTHROPIC if takes_marks(model, provider) else HOUSES.get(house)
+    if life is None or (house == "vertex_ai" and "gemini" not in name and life is GEMINI):
+        return USUAL if caches else None
+    if life is OPENAI and KEPT_A_DAY.search(name):
+        life = replace(life, max_seconds=DAY)
+    least = next((tokens for pattern, tokens in LONGER_MINIMUM if pattern.search(name)), life.min_tokens)
+    return replace(life, min_tokens=least)

@@ -1,0 +1,155 @@
+"""Replace a file in one step: the old content or the new, never a part.
+
+To read, change and replace a file, hold `locked_folder`: then no process of ours loses the change of another.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.files import Refused, read_regular_file
+
+_DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
+_STALE = 60.0
+"""Seconds after which no process writes a draft any more."""
+_WAIT = 10.0
+"""Seconds that a change waits for another one in its folder."""
+_POLL = 0.005
+
+
+@contextmanager
+def locked_folder(folder: Path, stop: Stop) -> Iterator[None]:
+    """Hold the lock under which files of `folder` (links resolved) are changed, by one thread of one process at a time.
+
+    The lock is on the folder itself: it leaves no file behind, and ends with its process. Raises `Refused` when others
+    keep it for `_WAIT` seconds, and `Stopped`. Without a lock on a file system that has none for folders, and in a
+    folder that cannot be read: there `replace_file` alone notices a change.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        yield
+        return
+    try:
+        end = time.monotonic() + _WAIT
+        while not _take_lock(descriptor):
+            stop.raise_if_pressed()
+            if time.monotonic() > end:
+                raise Refused(f"another process has been changing files in {folder} for {_WAIT:.0f} s: try again later")
+            time.sleep(_POLL)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take_lock(descriptor: int) -> bool:
+    """Return False while another process or thread has the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # This file system does not lock folders.
+        return True
+    return True
+
+
+def is_draft(name: str) -> bool:
+    """Return True for the name of a temporary file of ours: in the making, or left by a killed process."""
+    return _DRAFT.fullmatch(name) is not None
+
+
+def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -> None:
+    """Write `data` to `path` (links already resolved) through a synced temporary file in the same folder.
+
+    `expected` is the digest of the content that is replaced, None for a file that must not exist yet; anything else
+    found there at the last moment raises `Refused`. An existing file keeps mode and, where we may, owner. What killed
+    processes left of such temporary files in the folder is removed. Raises `OSError`, and `Stopped` when cancelled
+    before the rename; then nothing has changed.
+    """
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        raise Refused("is no regular file")
+    if old is not None and not os.access(path, os.W_OK):
+        raise PermissionError(13, "is read-only")
+    _remove_stale(path.parent)
+    draft = path.parent / f".nexus-{secrets.token_hex(8)}"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            if old is not None:
+                _same_owner(file.fileno(), old)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        before = _file_state(path)
+        found = read_regular_file(path).digest if before else None
+        stop.raise_if_pressed()
+        if found != expected or _file_state(path) != before:
+            raise Refused("changed on disk meanwhile: read it again")
+        os.replace(draft, path)
+    except BaseException:
+        # Also on a keyboard interrupt: the draft must not stay behind.
+        draft.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _file_state(path: Path) -> tuple[int, ...]:
+    """Return what changes with every write to the file or its replacement; () where there is none."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove the drafts that killed processes of this user left in `folder`."""
+    try:
+        with os.scandir(folder) as entries:
+            drafts = [entry for entry in entries if is_draft(entry.name)]
+    except OSError:
+        # A folder may be written to and not be readable.
+        return
+    for entry in drafts:
+        try:
+            status = entry.stat(follow_symlinks=False)
+            ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+            if ours and time.time() - status.st_mtime > _STALE:
+                os.unlink(entry.path)
+        except OSError:
+            continue
+
+
+def _same_owner(descriptor: int, old: os.stat_result) -> None:
+    new = os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError:
+            pass
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        # Some file systems cannot sync a folder; the rename itself has happened.
+        pass
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,313 @@
+"""Exact replacement in a text: find what is to be replaced, keep line ends, and name what keeps it from being found.
+
+Look-alikes are characters that a person reads as the same (quotes, dashes, accents, blanks, invisible signs): an error
+names them, and nothing is ever replaced by them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.files import Refused, keep_line_ends, near_line_end, to_lf
+from nexus_cli.tools.omission import find_new_omission
+
+_LARGEST = 4_000_000
+"""Characters of a text that are searched."""
+_MOST_NAMED = 8
+
+
+def name_lookalikes(text: str, old: str) -> str:
+    """Return the characters by which the first place that looks like `old` differs from it, with their lines.
+
+    "" where no place of `text` looks like `old`. Each difference reads as `U+2019 (right single quotation mark) for '`:
+    first what the text has, then what `old` has.
+    """
+    old = re.sub(r"\r*\n", "\n", old)
+    wanted = _fold(old)
+    if not wanted.strip():
+        return ""
+    lines = re.sub(r"\r*\n", "\n", text[:_LARGEST]).split("\n")
+    folded = [_fold(line) for line in lines]
+    joined = "\n".join(folded)
+    place = joined.find(wanted)
+    while place >= 0 and unicodedata.combining(joined[place + len(wanted) : place + len(wanted) + 1] or " "):
+        # The last letter has a mark there that `old` does not have.
+        place = joined.find(wanted, place + 1)
+    if place < 0:
+        return ""
+    first = joined.count("\n", 0, place)
+    last = first + wanted.count("\n")
+    region = "\n".join(lines[first : last + 1])
+    offset = place - (joined.rfind("\n", 0, place) + 1)
+    return _describe(_differences(region, old, offset, first + 1))
+
+
+def _fold(text: str) -> str:
+    """Return `text` with one form for all characters that look alike."""
+    if text.isascii():
+        bare = re.sub(r"[\x00-\x08\r\x0e-\x1f\x7f]", "", text)
+        return re.sub(r"[ \t\v\f]+", " ", bare)
+    return "".join(form for _, form in _pieces(text))
+
+
+def _pieces(text: str) -> list[tuple[str, str]]:
+    """Return the pieces of `text` that change their form as one, each with its form; blanks in a row are one."""
+    found: list[tuple[str, str]] = []
+    for char in text:
+        form = _form(char)
+        if found and unicodedata.combining(char):
+            whole = found[-1][0] + char
+            found[-1] = (whole, _normal(whole) if found[-1][1].strip() else found[-1][1] + form)
+        elif found and form == found[-1][1] == " ":
+            found[-1] = (found[-1][0] + char, " ")
+        elif found and not form:
+            # What cannot be seen belongs to what stands before it.
+            found[-1] = (found[-1][0] + char, found[-1][1])
+        else:
+            found.append((char, form))
+    return found
+
+
+def _normal(cluster: str) -> str:
+    """Return the form of a letter with its marks; they have one order."""
+    return unicodedata.normalize("NFD", "".join(_form(char) for char in cluster))
+
+
+@lru_cache(4096)
+def _form(char: str) -> str:
+    """Return what a character looks like, "" if it cannot be seen."""
+    if char in "\n ":
+        return char
+    category, name = unicodedata.category(char), unicodedata.name(char, "")
+    if category == "Zs" or char in "\t\v\f":
+        return " "
+    if category in ("Cf", "Cc") or name.startswith("VARIATION SELECTOR"):
+        return ""
+    if category == "Pd" or name == "MINUS SIGN":
+        return "-"
+    if "QUOTATION MARK" in name or "APOSTROPHE" in name or name.endswith("PRIME"):
+        double = ("QUOTATION MARK" in name and "SINGLE" not in name) or "DOUBLE" in name
+        return '"' if double else "'"
+    plain = unicodedata.normalize("NFKD", char)
+    if plain == char or (len(plain) > 1 and plain[0] == " "):
+        return char
+    return "".join(_form(part) for part in plain)
+
+
+def _differences(region: str, old: str, offset: int, line: int) -> dict[tuple[str, str], list[int]]:
+    """Return pairs of unequal pieces (in the text, in `old`) with the lines they stand in."""
+    there, given = _pieces(region), _pieces(old)
+    found: dict[tuple[str, str], list[int]] = {}
+    skipped = at = 0
+    while at < len(there) and skipped < offset:
+        skipped += len(there[at][1])
+        line += there[at][0].count("\n")
+        at += 1
+    index = 0
+    while at < len(there) and index < len(given):
+        (one, one_form), (other, other_form) = there[at], given[index]
+        at, index = at + 1, index + 1
+        while one_form != other_form and (at < len(there) or index < len(given)):
+            if len(one_form) <= len(other_form) and at < len(there):
+                one, one_form, at = one + there[at][0], one_form + there[at][1], at + 1
+            elif index < len(given):
+                other, other_form, index = other + given[index][0], other_form + given[index][1], index + 1
+            else:
+                break
+        if one != other:
+            lines = found.setdefault(_unequal_part(one, other), [])
+            if line not in lines:
+                lines.append(line)
+        line += one.count("\n")
+    return found
+
+
+def _unequal_part(one: str, other: str) -> tuple[str, str]:
+    """Return two different pieces without the characters that both begin with, where something is left of them."""
+    shared = 0
+    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
+        shared += 1
+    blank = not one.strip() and not other.strip()
+    marks = any(unicodedata.combining(char) for char in (one + other)[shared:])
+    return (one, other) if blank or marks else (one[shared:], other[shared:])
+
+
+def _describe(found: dict[tuple[str, str], list[int]]) -> str:
+    named = [
+        f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
+        f"{', ...' if len(lines) > _MOST_NAMED else ''}: {_name(there)} for {_name(given)}"
+        for (there, given), lines in list(found.items())[:_MOST_NAMED]
+    ]
+    more = len(found) - len(named)
+    return "; ".join(named) + (f"; {more} more" if more > 0 else "")
+
+
+def _name(piece: str) -> str:
+    """Return a piece as a person can read it: an ASCII sign as it is, blanks counted, all else by code point."""
+    if not piece:
+        return "nothing"
+    parts: list[str] = []
+    for run in re.finditer(r"(.)\1*", piece[:24], re.DOTALL):
+        char, count = run[1], len(run[0])
+        times = f"{count} x " if count > 1 else ""
+        if char == " ":
+            parts.append("a space" if count == 1 else f"{count} spaces")
+        elif char.isascii() and char.isprintable():
+            parts.append(run[0])
+        else:
+            name = "tab" if char == "\t" else unicodedata.name(char, "control character").lower()
+            parts.append(f"{times}U+{ord(char):04X} ({name})")
+    return " + ".join(parts)
+
+
+_MOST_LINES = 20_000
+_MOST_COUNTED = 100_000
+_BOM = "\ufeff"
+_CANDIDATES = 3
+_COMPARED = 400
+"""Characters of a place or a line that are compared: how long that takes grows with the square or more."""
+
+
+def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> str:
+    """Apply the edits in order, each to the result of the one before.
+
+    An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once. Every line
+    keeps its own end, and an added one takes that of its neighbours, whatever line ends `old` and `new` are written
+    in; a byte order mark in front of `new` is no text. Everything outside the matches stays as it is. Raises `Refused`
+    with the nearest candidates, and `Stopped`; then no edit counts.
+    """
+    for number, edit in enumerate(edits, 1):
+        try:
+            text = _apply_edit(text, edit["old"], edit["new"], bool(edit.get("all", False)), stop)
+        except Refused as refused:
+            which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+            raise Refused(f"{which}{refused}") from None
+    return text
+
+
+def _apply_edit(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
+    if not old:
+        raise Refused("`old` is empty")
+    if to_lf(old) == to_lf(new):
+        raise Refused("`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new)))
+    omitted = find_new_omission(old, new)
+    if omitted:
+        raise Refused(f"`new` leaves text out: {omitted[:80]!r} would stand in the file. Write out every line of `new`")
+    new = new.removeprefix(_BOM)
+    starts = _find_places(text, old, every, stop)
+    if not starts and old.startswith(_BOM) and old != _BOM:
+        starts = _find_places(text, old[1:], every, stop)
+    if not starts:
+        raise Refused(f"`old` does not occur{_describe_nearest(text, old, stop)}")
+    if len(starts) > 1 and not every:
+        lines = list(dict.fromkeys(_line_numbers(text, [match.start() for match in starts])))
+        more = ", ..." if len(lines) > _MOST_NAMED else ""
+        named = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
+        times = f"{'at least ' if len(starts) >= _MOST_COUNTED else ''}{len(starts):,} times"
+        raise Refused(f"`old` occurs {times} ({named}{more}): add text around it, or set `all`")
+    parts, position = [], 0
+    for match in starts:
+        stop.raise_if_pressed()
+        default = near_line_end(text, match.start(), match.end()) if "\n" in new else ""
+        parts += [text[position : match.start()], keep_line_ends(match[0], new, default)]
+        position = match.end()
+    return "".join(parts) + text[position:]
+
+
+def _find_places(text: str, old: str, every: bool, stop: Stop) -> list[re.Match[str]]:
+    """Return the places of `old`: all that do not overlap if `every`, else also overlapping ones, up to a bound."""
+    lenient = re.compile(_any_line_end(old, "\n" not in text))
+    places: list[re.Match[str]] = []
+    found = lenient.search(text)
+    while found is not None and (every or len(places) < _MOST_COUNTED):
+        stop.raise_if_pressed()
+        places.append(found)
+        # For one replacement overlapping places count: each of them could have been meant.
+        found = lenient.search(text, found.end() if every else found.start() + 1)
+    return places
+
+
+def _any_line_end(old: str, lone_cr: bool) -> str:
+    """Return a pattern for `old` as it was shown: a line end of either kind matches the end of any line.
+
+    With `lone_cr` the lines of the text end in `\\r`.
+    """
+    end = r"\r" if lone_cr else r"(?<!\r)\r*\n"
+    return "".join(end if part.endswith("\n") else re.escape(part) for part in re.split(r"(\r?\n)", old) if part)
+
+
+def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
+    numbers, line, position = [], 1, 0
+    for offset in offsets:
+        line += text.count("\n", position, offset)
+        position = offset
+        numbers.append(line)
+    return numbers
+
+
+def _describe_nearest(text: str, old: str, stop: Stop) -> str:
+    """Return what keeps `old` from being found: look-alike characters, and the places that it most likely means."""
+    alike = name_lookalikes(text, old)
+    blanks, places = _find_candidates(text, old, stop)
+    why = " (only white space differs)" if blanks else ""
+    if alike:
+        why += f": only characters that look alike differ, the file has {alike}. Quote the file's own characters"
+    near = "\n".join(f"line {first + 1}:\n" + "\n".join(block[:20]) for first, block in places)
+    where = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
+    return f"{why}. Nearest{where}:\n{near}" if near else why
+
+
+def _find_candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[int, list[str]]]]:
+    """Return whether only white space differs, and the likeliest places: index of the first line, and the lines.
+
+    No two of them overlap.
+    """
+    wanted = to_lf(old).strip("\n").split("\n")
+    lines = to_lf(text).split("\n", _MOST_LINES)[:_MOST_LINES]
+    anchor = max(range(len(wanted)), key=lambda i: len(wanted[i].strip()))
+    key = wanted[anchor].strip()
+    if not key:
+        return False, []
+    scored = []
+    for _, negative in sorted(_find_similar(lines, key, stop), reverse=True)[: _CANDIDATES * 4]:
+        first = max(0, -negative - anchor)
+        block = lines[first : first + len(wanted)]
+        stop.raise_if_pressed()
+        seen, meant = "\n".join(block)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
+        scored.append((difflib.SequenceMatcher(None, seen, meant, False).ratio(), -first, block))
+    scored.sort(key=lambda found: found[:2], reverse=True)
+    best: list[tuple[int, list[str]]] = []
+    for ratio, negative, block in scored:
+        apart = all(abs(-negative - first) >= len(wanted) for first, _ in best)
+        if apart and ratio > 0.5 and ratio > scored[0][0] - 0.15:
+            best.append((-negative, block))
+    same = bool(best) and [part.split() for part in wanted] == [part.split() for part in best[0][1]]
+    return same, best[:_CANDIDATES]
+
+
+def _find_similar(lines: Sequence[str], key: str, stop: Stop) -> list[tuple[float, int]]:
+    """Return likeness and negative index of the lines that resemble `key`, with a cheap bound before each is
+    measured."""
+    matcher = difflib.SequenceMatcher(None, "", key[:_COMPARED], False)
+    found = []
+    for index, line in enumerate(lines):
+        stop.raise_if_pressed()
+        bare = line.strip()[:_COMPARED]
+        if not bare:
+            continue
+        if bare == key:
+            found.append((1.0, -index))
+            continue
+        if min(len(bare), len(key)) * 2 < (len(bare) + len(key)) * 0.5:
+            continue
+        matcher.set_seq1(bare)
+        likeness = matcher.quick_ratio()
+        if likeness > 0.6:
+            found.append((likeness, -index))
+    return found

@@ -1,0 +1,228 @@
+"""The search of `grep`, as a program: one job on stdin, the finished text on stdout. Standard library only, but for
+files that are not UTF-8: then `nexus_cli.core.decode` is loaded from where the job says.
+
+A process, because a regular expression can take for ever and a thread that runs one cannot be stopped.
+"""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import io
+import json
+import os
+import re
+import stat
+import sys
+import unicodedata
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+HARD_LIMIT = 64 * 1024 * 1024
+LONGEST_LINE = 400
+MOST_CONTEXT = 1000
+"""Lines around a match that are kept at most."""
+BAD_PATTERN = 3
+_CHUNK = 32 * 1024
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+@dataclass(frozen=True)
+class SearchJob:
+    """One search."""
+
+    pattern: str
+    ignore_case: bool
+    context: int
+    limit: int
+    prefix: str
+    """Stands before every path that is shown."""
+    alone: bool = False
+    """The one file was named: that it could not be searched is the answer."""
+    libraries: tuple[str, ...] = ()
+    """Folders of the packages that decoding needs."""
+
+
+class Binary(Exception):
+    """The file is no text."""
+
+
+class NormalizedPattern:
+    """A regular expression that finds a letter composed or decomposed, however the pattern has it."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._plain = re.compile(pattern, flags)
+        composed = unicodedata.normalize("NFC", pattern)
+        differs = composed != unicodedata.normalize("NFD", pattern)
+        self._composed = re.compile(composed, flags) if differs else None
+
+    def search(self, line: str) -> re.Match[str] | None:
+        """Return the first match in `line`."""
+        match = self._plain.search(line)
+        if match is None and self._composed is not None and not line.isascii():
+            return self._composed.search(unicodedata.normalize("NFC", line))
+        return match
+
+
+def _open_without_links(path: bytes) -> int:
+    """Open the file through no link: one could have been put there since it was listed."""
+    *folders, name = path.split(b"/")
+    if not path.startswith(b"/"):
+        folders.insert(0, b".")
+    place: int | None = None
+    try:
+        for folder in folders:
+            inner = os.open(folder or b"/", _FOLDER, dir_fd=place)
+            if place is not None:
+                os.close(place)
+            place = inner
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    finally:
+        if place is not None:
+            os.close(place)
+
+
+def lines_of(path: bytes) -> Iterator[str]:
+    """Yield the lines of a regular file one by one, without their ends. `Binary`, or `OSError` if it cannot be
+    read."""
+    with open(_open_without_links(path), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > HARD_LIMIT:
+            raise OSError("not searched")
+        utf_8 = _is_utf_8(file)
+        file.seek(0)
+        head = file.read(8192)
+        if b"\0" in head and (utf_8 or not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))):
+            raise Binary
+        file.seek(0)
+        streamed = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")
+        for line in streamed if utf_8 else _decode(file.read()).split("\n"):
+            yield line.removesuffix("\n").removesuffix("\r")
+
+
+def _is_utf_8(file: BinaryIO) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while chunk := file.read(_CHUNK):
+            decoder.decode(chunk)
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _decode(data: bytes) -> str:
+    """Return the text as `read_file` shows it; raises `Binary`."""
+    read = importlib.import_module("nexus_cli.core.decode").decode(data)
+    if read is None:
+        raise Binary
+    return str(read.plain).removesuffix("\n")
+
+
+class FileHits:
+    """The rows to show of one file: `12:` a match, `13-` around it, `--` where lines are passed over."""
+
+    def __init__(self, context: int, limit: int) -> None:
+        self._limit = limit
+        self._before: deque[tuple[int, str]] = deque(maxlen=min(context, MOST_CONTEXT))
+        self.matches = 0
+        self.more = False
+        """There is a match beyond the limit."""
+
+    def rows(self, lines: Iterable[str], regex: NormalizedPattern | re.Pattern[str]) -> Iterator[str]:
+        """Yield the rows; reads no further than needed and keeps only the lines that the next match may need."""
+        context = self._before.maxlen or 0
+        after = last = 0
+        for number, line in enumerate(lines, 1):
+            match = None if self.more else regex.search(line)
+            if match is not None and self.matches == self._limit:
+                match, self.more = None, True
+            if match is not None:
+                if context and last and number - len(self._before) > last + 1:
+                    yield "--"
+                yield from (f"{before}-{text}" for before, text in self._before)
+                self._before.clear()
+                yield f"{number}:{_shorten_line(line, match)}"
+                self.matches += 1
+                after, last = context, number
+            elif after:
+                yield f"{number}-{_shorten_line(line, None)}"
+                after, last = after - 1, number
+            elif self.more:
+                return
+            elif context:
+                self._before.append((number, _shorten_line(line, None)))
+
+
+def _shorten_line(line: str, match: re.Match[str] | None) -> str:
+    """Return a very long line as the part around the match, with marks that count what is hidden."""
+    if len(line) <= LONGEST_LINE:
+        return line
+    start = max(0, min(match.start() - 100 if match else 0, len(line) - LONGEST_LINE))
+    after = len(line) - start - LONGEST_LINE
+    before = f"[{start} characters...]" if start else ""
+    return f"{before}{line[start : start + LONGEST_LINE]}" + (f"[...{after} characters]" if after else "")
+
+
+def search(job: SearchJob, paths: Sequence[bytes]) -> Iterator[str]:
+    """Return the answer, piece by piece. Raises at once what `re.compile` raises for a pattern that is none."""
+    return _search_files(job, paths, NormalizedPattern(job.pattern, re.IGNORECASE if job.ignore_case else 0))
+
+
+def _search_files(job: SearchJob, paths: Sequence[bytes], regex: NormalizedPattern) -> Iterator[str]:
+    shown = unread = 0
+    more = binary = False
+    for path in paths:
+        hits = FileHits(job.context, job.limit - shown)
+        # The name stands above the first row, once there is one.
+        before = ("\n\n" if shown else "") + _display_path(job, path)
+        try:
+            for row in hits.rows(lines_of(path), regex):
+                yield f"{before}\n{row}"
+                before = ""
+        except OSError:
+            unread += 1
+        except Binary:
+            binary = True
+        shown += hits.matches
+        more = hits.more
+        if more:
+            break
+    if job.alone and (binary or unread):
+        why = "is binary: it was not searched" if binary else "could not be searched: unreadable, or over 64 MiB"
+        yield f"[{_display_path(job, paths[0])} {why}]"
+        return
+    if not shown:
+        yield "no matches"
+    if more:
+        yield f"\n[the first {shown} matches; there are more: narrow the search or raise `limit`]"
+    if unread:
+        least = "at least " if more else ""
+        yield f"\n[{least}{unread} files could not be searched: unreadable, or over 64 MiB]"
+
+
+def _display_path(job: SearchJob, path: bytes) -> str:
+    return job.prefix + os.fsdecode(path).encode("utf-8", "replace").decode()
+
+
+def main() -> int:
+    """Read the job (a JSON line, then paths ended by NUL) and write the answer; return 3 for a bad pattern."""
+    with open(0, "rb", closefd=False) as source:
+        head, _, rest = source.read().partition(b"\n")
+    values: dict[str, Any] = json.loads(head)
+    sys.path += values.get("libraries", ())  # last: nothing there stands before the standard library
+    with open(1, "wb", closefd=False) as sink:
+        try:
+            answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path])
+        except (re.error, RecursionError, OverflowError) as error:
+            sink.write(f"`pattern` is no Python regular expression: {error}".encode("utf-8", "replace"))
+            return BAD_PATTERN
+        for piece in answer:
+            sink.write(piece.encode("utf-8", "replace"))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,177 @@
+"""Find and end the processes that belong to a child: its group, its descendants, and those that inherited its mark.
+
+A mark is an environment variable with a unique value: it identifies a process that left the group and whose parents
+are gone, where /proc shows environments (Linux) and it was not started with another one. Zombies do not count as
+running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One running process; equal only to itself, not to a later one with the same number (where /proc tells)."""
+
+    pid: int
+    born: str = ""
+    """When it started, in the system's own ticks; "" where that is not known."""
+
+
+def find_tree(pid: int, mark: str = "") -> set[Process]:
+    """Return the running processes of the group that `pid` leads, those with `mark`, and all their descendants."""
+    table = _read_table()
+    members = {number for number, (_, _, group) in table.items() if group == pid}
+    members |= ({pid} | _find_marked(mark)) & table.keys()
+    grown = True
+    while grown:
+        more = {number for number, (_, parent, _) in table.items() if parent in members} - members
+        members |= more
+        grown = bool(more)
+    return {table[number][0] for number in members}
+
+
+def find_remaining(pid: int, mark: str) -> set[Process]:
+    """Return the running processes of the group that `pid` led, and those with `mark`. Cheap when there are none."""
+    marked = _find_marked(mark)
+    if not marked:
+        return find_group(pid)
+    return {process for number, (process, _, leader) in _read_table().items() if leader == pid or number in marked}
+
+
+def find_group(pid: int) -> set[Process]:
+    """Return the running processes of the group that `pid` led. Cheap when there are none."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return set()
+    except PermissionError:
+        # macOS says so of a group that has only zombies left.
+        pass
+    return {process for process, _, leader in _read_table().values() if leader == pid}
+
+
+def still_running(processes: Iterable[Process]) -> set[Process]:
+    """Return those that still run."""
+    table = _read_table()
+    return {process for process in processes if process.pid in table and table[process.pid][0] == process}
+
+
+def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) -> None:
+    """Send a signal to the group that `pid` leads, at once, and to each of `processes`; absent ones are skipped.
+
+    The leader comes first: a shell that outlives its children for a moment would take their end for its own success.
+    """
+    if find_group(pid):
+        try:
+            os.killpg(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+    for process in sorted(processes, key=lambda each: each.pid != pid):
+        try:
+            os.kill(process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _find_marked(mark: str) -> set[int]:
+    """Return the processes started with `mark` in the environment, as far as they are readable."""
+    found: set[int] = set()
+    if not mark or not (_PROC / "self/environ").exists():
+        return found
+    wanted = mark.encode()
+    for name in os.listdir(_PROC):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"{_PROC}/{name}/environ", "rb", buffering=0) as file:
+                if wanted in file.read():
+                    found.add(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def _read_table() -> dict[int, tuple[Process, int, int]]:
+    """Return every running process with its parent and group."""
+    return _from_proc() if (_PROC / "self/stat").exists() else _from_ps()
+
+
+def _from_proc() -> dict[int, tuple[Process, int, int]]:
+    table = {}
+    for name in os.listdir(_PROC):
+        if not name.isdigit():
+            continue
+        try:
+            # The command stands in brackets and may hold anything, brackets too.
+            fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if len(fields) > 19 and fields[0] not in (b"Z", b"X"):
+            table[int(name)] = (Process(int(name), fields[19].decode()), int(fields[1]), int(fields[2]))
+    return table
+
+
+def _from_ps() -> dict[int, tuple[Process, int, int]]:
+    done = subprocess.run(["ps", "-axo", "pid=,ppid=,pgid=,stat="], capture_output=True, check=False)
+    table = {}
+    for line in done.stdout.decode(errors="replace").splitlines():
+        fields = line.split()
+        if len(fields) == 4 and not fields[3].startswith("Z"):
+            table[int(fields[0])] = (Process(int(fields[0])), int(fields[1]), int(fields[2]))
+    return table
+
+
+_SCRIPT = """
+read -r group
+read -r _ && exit
+test -z "$group" || kill -s KILL -- "-$group"
+for found in $(grep -alsF -e "$1" /proc/[0-9]*/environ); do
+    found=${found#/proc/}
+    kill -s KILL "${found%/environ}"
+done
+"""
+
+
+class OrphanGuard:
+    """A context manager around the life of the processes with one mark. Raises `OSError` when no shell starts."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._end = b"\n\n"
+
+    def __enter__(self) -> OrphanGuard:
+        self._shell = subprocess.Popen(
+            ("/bin/sh", "-c", _SCRIPT, "guard", self._mark),
+            cwd="/",
+            env={},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+        return self
+
+    def watch(self, group: int) -> None:
+        """Set the process group that the child leads; call it once."""
+        assert self._shell.stdin is not None
+        self._end = b"\n"
+        # Should somebody have ended the shell, the child goes on without it.
+        with contextlib.suppress(BrokenPipeError):
+            self._shell.stdin.write(b"%d\n" % group)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._shell.communicate(self._end)

@@ -1,0 +1,212 @@
+"""Trust in a project: given to what was there, gone when it changed; hostile files never take effect."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.trust import (
+    MOST_BYTES,
+    MOST_FILES,
+    is_trusted,
+    read_configuration,
+    revoke_trust,
+    trust,
+    trust_state,
+)
+from nexus_cli.core.errors import NexusError
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".nexus" / "recipes").mkdir(parents=True)
+    (folder / ".nexus" / "config.toml").write_text('allow = "read"\n')
+    (folder / ".nexus" / "recipes" / "careful.toml").write_text("[limits]\nmax_steps = 5\n")
+    return folder
+
+
+def test_a_project_without_configuration_has_nothing_to_trust(tmp_path: Path) -> None:
+    assert trust_state(tmp_path) == "nothing"
+    (tmp_path / ".nexus").mkdir()
+    (tmp_path / ".nexus" / "cache").write_text("not ours")
+    assert trust_state(tmp_path) == "nothing" and not is_trusted(tmp_path)
+    with pytest.raises(NexusError, match="it has no"):
+        trust(tmp_path)
+
+
+def test_trust_is_kept_in_a_private_file_and_can_be_taken_back(project: Path) -> None:
+    assert trust_state(project) == "untrusted"
+    trust(project)
+    assert trust_state(project) == "trusted" and is_trusted(project)
+    record = places().data / "trust.json"
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert [path.name for path in record.parent.iterdir() if path.suffix == ".json"] == ["trust.json"]
+    assert revoke_trust(project) and not revoke_trust(project)
+    assert trust_state(project) == "untrusted"
+
+
+def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trust(project)
+    monkeypatch.setattr("nexus_cli.config.trust.WAIT", 0.02)
+    with open(places().data / "trust.lock", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(NexusError, match="another process") as told:
+            revoke_trust(project)
+    assert "Try again" in told.value.hint
+    assert revoke_trust(project)
+
+
+@pytest.mark.parametrize("name", ["config.toml", "mcp.json", "recipes/more.toml", "commands/a.md", "skills/x/SKILL.md"])
+def test_what_is_added_or_changed_after_trusting_makes_it_untrusted(project: Path, name: str) -> None:
+    trust(project)
+    path = project / ".nexus" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("# other\n")
+    assert trust_state(project) == "changed" and not is_trusted(project)
+    trust(project)
+    assert is_trusted(project)
+    path.unlink()
+    assert trust_state(project) == "changed"
+
+
+def test_what_cannot_take_effect_does_not_count(project: Path) -> None:
+    trust(project)
+    (project / ".nexus" / "notes.md").write_text("hello")
+    (project / "NEXUS.md").write_text("hello")
+    assert is_trusted(project)
+
+
+def test_moving_bytes_from_one_file_to_the_next_is_a_change(project: Path) -> None:
+    folder = project / ".nexus" / "recipes"
+    (folder / "a.toml").write_text("# one\n")
+    (folder / "b.toml").write_text("# two\n")
+    before = read_configuration(project).sha256
+    (folder / "a.toml").write_text("# one\n# two\n")
+    (folder / "b.toml").write_text("")
+    assert read_configuration(project).sha256 != before
+
+
+def test_trust_holds_for_the_folder_however_it_is_spelt_and_for_no_other(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(project)
+    trust(tmp_path / "link")
+    assert is_trusted(project) and is_trusted(project / ".." / "project")
+    project.rename(tmp_path / "elsewhere")
+    assert trust_state(tmp_path / "elsewhere") == "untrusted"
+
+
+def test_a_record_that_is_no_record_trusts_nothing_and_is_made_anew(project: Path) -> None:
+    trust(project)
+    record = places().data / "trust.json"
+    for broken in ("", "[]", '{"projects": 3}', '{"projects": {"/": 1}}', "\ud800".encode("utf-8", "replace").decode()):
+        record.write_text(broken)
+        assert trust_state(project) == "untrusted"
+    trust(project)
+    assert json.loads(record.read_text())["version"] == 1 and is_trusted(project)
+
+
+def _link_out(project: Path) -> None:
+    (project.parent / "outside.toml").write_text('allow = "all"\n')
+    (project / ".nexus" / "recipes" / "out.toml").symlink_to(project.parent / "outside.toml")
+
+
+def _link_folder_out(project: Path) -> None:
+    (project / ".nexus" / "skills").symlink_to(project.parent)
+
+
+def _circle(project: Path) -> None:
+    (project / ".nexus" / "skills").symlink_to(project / ".nexus")
+    (project / ".nexus" / "again").symlink_to(project / ".nexus")
+    (project / ".nexus" / "recipes" / "round").symlink_to(project / ".nexus" / "recipes")
+
+
+def _broken_link(project: Path) -> None:
+    (project / ".nexus" / "mcp.json").symlink_to("nowhere")
+
+
+def _large(project: Path) -> None:
+    (project / ".nexus" / "config.toml").write_bytes(b"#" * (10 * 1024 * 1024))
+
+
+def _pipe(project: Path) -> None:
+    os.mkfifo(project / ".nexus" / "mcp.json")
+
+
+def _many(project: Path) -> None:
+    (project / ".nexus" / "commands").mkdir()
+    for number in range(MOST_FILES + 1):
+        (project / ".nexus" / "commands" / str(number)).touch()
+
+
+def _deep(project: Path) -> None:
+    (project / ".nexus" / "skills" / "/".join("a" * 40)).mkdir(parents=True)
+
+
+def _all_of_it(project: Path) -> None:
+    (project / ".nexus" / "skills").mkdir()
+    for number in range(5):
+        (project / ".nexus" / "skills" / str(number)).write_bytes(b"#" * MOST_BYTES)
+
+
+@pytest.mark.parametrize(
+    "spoil", [_link_out, _link_folder_out, _circle, _broken_link, _large, _pipe, _many, _deep, _all_of_it]
+)
+def test_hostile_files_are_named_and_never_take_effect(project: Path, spoil: object) -> None:
+    trust(project)
+    assert callable(spoil)
+    spoil(project)
+    found = read_configuration(project)
+    assert found.problem.startswith(".nexus") and "\n" not in found.problem
+    assert trust_state(project) == "changed" and not is_trusted(project)
+    with pytest.raises(NexusError) as refused:
+        trust(project)
+    assert found.problem in refused.value.message
+
+
+def test_a_configuration_that_is_a_file_or_lies_elsewhere_is_refused(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    (one / ".nexus").write_text("not a folder")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "config.toml").write_text("")
+    (two / ".nexus").symlink_to(tmp_path / "shared")
+    assert trust_state(one) == trust_state(two) == "untrusted"
+    assert read_configuration(one).problem and read_configuration(two).problem
+
+
+def test_a_link_inside_the_project_is_followed_and_its_content_counts(project: Path) -> None:
+    (project / "tools" / "review").mkdir(parents=True)
+    (project / "tools" / "review" / "SKILL.md").write_text("one")
+    (project / ".nexus" / "skills").symlink_to(project / "tools")
+    trust(project)
+    assert "skills/review/SKILL.md" in read_configuration(project).files
+    (project / "tools" / "review" / "SKILL.md").write_text("two")
+    assert trust_state(project) == "changed"
+
+
+def test_a_record_that_cannot_be_written_is_one_clear_line(project: Path, tmp_path: Path) -> None:
+    places().data.parent.mkdir(parents=True, exist_ok=True)
+    places().data.write_text("in the way")
+    with pytest.raises(NexusError) as failed:
+        trust(project)
+    assert (failed.value.kind, failed.value.exit_status) == ("internal", 1)
+    assert "cannot be written" in failed.value.message
+
+
+def test_a_record_that_cannot_take_its_place_leaves_no_draft_behind(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(NexusError, match="No space left"):
+        trust(project)
+    assert [path.name for path in places().data.iterdir()] == ["trust.lock"] and trust_state(project) == "untrusted"

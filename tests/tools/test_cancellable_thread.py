@@ -1,0 +1,75 @@
+"""Work in a thread: its caller's cancellation waits for it, and what it did is still taken note of."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from nexus_cli.tools.cancellable_thread import Stop, Stopped, run_in_thread
+
+
+def test_the_result_comes_back_and_is_noted() -> None:
+    noted: list[int] = []
+    assert asyncio.run(run_in_thread(lambda stop: 7, noted.append)) == 7
+    assert noted == [7]
+
+
+def test_what_the_work_raises_is_raised() -> None:
+    def work(stop: Stop) -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        asyncio.run(run_in_thread(work))
+
+
+def test_a_cancelled_caller_waits_for_the_thread_and_notes_what_it_did() -> None:
+    noted: list[str] = []
+    begun, over = threading.Event(), threading.Event()
+
+    def work(stop: Stop) -> str:
+        begun.set()
+        while not stop.is_urgent:
+            over.wait(0.001)
+        over.set()
+        return "done"
+
+    async def scenario() -> None:
+        task = asyncio.create_task(run_in_thread(work, noted.append))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        await asyncio.sleep(0.01)
+        assert not task.done(), "one press asks, it does not abandon"
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert over.is_set()
+
+    asyncio.run(scenario())
+    assert noted == ["done"]
+
+
+def test_work_that_gives_up_is_not_noted() -> None:
+    noted: list[None] = []
+    begun = threading.Event()
+
+    def work(stop: Stop) -> None:
+        begun.set()
+        while True:
+            stop.raise_if_pressed()
+
+    async def scenario() -> None:
+        task = asyncio.create_task(run_in_thread(work, noted.append))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert noted == []
+    stop = Stop()
+    stop.raise_if_pressed()
+    stop.press()
+    with pytest.raises(Stopped):
+        stop.raise_if_pressed()

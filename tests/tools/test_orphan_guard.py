@@ -1,0 +1,93 @@
+"""`OrphanGuard`: the shell that ends a child's processes when we could not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.tools import process_tree
+from nexus_cli.tools.process_tree import OrphanGuard
+
+by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
+MARK = "0123456789abcdef-guarded"
+
+
+@contextmanager
+def _sleeper(mark: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(["sleep", "60"], env={**os.environ, "MARK": mark}, start_new_session=True)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def _die(guard: OrphanGuard) -> None:
+    """What the guard sees when we are killed: its pipe ends without a line."""
+    assert guard._shell.stdin is not None
+    guard._shell.stdin.close()
+    guard._shell.wait(60)
+
+
+def test_an_ordinary_end_leaves_everything_alone() -> None:
+    with _sleeper(MARK) as child:
+        with OrphanGuard(MARK) as guard:
+            guard.watch(child.pid)
+        with OrphanGuard(MARK):
+            pass
+        assert child.poll() is None
+
+
+def test_when_we_are_gone_the_group_is_killed() -> None:
+    with _sleeper() as child, _sleeper() as bystander:
+        guard = OrphanGuard(MARK).__enter__()
+        guard.watch(child.pid)
+        assert child.poll() is None
+        _die(guard)
+        assert child.wait(60) == -9
+        assert bystander.poll() is None
+
+
+@by_mark
+def test_when_we_are_gone_who_left_the_group_is_killed_by_its_mark() -> None:
+    with _sleeper() as child, _sleeper(MARK) as left, _sleeper() as bystander:
+        guard = OrphanGuard(MARK).__enter__()
+        guard.watch(child.pid)
+        _die(guard)
+        assert left.wait(60) == -9
+        assert bystander.poll() is None
+
+
+@by_mark
+def test_when_we_are_gone_before_the_group_was_named_the_mark_is_enough() -> None:
+    with _sleeper(MARK) as child, _sleeper() as bystander:
+        _die(OrphanGuard(MARK).__enter__())
+        assert child.wait(60) == -9
+        assert bystander.poll() is None
+
+
+@by_mark
+def test_when_this_process_is_killed_outright_what_it_ran_ends(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from nexus_cli.tools.process import run_process; "
+        "from nexus_cli.tools.cancellable_thread import Stop; "
+        f"run_process(['/bin/sh', '-c', 'echo $$ > {tmp_path}/pid; kill -9 $PPID; exec sleep 60'], "
+        "cwd=Path('/'), env=os.environ, stop=Stop(), seconds=60)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(1000):
+        if not process_tree.find_tree(pid):
+            break
+        time.sleep(0.01)
+    else:
+        os.kill(pid, signal.SIGKILL)
+        raise AssertionError("it ran on")
