@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.options import MAX_INT, Json, SessionKey
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
@@ -27,11 +27,7 @@ def cache(context: typer.Context, session: SessionKey = "", json: Json = False) 
     ledger = open_ledger()
     settings = load_settings(places(), defaults_dir(), os.environ).settings
     value = reports.uses(ledger, find_session_id(ledger, session), settings)
-    if json:
-        print_json(value)
-    else:
-        print_text(cache_text(value, text_width()))
-    return 0
+    return print_report(value, cache_text, json=json)
 
 
 @app.command("why")
@@ -49,8 +45,4 @@ def why(
     settings = load_settings(places(), defaults_dir(), os.environ).settings
     found = find_session_id(ledger, session or before)
     value = reports.why(ledger, found, settings, step)
-    if json or as_json:
-        print_json(value)
-    else:
-        print_text(miss_text(value, text_width()))
-    return 0
+    return print_report(value, miss_text, json=json or as_json)

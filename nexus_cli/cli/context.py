@@ -9,13 +9,15 @@ import typer
 
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import MAX_INT, Json, Model, RecipeName, SessionKey, working_folder
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import context as reports
+from nexus_cli.ui.reports.context import context_text
+from nexus_cli.ui.reports.plan import between_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -54,7 +56,7 @@ def show_context(
         chosen = ""
     if recipe and (step is not None or diff):
         why = "a request that was sent has the recipe that it had"
-        raise NexusError("usage", f"--recipe {recipe}", why, "Leave it away, or --step and --diff")
+        raise NexusError("usage", f"--recipe {recipe}", why, "Omit it, or --step and --diff")
     terminal = os.isatty(0)  # then plain `nexus` is a conversation, in which somebody can be asked
     options = Options(
         cwd=folder, model=chosen, effort=settings.effort, recipe=recipe, front="chat" if terminal else "ask",
@@ -62,18 +64,6 @@ def show_context(
     )  # fmt: skip
     if diff and found is not None:
         value = reports.difference(settings, found, step)
-        if json:
-            print_json(value)
-        else:
-            from nexus_cli.ui.reports.plan import between_text  # noqa: PLC0415  (text forms are for people)
-
-            print_text(between_text(value, text_width()))
-        return 0
+        return print_report(value, between_text, json=json)
     value = reports.report(options, settings, found, step)
-    if json:
-        print_json(value)
-    else:
-        from nexus_cli.ui.reports.context import context_text  # noqa: PLC0415
-
-        print_text(context_text(value, text_width()))
-    return 0
+    return print_report(value, context_text, json=json)

@@ -21,7 +21,7 @@ import typer
 from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import Json
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_report
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places
@@ -233,8 +233,5 @@ def doctor(json: Json = False) -> int:
     ok = all(check.status != "broken" for check in checks)
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)
     value = {"version": 1, "ok": ok, "model": model, "checks": [asdict(check) for check in checks]}
-    if json:
-        print_json(value)
-    else:
-        print_text(doctor_text(value, text_width()))
+    print_report(value, doctor_text, json=json)
     return 0 if ok else 1

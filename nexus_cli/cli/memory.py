@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nexus_cli.cli.options import Json, Model, refuse_empty, working_folder
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import nearest
 from nexus_cli.config.paths import places, project_root
@@ -31,8 +31,7 @@ Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.
 def list_facts(everywhere: Everywhere = False, slot: Slot = "", json: Json = False) -> int:
     """List the facts of this project, of you and of the agent; what waits for you comes first."""
     value = reports.listing(open_ledger(), None if everywhere else _root(), _slots(slot))
-    _put(value, json, memory_text(value, text_width(whole=True)))
-    return 0
+    return print_report(value, memory_text, json=json, whole=True)
 
 
 @app.command("search")
@@ -44,8 +43,7 @@ def search(
 ) -> int:
     """Show the kept facts that fit some words, the best first."""
     value = reports.search(open_ledger(), text, None if everywhere else _root(), _slots(slot))
-    _put(value, json, memory_text(value, text_width(whole=True)))
-    return 0
+    return print_report(value, memory_text, json=json, whole=True)
 
 
 @app.command("add")
@@ -94,8 +92,7 @@ def consolidate(model: Model = "", json: Json = False) -> int:
     from nexus_cli.cli import consolidate as work  # noqa: PLC0415  (the engine; the other commands need the ledger alone)
 
     value = work.consolidate(model)
-    _put(value, json, work.changes_text(value, text_width()))
-    return 0
+    return print_report(value, work.changes_text, json=json)
 
 
 def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
@@ -104,15 +101,7 @@ def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
 
 def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
     ledger.close()
-    _put(value, json, fact_text(value, text_width()))
-    return 0
-
-
-def _put(value: Mapping[str, Any], json: bool, text: str) -> None:
-    if json:
-        print_json(value)
-    else:
-        print_text(text)
+    return print_report(value, fact_text, json=json)
 
 
 def _slots(name: str) -> tuple[MemorySlot, ...]:

@@ -9,7 +9,7 @@ import typer
 
 from nexus_cli.cli.edit_config import write_setting
 from nexus_cli.cli.options import Json
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, hide_keys_in, load_settings
@@ -34,22 +34,14 @@ def _settings() -> Settings:
 def list_models(json: Json = False) -> int:
     """List the chosen model, aliases, the models of keys in the environment, and those of local servers."""
     value = reports.listing(_settings(), os.environ)
-    if json:
-        print_json(value)
-    else:
-        print_text(models_text(value, text_width()))
-    return 0
+    return print_report(value, models_text, json=json)
 
 
 @app.command("show")
 def show_model(name: Name, json: Json = False) -> int:
     """Print all that is known of a model: where it goes, its window, its prices."""
     value = reports.shown(replace_surrogates(name), _settings(), os.environ)
-    if json:
-        print_json(value)
-    else:
-        print_text(model_text(value, text_width()))
-    return 0
+    return print_report(value, model_text, json=json)
 
 
 @app.command("use")

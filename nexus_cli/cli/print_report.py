@@ -1,9 +1,9 @@
-"""Puts a report on stdout: as JSON, or as text that a terminal cannot be harmed by, also where a pipe leads to one."""
+"""Prints a report on stdout: as JSON, or as text that cannot harm a terminal, also at the end of a pipe."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nexus_cli.core.wire import json_text
@@ -14,25 +14,36 @@ ENDLESS = 2**30
 """A width that cuts and folds nothing."""
 
 
+def print_report(
+    value: Mapping[str, Any], form: Callable[[Mapping[str, Any], int], str], *, json: bool, whole: bool = False
+) -> int:
+    """Print `value` as JSON, or as the text of `form` at the width of stdout (see `text_width`). Return 0."""
+    if json:
+        print_json(value)
+    else:
+        print_text(form(value, text_width(whole=whole)))
+    return 0
+
+
 def print_text(text: str) -> None:
-    """Write a report's text through the door, ending in one newline."""
+    """Print a report's text, sanitized, ending in one newline."""
     Stream(1).write(sanitize(text.rstrip("\n") + "\n"))
 
 
 def print_value(text: str) -> None:
-    """Write a value as it is, for a script; in a terminal through the door."""
+    """Print a value as it is, for a script; sanitized in a terminal."""
     stream = Stream(1)
     stream.write((sanitize(text) if stream.terminal else text) + "\n")
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Write `value` as indented JSON; in a terminal with everything beyond ASCII escaped."""
+    """Print `value` as indented JSON; in a terminal everything beyond ASCII is escaped."""
     stream = Stream(1)
     stream.write(json_text(value, escaped=stream.terminal, indent=2) + "\n")
 
 
 def text_width(*, whole: bool = False) -> int:
-    """The width that text forms may take; for one that is `whole` no limit in a pipe, unless `COLUMNS` sets one: what
-    reads it there wants each line complete."""
+    """Return the width for text forms. With `whole` there is no limit in a pipe unless `COLUMNS` sets one: its reader
+    wants each line complete."""
     stream = Stream(1)
     return ENDLESS if whole and not stream.terminal and not os.environ.get("COLUMNS") else stream.width

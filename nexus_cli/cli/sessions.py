@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.options import MAX_INT, Json, working_folder
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.clock import format_utc, local_now
@@ -35,11 +35,7 @@ def list_sessions(
 ) -> int:
     """List the sessions of this folder, the newest first."""
     value = reports.listing(open_ledger(), None if everywhere else str(working_folder()), limit)
-    if json:
-        print_json(value)
-    else:
-        print_text(sessions_text(value, text_width(whole=True)))
-    return 0
+    return print_report(value, sessions_text, json=json, whole=True)
 
 
 @app.command("show")
@@ -47,11 +43,7 @@ def show_session(key: Key, json: Json = False) -> int:
     """Print what happened in a session."""
     ledger = open_ledger()
     value = reports.shown(ledger, ledger.find_session(key).id)
-    if json:
-        print_json(value)
-    else:
-        print_text(session_text(value, text_width(whole=True)))
-    return 0
+    return print_report(value, session_text, json=json, whole=True)
 
 
 @app.command("search")
@@ -62,14 +54,9 @@ def search(
     json: Json = False,
 ) -> int:
     """Look for words in what was said and done in the sessions of this folder; the newest places first."""
-    value = reports.search(
-        open_ledger(), replace_surrogates(text), None if everywhere else str(working_folder()), limit
-    )
-    if json:
-        print_json(value)
-    else:
-        print_text(search_text(value, text_width()))
-    return 0
+    folder = None if everywhere else str(working_folder())
+    value = reports.search(open_ledger(), replace_surrogates(text), folder, limit)
+    return print_report(value, search_text, json=json)
 
 
 @app.command("export")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.options import Json, working_folder
-from nexus_cli.cli.print_report import print_json, print_text, print_value, text_width
+from nexus_cli.cli.print_report import print_report, print_value
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.session.reports import skills as reports
 from nexus_cli.ui.reports.status import skills_text
@@ -27,11 +27,7 @@ def skill() -> None:
 def list_skills(json: Json = False) -> int:
     """List the personal skills and those of a trusted project."""
     value = reports.listing(working_folder())
-    if json:
-        print_json(value)
-    else:
-        print_text(skills_text(value, text_width(whole=True)))
-    return 0
+    return print_report(value, skills_text, json=json, whole=True)
 
 
 @app.command("use")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.options import Json, refuse_empty, working_folder
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config import trust as record
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -87,7 +87,4 @@ def _revoke(folder: Path, json: bool) -> int:
 
 
 def _show(value: dict[str, object], json: bool) -> None:
-    if json:
-        print_json(value)
-    else:
-        print_text(trust_text(value, text_width()))
+    print_report(value, trust_text, json=json)
