@@ -72,7 +72,7 @@ async def _ensure_fits(engine: Engine) -> None:
 
 async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
     """The provider refused the request as too long: learn from its words and cut harder than usual."""
-    engine.overflowed(engine.lane.counted, error)
+    engine.learn_from_overflow(engine.lane.counted, error)
     await replan_sections(engine)
     _refuse_if_hopeless(engine)
     may = may_compact(engine, fits=False)
@@ -111,7 +111,7 @@ def truncate(engine: Engine) -> None:
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
     drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(engine, before)])
     engine.meter.forget()
-    engine.told(drops)
+    engine.emit_drops(drops)
 
 
 def _refuse_if_hopeless(engine: Engine) -> None:
@@ -213,7 +213,7 @@ async def replan_sections(engine: Engine) -> bool:
         return False
     before = unreported_tokens(engine)
     head, cause = flatten(lane.groups()), engine.pending or WINDOW
-    engine.begin(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
+    engine.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
     engine.pending = ""
     engine.emit(Notice(f"the sections were planned anew for a window of {engine.budget.window:,} tokens"))
     return True

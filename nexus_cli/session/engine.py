@@ -152,7 +152,7 @@ class Engine:
         """Tokens that a request may take: the budget, and in very large windows what the least answer leaves."""
         return min(self.budget.available, left_over(self.model.info, self.least_output))
 
-    def begin(
+    def begin_epoch(
         self,
         head: Sequence[WindowItem],
         cause: str,
@@ -171,14 +171,14 @@ class Engine:
         self.lane.rewrite(head, cause, every, planned.frame, noted)
         self.draft = None
         self.meter.forget()
-        self.told(every)
+        self.emit_drops(every)
 
-    def told(self, drops: Iterable[Drop]) -> None:
+    def emit_drops(self, drops: Iterable[Drop]) -> None:
         """Tell of what was left out, without its texts."""
         for drop in drops:
             self.emit(Dropped(replace(drop, text=None)))
 
-    def overflowed(self, counted: int, error: ProviderError) -> None:
+    def learn_from_overflow(self, counted: int, error: ProviderError) -> None:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
         a refusal beyond the window that an earlier one named that this is the window."""
         limit = error.limit or self.doubted
@@ -187,7 +187,7 @@ class Engine:
             self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
         if limit and limit < self.budget.window:
             listed = self.model.info.window
-            self.narrow(limit)
+            self.set_window(limit)
             told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
             if self.model.info.window_key:
                 line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
@@ -195,7 +195,7 @@ class Engine:
             else:
                 self.emit(Notice(f"{told}: using that from now on"))
 
-    def narrow(self, window: int) -> None:
+    def set_window(self, window: int) -> None:
         """The provider's window is smaller than we knew."""
         info = self.model.info
         self.doubted, self.confirmed = 0, True

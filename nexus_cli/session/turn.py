@@ -76,7 +76,7 @@ async def renew(engine: Engine) -> None:
         head = flatten(engine.lane.groups())
         before = unreported_tokens(engine)
         planned = await engine.frame()
-        engine.begin(head, engine.pending, planned, notes=lambda _: [rewrite_memo(engine, before)])
+        engine.begin_epoch(head, engine.pending, planned, notes=lambda _: [rewrite_memo(engine, before)])
         engine.pending = ""
 
 

@@ -290,7 +290,7 @@ class _Wiring:
             planned = await frames.frame()
             lane.replace_header(planned.frame)
             lane.begin(planned.drops, [one.note for one in planned.left])
-            engine.told(planned.drops)
+            engine.emit_drops(planned.drops)
             return
         if not engine.model.effort:
             engine.model = frames.model = replace(engine.model, effort=lane.epoch.effort)

@@ -47,7 +47,7 @@ def uncompaction() -> Act:
         def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
             return [*note_undone(engine, new.id, made.id), rewrite_memo(engine, before)]
 
-        engine.begin(head, UNDO, planned, notes=notes)
+        engine.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
             engine.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
         engine.pending = ""

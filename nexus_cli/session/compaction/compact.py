@@ -113,7 +113,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         paid = _since(spent, engine)
         engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, TooLong):
-            engine.overflowed(reason.counted, reason.error)
+            engine.learn_from_overflow(reason.counted, reason.error)
             return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
         return False
     after, paid = next_request(engine).tokens, _since(spent, engine)
@@ -186,7 +186,7 @@ async def _accept(
         yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
         yield rewrite_memo(engine, before)
 
-    engine.begin(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
+    engine.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
