@@ -164,13 +164,13 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
 
 
 def _margin(engine: Engine) -> str:
-    """What the known error of our count is called."""
+    """Return what the known error of our count is called."""
     until = f" until {ENOUGH} replies reported theirs" if engine.meter.calibration.reports < ENOUGH else ""
     return f"margin ({engine.meter.error:.0%} for the error of our count{until})"
 
 
 def _images(engine: Engine) -> dict[str, int]:
-    """The images of the current request, under a name that names them, in tokens."""
+    """Return the images of the current request, under a name that names them, in tokens."""
     if not any(item.message.parts for item in engine.lane.items):
         return {}
     groups = engine.lane.groups()
@@ -220,12 +220,12 @@ async def replan_sections(engine: Engine) -> bool:
 
 
 def _taken(epoch: Epoch) -> int:
-    """Tokens of the sections in the system text, with what joins them."""
+    """Return tokens of the sections in the system text, with what joins them."""
     rows = json.loads(epoch.sections)
     return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
 
 
 def _looked_at(engine: Engine) -> bool:
-    """Whether a plan for this window was no better than the epoch's own."""
+    """True if a plan for this window was no better than the epoch's own."""
     seen = {"epoch": engine.lane.epoch.id, "window": engine.budget.window}
     return any(memo.value == seen for memo in engine.lane.timeline.memos(WINDOW))

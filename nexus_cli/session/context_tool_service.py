@@ -77,7 +77,7 @@ class ContextToolService:
         return in_form(now.with_drop_id(drop), form), drop
 
     def _sections(self) -> list[dict[str, Any]]:
-        """The sections of the system text, and the event sections that the epoch told last."""
+        """Return the sections of the system text, and the event sections that the epoch told last."""
         return [*json.loads(self.engine().lane.epoch.sections), *self._told(1.0)]
 
     def _told(self, scale: float) -> list[dict[str, Any]]:
@@ -94,6 +94,6 @@ class ContextToolService:
 
 
 def in_form(section: Section, form: str) -> str:
-    """The text of a section in the form of this name, else in the next fuller one that it has."""
+    """Return the text of a section in the form of this name, else in the next fuller one that it has."""
     wanted = LADDERS[4][: LADDERS[4].index(form) + 1]
     return [text for name, text in zip(section.names, section.forms, strict=True) if name in wanted][-1]

@@ -46,7 +46,7 @@ def listing(
 
 
 def drop_value(drop: Drop) -> dict[str, Any]:
-    """A drop with the keys of interface.md section 8, and its time and recalls."""
+    """Return a drop with the keys of interface.md section 8, and its time and recalls."""
     return {
         "id": drop.id,
         "what": drop.what,
@@ -60,7 +60,7 @@ def drop_value(drop: Drop) -> dict[str, Any]:
 
 
 def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
-    """The listing of a session that is not open here."""
+    """Return the listing of a session that is not open here."""
     log = ledger.log(session)
     drops = log.drops()
     epoch = log.current_epoch() if drops else None
@@ -71,7 +71,7 @@ def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
 def of_window(
     session: str, drops: Sequence[Drop], items: Iterable[WindowItem], memos: Memos, sections: str
 ) -> dict[str, Any]:
-    """The listing with the window at hand: its `items`, the memos of its lane, the sections of its epoch."""
+    """Return the listing with the window at hand: its `slots`, the memos of its lane, the sections of its epoch."""
     return listing(session, drops, back(drops, items, memos, sections), sections)
 
 
@@ -106,7 +106,7 @@ def back(drops: Iterable[Drop], items: Iterable[WindowItem], memos: Memos, secti
 
 @lru_cache(maxsize=8)
 def _whole(sections: str) -> frozenset[tuple[str, str]]:
-    """The sections that an epoch sends in full, with the hashes of their texts; older epochs have none."""
+    """Return the sections that an epoch sends in full, with the hashes of their texts; older epochs have none."""
     rows = [one for one in json.loads(sections or "[]") if one.get("form") == "full" and not one.get("drop")]
     return frozenset((one["id"], one["sha256"]) for one in rows if one.get("sha256"))
 
@@ -123,11 +123,11 @@ def _range(span: EntryRange) -> range:
 
 
 def _standing(there: Sequence[int], span: EntryRange) -> int:
-    """How many messages of `span` are among these, which are in order."""
+    """Return how many messages of `span` are among these, which are in order."""
     return bisect_right(there, span[1]) - bisect_left(there, span[0])
 
 
 def _missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
-    """Whether a message of `span` that is not among `there` is in one of the spans that are `out`."""
+    """True if a message of `span` that is not among `there` is in one of the spans that are `out`."""
     both = ((max(span[0], first), min(span[1], last)) for first, last in out)
     return any(len(_range(one)) > _standing(there, one) for one in both if one[0] <= one[1])

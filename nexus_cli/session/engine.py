@@ -138,7 +138,7 @@ class Engine:
 
     @property
     def asked(self) -> str:
-        """What the person said last in this lane, "" before they said anything."""
+        """Return what the person said last in this lane, "" before they said anything."""
         items = reversed(self.lane.items)
         return next((s.message.content for s in items if is_request((s,))), "")
 
@@ -217,7 +217,7 @@ class Engine:
         return True
 
     def fixed_parts(self) -> dict[str, int]:
-        """What stands in every request, by the name of its section, in tokens."""
+        """Return what stands in every request, by the name of its section, in tokens."""
         epoch = self.lane.epoch
         sections = {str(section["id"]): int(section["tokens"]) for section in json.loads(epoch.sections)}
         rest = epoch.system_tokens - sum(sections.values())

@@ -44,7 +44,7 @@ class LimitsRecorder:
     _noted: dict[str, Any] | None = None
 
     async def noted(self, work: Awaitable[T]) -> T:
-        """What `work`, a part of the next request, gives, with them recorded."""
+        """Return what `work`, a part of the next request, gives, with them recorded."""
         self._note()
         return await work
 
@@ -78,7 +78,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> s
 
 
 def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
-    """The limits that were noted, without what the state of the run added."""
+    """Return the limits that were noted, without what the state of the run added."""
     made = Limits()
     for one in noted:
         name, said = str(one["name"]), one.get("said") or {"": one["value"]}
@@ -97,7 +97,7 @@ def _spoken(value: Any) -> str:
 
 
 def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
-    """What was noted for a request that was sent; None for one of before such notes were taken."""
+    """Return what was noted for a request that was sent; None for one of before such notes were taken."""
     held = [memo.value for memo in memos if sent.is_newer_than(memo.entry, memo.at)]
     return dict(held[-1]) if held else None
 
@@ -120,14 +120,14 @@ class NextLimits:
         return replace(self, limits=limits, bounds=bounds)
 
     def described(self) -> list[dict[str, Any]]:
-        """The limits as interface.md section 8 has them."""
+        """Return the limits as interface.md section 8 has them."""
         return [bound.to_json() for bound in self.bounds]
 
 
 def load_next_limits(
     log: LaneLog, found: SessionInfo, options: Options, settings: Settings
 ) -> NextLimits:
-    """What holds for the session `found`. Raises as `load_recipe` does for a recipe
+    """Return what holds for the session `found`. Raises as `load_recipe` does for a recipe
     that was named; where the session's own is gone or broken it is what its last request had."""
     try:
         recipe = recipe_of(found, replace(options, front=""))[0]
@@ -140,7 +140,7 @@ def load_next_limits(
 
 
 def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
-    """What the newest request had, as far as it was recorded."""
+    """Return what the newest request had, as far as it was recorded."""
     noted = [memo.value for memo in log.memos(LIMITS)]
     last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
     bounds = tuple(_bound(one) for one in last["limits"])
@@ -149,7 +149,7 @@ def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
 
 
 def _bound(one: Mapping[str, Any]) -> Bound:
-    """A limit as it was described."""
+    """Return a limit as it was described."""
     name = str(one["name"])
     said = {layer: _value(name, value) for layer, value in one.get("said", {}).items()}
     return Bound(name, _value(name, one["value"]), str(one["bound_by"]), said)

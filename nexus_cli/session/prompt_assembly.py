@@ -56,7 +56,7 @@ class PromptAssembly:
         return EpochDraft(frame, left)
 
     async def gather(self, engine: Engine) -> Preamble:
-        """The preamble of the next request: all that changed on a user message, notices alone on a tool result.
+        """Return the preamble of the next request: all that changed on a user message, notices alone on a tool result.
 
         Where a new epoch begins in the middle of a run, its first tool result tells all. Where one began while this
         request was put together, what was told for it already is taken back and planned anew, with what the epoch lost.
@@ -106,7 +106,7 @@ class PromptAssembly:
 
 
 def last_section_hashes(timeline: Timeline) -> dict[str, str]:
-    """The hash of what a lane last told of each event section, in whatever epoch."""
+    """Return the hash of what a lane last told of each event section, in whatever epoch."""
     last: dict[str, str] = {}
     for memo in timeline.memos(PLAN):
         last.update(memo.value["told"])

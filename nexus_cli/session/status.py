@@ -43,7 +43,7 @@ class Status:
 
 
 def status(parts: Parts) -> Status:
-    """Where the session of `parts` stands now."""
+    """Return where the session of `parts` stands now."""
     engine, request = parts.engine, next_request(parts.engine)
     drops = parts.drops()
     lane = engine.lane

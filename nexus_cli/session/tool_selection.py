@@ -18,7 +18,7 @@ Schemas = Sequence[dict[str, Any]]
 
 
 def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
-    """The schemas of the tools that `recipe` lets run; all of them in a session that was offered others so far.
+    """Return the schemas of the tools that `recipe` lets run; all of them in a session that was offered others so far.
 
     `now` is the epoch that a session goes on from: what it was told of is not taken away from it again.
     """
@@ -34,7 +34,7 @@ def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = Non
 
 
 def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
-    """A line for the person for each name among the tools of `recipe` that no tool has: it may be misspelt."""
+    """Return a line for the person for each name among the tools of `recipe` that no tool has: it may be misspelt."""
     named = recipe.limits.tools
     known = discover_tools() if named else {}
     unknown = sorted(name for name in named or () if name not in known)
@@ -48,5 +48,5 @@ def _stranger(recipe: str, name: str, known: Collection[str]) -> str:
 
 
 def tool_names(schemas: Schemas) -> tuple[str, ...]:
-    """The tools' names, sorted as they are sent."""
+    """Return the tools' names, sorted as they are sent."""
     return tuple(str(one["function"]["name"]) for one in schemas)

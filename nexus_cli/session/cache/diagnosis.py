@@ -75,7 +75,7 @@ class CacheFacts:
 
 
 def seconds_between(then: datetime | None, now: datetime) -> float | None:
-    """Seconds from `then` to `now`; None where it is not known or the clock has jumped."""
+    """Return seconds from `then` to `now`; None where it is not known or the clock has jumped."""
     if then is None:
         return None
     seconds = (now - then).total_seconds()
@@ -90,7 +90,7 @@ def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) 
 
 
 def diagnose(life: CacheLife | None, facts: CacheFacts) -> Diagnosis:
-    """Whether the request missed its cache, and what is to blame: the first that suffices as an explanation."""
+    """Return how much of its cache the request missed, and the first cause that suffices as an explanation."""
     if facts.before <= 0:
         return Diagnosis("first", why="nothing was sent before it")
     if life is None:
@@ -107,7 +107,7 @@ def diagnose(life: CacheLife | None, facts: CacheFacts) -> Diagnosis:
 
 
 def tolerated_miss(life: CacheLife, tokens: int) -> int:
-    """Tokens that a provider may leave out of its cache without having missed."""
+    """Return tokens that a provider may leave out of its cache without having missed."""
     return 2 * life.step + int(SLACK_SHARE * tokens)
 
 
@@ -131,14 +131,14 @@ def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
 
 
 def _lost(life: CacheLife, facts: CacheFacts) -> bool | None:
-    """Whether the beginning that did not change was not read; None where it is too short to tell."""
+    """True if the beginning that did not change was not read; None where it is too short to tell."""
     if facts.shared < life.min_tokens:
         return None
     return facts.read < facts.shared * (1 - ESTIMATED) - tolerated_miss(life, facts.shared)
 
 
 def describe_change(found: Difference, facts: CacheFacts) -> str:
-    """What we changed, and by what, in one line."""
+    """Return what we changed, and by what, in one line."""
     by = f": {CAUSES.get(facts.cause, facts.cause)}" if facts.cause else ""
     match found.kind:
         case "model":
@@ -164,7 +164,7 @@ def _expired(life: CacheLife, seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time for a person: `40 s`, `7 min`, `3 h`, `2 days`."""
+    """Return a time for a person: `40 s`, `7 min`, `3 h`, `2 days`."""
     for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= (2 * length if unit == "days" else length):
             return f"{seconds / length:.0f} {unit}"

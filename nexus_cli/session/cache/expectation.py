@@ -29,7 +29,7 @@ MOST_EPOCHS = 4
 
 
 def cache_result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
-    """What came of the request that was just answered, by the provider's own figures; ask before `remember`."""
+    """Return what came of the request that was just answered, by the provider's figures; ask before `record_use`."""
     sent, made = engine.cache.last, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if sent is None or not usage.input:
         return made
@@ -49,7 +49,7 @@ def cache_result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
 
 
 def _fresh(engine: Engine, sent: SentRequest, reported: int) -> int:
-    """Tokens of the request, of which so many were reported, that no request before it held, where it began an
+    """Return tokens of the request, of which so many were reported, that no request before it held, where it began an
     epoch."""
     lane = engine.lane
     new = sum(item.tokens for item in lane.items if item.entry > sent.last) if sent.epoch is not lane.epoch else 0
@@ -74,23 +74,23 @@ def record_use(engine: Engine, ahead: Outlook, usage: Usage) -> None:
 
 
 def _cached(usage: Usage) -> bool:
-    """Whether the provider told of a cache."""
+    """True if the provider told of a cache."""
     return bool(usage.cache_read or usage.cache_write)
 
 
 def is_warm(engine: Engine) -> bool:
-    """Whether the provider's cache may still hold what the lane sent last, for the model that is asked now."""
+    """True if the provider's cache may still hold what the lane sent last, for the model that is asked now."""
     last = engine.cache.last
     return _kept(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
 
 
 def _kept(engine: Engine) -> bool:
-    """Whether what the lane sent last may still be in a cache, for whichever model; also where nobody knows."""
+    """True if what the lane sent last may still be in a cache, for whichever model; also where nobody knows."""
     return engine.cache.last is None or _still(engine, engine.cache.last)
 
 
 def _still(engine: Engine, sent: SentRequest) -> bool:
-    """Whether a request may still be in a cache."""
+    """True if a request may still be in a cache."""
     life = _life(engine)
     if life is None:
         return True
@@ -111,7 +111,7 @@ def record_rewrite(engine: Engine, before: int) -> RewritePrice:
 
 
 def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
-    """The memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
+    """Return the memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
 
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
     the cache as far as it had been sent; what it now has in common with that still is.
@@ -139,13 +139,13 @@ def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
 
 
 def source_of(epoch: Epoch, section: str) -> str:
-    """Where a section of the epoch comes from: a file, or ""."""
+    """Return where a section of the epoch comes from: a file, or ""."""
     named = (one for one in json.loads(epoch.sections) if one.get("id") == section)
     return next((str(one.get("source") or "") for one in named), "")
 
 
 def _difference(engine: Engine, sent: SentRequest) -> tuple[Difference | None, str]:
-    """What differs first from the request before, and where it comes from."""
+    """Return what differs first from the request before, and where it comes from."""
     lane = engine.lane
     items = [item for item in lane.items if item.entry <= lane.cursor]
     found = first_difference(sent.fingerprint(), render_fingerprint(lane.epoch, items))

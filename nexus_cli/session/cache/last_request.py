@@ -64,12 +64,12 @@ class SentRequest:
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
     def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
-        """Tokens of the same by our count."""
+        """Return tokens of the same by our count."""
         common = self._common(epoch, items)
         return 0 if common is None else self.fixed + group_tokens(tuple(common))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
-        """The messages that both begin with; None where already what stands before the messages differs."""
+        """Return the messages that both begin with; None where already what stands before the messages differs."""
         same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
         return None if same < 0 else flatten(group_tool_calls(items))[:same]
 
@@ -107,5 +107,5 @@ def cache_life_of(info: ModelInfo) -> CacheLife | None:
 
 
 def prefix_hash(epoch: Epoch) -> str:
-    """A hash of what its requests begin with: model, system text and schemas."""
+    """Return a hash of what its requests begin with: model, system text and schemas."""
     return sha256(canonical([epoch.model, epoch.system, list(epoch.tools)])).hexdigest()

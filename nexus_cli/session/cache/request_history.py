@@ -52,12 +52,12 @@ def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHi
 
 
 def was_answered(row: RequestRow) -> bool:
-    """Whether a provider took the request up: one that never reached it, or was refused, has used nothing."""
+    """True if a provider took the request up: one that never reached it, or was refused, has used nothing."""
     return row.usage is not None and (row.reported or row.usage.input > 0)
 
 
 def reported_tokens(row: RequestRow) -> int:
-    """Tokens that a request took as the provider told it; 0 where it did not."""
+    """Return tokens that a request took as the provider told it; 0 where it did not."""
     return row.usage.input if row.usage and row.reported else 0
 
 
@@ -125,12 +125,12 @@ def _gone(engine: Engine, used: datetime | None) -> bool:
 
 
 def _epoch(engine: Engine, log: LaneLog, number: int) -> Epoch:
-    """An epoch of the lane by its number, the present one as it is at hand."""
+    """Return an epoch of the lane by its number, the present one as it is at hand."""
     return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
 
 
 def _sent(engine: Engine, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
-    """A request as it was sent; `NexusError` where its epoch cannot be read."""
+    """Return a request as it was sent; `NexusError` where its epoch cannot be read."""
     epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
     if epoch is not engine.lane.epoch:
         tail = [item_of(entry) for entry in log.read(epoch.base + 1, last)]

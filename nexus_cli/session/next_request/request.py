@@ -120,7 +120,7 @@ class NextRequest:
 
     @property
     def tokens(self) -> int:
-        """What it takes: the one figure of status line, reports, events and results."""
+        """Return what it takes: the one figure of status line, reports, events and results."""
         return self.budget.used.total
 
     @property
@@ -178,7 +178,7 @@ class NextRequest:
 
     @cached_property
     def _shared(self) -> list[tuple[int, int]]:
-        """What it has in common with each of the earlier requests: tokens, and messages on the wire."""
+        """Return what it has in common with each of the earlier requests: tokens, and messages on the wire."""
         before = self.earlier.requests
         if before and before[0][0].epoch is self.epoch:
             return [(before[0][0].tokens, 0)]
@@ -234,7 +234,7 @@ def scale_sections(rows: Sections, total: int, scale: float) -> list[dict[str, A
 
 
 def _scaled(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
-    """A described section; every figure of its reason is in the scale of its tokens."""
+    """Return a described section; every figure of its reason is in the scale of its tokens."""
     counted, full = int(row["tokens"]), int(row.get("full_tokens", row["tokens"]))
     whole = tokens if full == counted else max(tokens, round(full * scale))
     known, why = {full: whole, counted: tokens}, row.pop("why", None)

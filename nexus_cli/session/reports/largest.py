@@ -64,7 +64,7 @@ def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
 
 
 def _called(call: ToolCall) -> str:
-    """A call by its name and its first argument that is a text."""
+    """Return a call by its name and its first argument that is a text."""
     subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
     return f"{call.name} {_words(subject)}".rstrip()
 

@@ -15,7 +15,7 @@ SEEN = ("form", "tokens", "sha256")
 
 
 def compare_requests(before: RequestView | None, after: RequestView) -> dict[str, Any]:
-    """The difference as JSON; without `before` everything of `after` is new."""
+    """Return the difference as JSON; without `before` everything of `after` is new."""
     assert after.row is not None and after.session is not None, "only requests that were sent are compared"
     one, two = _entries(before), _entries(after)
     same = before is not None and before.request.epoch.id == after.request.epoch.id
@@ -54,7 +54,7 @@ def compare_requests(before: RequestView | None, after: RequestView) -> dict[str
 
 
 def _sections(view: RequestView | None) -> dict[str, Mapping[str, Any]]:
-    """Those of the system text, by id; what was told is apart: it stays where it was told."""
+    """Return those of the system text, by id; what was told is apart: it stays where it was told."""
     rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
     return {str(one["id"]): {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
 

@@ -92,7 +92,7 @@ def _as_then(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
 
 
 def _window_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The window that stood among the arguments of a request for a while, before it stood with the limits."""
+    """Return the window that stood among the arguments of a request for a while, before it stood with the limits."""
     return {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
 
 
@@ -161,7 +161,7 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
 
 
 def change_notice(before: Epoch, after: Epoch) -> str:
-    """What a person is told who looks at a request that begins with other words than the one before."""
+    """Return what a person is told who looks at a request that begins with other words than the one before."""
     if before.model != after.model:
         shown = f"this shows what {after.model} would be sent, after {before.model}"
         return f"a switch of model begins a new epoch; {shown}"
@@ -176,13 +176,13 @@ def _runs(options: Options, allow: str | None) -> bool:
 
 
 def _told_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
-    """What was told with `row`: the plans of the entries that none of the earlier `rows` held."""
+    """Return what was told with `row`: the plans of the entries that none of the earlier `rows` held."""
     before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
     return _told([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
 
 
 def last_told(memos: Memos, last: int) -> Sections:
-    """What was told last, up to entry `last`."""
+    """Return what was told last, up to entry `last`."""
     plans = [memo for memo in memos(PLAN) if memo.entry <= last]
     return _told([memo for memo in plans if memo.entry == plans[-1].entry])
 
