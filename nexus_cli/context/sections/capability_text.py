@@ -26,9 +26,9 @@ def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
     model = one_line(str(value.get("model") or "none"))
     lines = [f"Model: {model}."]
     if keys := value.get("credentials", ()):
-        lines.append(f"Keys set: {_listed(keys)}.")
+        lines.append(f"Keys set: {_list_names(keys)}.")
     if servers := value.get("servers", ()):
-        lines.append(f"MCP servers, not started: {_listed(servers)}.")
+        lines.append(f"MCP servers, not started: {_list_names(servers)}.")
     skills = [(one_line(one["name"]), one_line(one["description"])[:SHORT]) for one in value.get("skills", ())]
     if not skills:
         return ("\n".join(lines),)
@@ -38,13 +38,13 @@ def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
         described.append(f"- and {len(skills) - SKILLS} more: `nexus skill list`")
     made = (
         [*lines, f"Skills ({GUIDE}):", *described],
-        [*lines, f"Skills ({GUIDE}): {_listed(names)}."],
+        [*lines, f"Skills ({GUIDE}): {_list_names(names)}."],
         [*lines, f"{_some(len(skills), 'skill')}: `nexus skill list`, `nexus skill use NAME`."],
     )
     return tuple("\n".join(form) for form in made)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """Return the first of `names`, and how many more there are."""
     some = [one_line(name) for name in names[:NAMES]]
     return ", ".join([*some, *([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])])

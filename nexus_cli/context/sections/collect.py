@@ -150,7 +150,7 @@ class SectionCollector:
         line = left_out_line(missed, line_room, count)
         digests = {one.section.id: one.section.digest for one in made.sent}
         used = made.used - JOINT + (count(line) + JOINT if line else 0)
-        made = _raised(made, cap, used if used > cap else 0)
+        made = _explain_raise(made, cap, used if used > cap else 0)
         return ChangedSections("\n".join([*texts, line] if line else texts), made, digests, tuple(missed.values()))
 
     def _preamble_plan(self, changed: Sequence[Section], cap: int) -> SectionPlan:
@@ -219,7 +219,7 @@ class SectionCollector:
         return replace(named, tokens=self.view.count(named.text)) if named.text else named
 
 
-def _raised(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
+def _explain_raise(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
     """Return the plan of a preamble; where its cap was raised, the first short sticky section says so, else the first
     sticky one."""
     made = replace(made, budget=cap, raised=raised)

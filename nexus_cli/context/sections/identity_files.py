@@ -53,23 +53,23 @@ class IdentityFile:
 
 def read_identity_files(names: Sequence[str], cwd: Path) -> tuple[IdentityFile, ...]:
     """Return the files of these names that say something, the personal ones first. Raises nothing."""
-    return tuple(text for text in _found(names, cwd) if text.text or text.notice)
+    return tuple(text for text in _find_files(names, cwd) if text.text or text.notice)
 
 
-def _found(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
+def _find_files(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
     for name in names:
         path = places().config / name
-        yield _made(partial(read_text, path, LIMIT), path, name, "personal")
+        yield _read_file(partial(read_text, path, LIMIT), path, name, "personal")
     root = project_root(cwd)
     own = [name for name in names if name in IDENTITY and os.path.lexists(root / FOLDER / name)]
     found = read_configuration(root) if own else None
     if found and trust_state(root, found) == "trusted":  # what was judged is what counts: nothing is read a second time
         for name in filter(found.files.__contains__, own):
             path, data = root / FOLDER / name, found.files[name]
-            yield _made(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
+            yield _read_file(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
 
 
-def _made(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> IdentityFile:
+def _read_file(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> IdentityFile:
     where = replace_surrogates(str(path))
     try:
         found = read()

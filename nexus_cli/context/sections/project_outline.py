@@ -73,7 +73,7 @@ def outline_files(names: Iterable[str], *, whole: bool = True) -> Outline:
         if language:
             languages[language] += 1
     ranked = sorted((_rank(name), name) for name in top if _rank(name) < len(NOTABLE))
-    return Outline(files, _ordered(folders), _ordered(languages), tuple(name for _, name in ranked), whole)
+    return Outline(files, _most_first(folders), _most_first(languages), tuple(name for _, name in ranked), whole)
 
 
 def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:
@@ -96,7 +96,7 @@ def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> 
     return found, True
 
 
-def _ordered(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
+def _most_first(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -128,16 +128,16 @@ def _checked_read(contributor: Contributor, sources: Sources) -> Read:
     value = contributor.read(sources)
     if _size(value, contributor.most) > contributor.most:
         raise ValueError(f"it read more than {contributor.most:,} characters")
-    return value if contributor.verbatim else _untrusted(value), tuple(contributor.notices(value))
+    return value if contributor.verbatim else _neutralize_value(value), tuple(contributor.notices(value))
 
 
-def _untrusted(value: Value) -> Value:
+def _neutralize_value(value: Value) -> Value:
     """Return `value` with every text in it made neutral; keys stay."""
     if isinstance(value, str):
         return neutralize(value)
     if isinstance(value, Mapping):
-        return {key: _untrusted(one) for key, one in value.items()}
-    return [_untrusted(one) for one in value] if isinstance(value, Sequence) else value
+        return {key: _neutralize_value(one) for key, one in value.items()}
+    return [_neutralize_value(one) for one in value] if isinstance(value, Sequence) else value
 
 
 def _size(value: Value, most: int) -> int:

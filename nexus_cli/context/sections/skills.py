@@ -82,7 +82,7 @@ def read_guide(skill: Skill) -> str:
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
         raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")
-    return _parted(found.text)[1].strip("\n")
+    return _split_front_matter(found.text)[1].strip("\n")
 
 
 def _folders(folder: Path) -> Iterator[Path]:
@@ -104,7 +104,7 @@ def _is_skill(place: Path) -> bool:
 
 def _in(folder: Path, origin: str) -> Iterator[Skill]:
     for place in _folders(folder):
-        yield _made(place.name, place / FILE, one_line(str(place / FILE)), origin)
+        yield _make_skill(place.name, place / FILE, one_line(str(place / FILE)), origin)
 
 
 def _in_project(root: Path) -> Iterator[Skill]:
@@ -115,19 +115,19 @@ def _in_project(root: Path) -> Iterator[Skill]:
     parts = ((name.split("/"), data) for name, data in found.files.items())
     own = [(at[1], data) for at, data in parts if len(at) == 3 and (at[0], at[2]) == ("skills", FILE)]
     for name, data in [one for one in own if not one[0].startswith(".")][:MOST]:
-        yield _made(name, data, one_line(str(root / FOLDER / "skills" / name / FILE)), "project")
+        yield _make_skill(name, data, one_line(str(root / FOLDER / "skills" / name / FILE)), "project")
 
 
-def _made(folder: str, source: Path | bytes, where: str, origin: str) -> Skill:
+def _make_skill(folder: str, source: Path | bytes, where: str, origin: str) -> Skill:
     name = _name(folder)
     try:
         found = _read(source, where, HEAD)
     except NexusError as error:
         return Skill(name, "", where, source, origin, problem=one_line(error.why))
-    front, body = _parted(found.text if found else "")
+    front, body = _split_front_matter(found.text if found else "")
     problem = "is no regular file" if found is None else _problem(found.text, front, body, source, where)
     said = front.get("description") or ("" if problem else _paragraph(body))
-    return Skill(_name(front.get("name", "")) or name, _shown(said), where, source, origin, problem=problem)
+    return Skill(_name(front.get("name", "")) or name, _one_line(said), where, source, origin, problem=problem)
 
 
 def _problem(text: str, front: Mapping[str, str], body: str, source: Path | bytes, where: str) -> str:
@@ -136,7 +136,7 @@ def _problem(text: str, front: Mapping[str, str], body: str, source: Path | byte
         return "is empty"
     if not front and body == text and _OPENED.match(text):
         return f"has front matter that no line {FENCE} closes in its first {HEAD // 1024} KiB"
-    if not body.strip().strip("-") and not _parted(_whole(source, where))[1].strip().strip("-"):
+    if not body.strip().strip("-") and not _split_front_matter(_whole(source, where))[1].strip().strip("-"):
         return "has no guide behind its front matter"
     return ""
 
@@ -155,12 +155,12 @@ def _name(text: str) -> str:
     return "-".join(one_line(text).split())[:LONGEST_NAME]
 
 
-def _shown(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(one_line(text[: 4 * LONGEST_LINE]).split())
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3].rstrip() + "..."
 
 
-def _parted(text: str) -> tuple[Mapping[str, str], str]:
+def _split_front_matter(text: str) -> tuple[Mapping[str, str], str]:
     """Return the front matter's plain keys, and what follows it; a fence that is not closed is no front matter."""
     lines = text.splitlines()
     if not lines or lines[0].rstrip() != FENCE:
@@ -183,11 +183,11 @@ def _keys(lines: list[str]) -> dict[str, str]:
         key = key.strip().lower() if colon and not line.startswith("#") else ""
         value = value.strip()
         if key:
-            found[key] = "" if value[:1] in ("|", ">") and len(value) <= 2 else _unquoted(value)
+            found[key] = "" if value[:1] in ("|", ">") and len(value) <= 2 else _unquote(value)
     return found
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
 
 

@@ -45,10 +45,10 @@ def group_tool_calls(items: Iterable[WindowItem], measure: Measure | None = None
                 waiting[call.id].append((len(groups) - 1, number + 1))
             else:
                 waiting[call.id] = [(len(groups) - 1, number + 1)]
-    return [_filled(group, measure) for group in groups]
+    return [_fill_results(group, measure) for group in groups]
 
 
-def _filled(group: Sequence[WindowItem | None], measure: Measure | None) -> Group:
+def _fill_results(group: Sequence[WindowItem | None], measure: Measure | None) -> Group:
     first = group[0]
     assert first is not None
     if None not in group:

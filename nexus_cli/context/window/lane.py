@@ -213,7 +213,7 @@ class Lane:
         if not self._begun:
             self.begin()
         if self._wire is None:
-            self._wire, lines, _ = self._rendered()
+            self._wire, lines, _ = self._render_sent()
             # Also where it was sent before: whether that was under this epoch, a resumed lane cannot tell.
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
@@ -237,10 +237,10 @@ class Lane:
     def renders_to(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
         """True if what was sent renders to the same lines: the stored hashes of the head's items (none: not sent yet)
         and of the entries after it."""
-        _, lines, entries = self._rendered()
+        _, lines, entries = self._render_sent()
         return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
 
-    def _rendered(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
+    def _render_sent(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
         """Return the wire up to the cursor, with the hashes of the head's items and of the entries after it."""
         wire = Wire(self.epoch)
         head = wire.extend(flatten(group_tool_calls(self.epoch.head)))

@@ -71,7 +71,7 @@ class LaneTruncator:
             run=lane.run,
         )
         elided = [pair for pair in result.elided if pair[0].entry not in cited] if self.markers else []
-        drops = [self._elided(lane, old, new, ids) for old, new in elided]
+        drops = [self._elision_drop(lane, old, new, ids) for old, new in elided]
         head = self._head(lane, result, drops)
         lane.rewrite(head, cause, drops, frame, notes)
         return drops
@@ -97,7 +97,7 @@ class LaneTruncator:
             ids[item.entry] = lane.timeline.log.next_drop()
         return named(ids[item.entry])
 
-    def _elided(self, lane: Lane, old: WindowItem, new: WindowItem, ids: dict[int, str]) -> Drop:
+    def _elision_drop(self, lane: Lane, old: WindowItem, new: WindowItem, ids: dict[int, str]) -> Drop:
         message = old.message
         text = message.content
         if message.tool_calls:
@@ -122,7 +122,7 @@ class LaneTruncator:
                 if hole.marker:
                     head.extend([hole.marker, *group])
                     continue
-                head.append(self._marked(lane, hole, drops))
+                head.append(self._hole_item(lane, hole, drops))
             head.extend(group)
         return head
 
@@ -131,7 +131,7 @@ class LaneTruncator:
         """True if the model can read drops; otherwise no way back is named to it."""
         return True
 
-    def _marked(self, lane: Lane, hole: Hole, drops: list[Drop]) -> WindowItem:
+    def _hole_item(self, lane: Lane, hole: Hole, drops: list[Drop]) -> WindowItem:
         """Return the line that stands where groups were removed; what went with them now is added to `drops`."""
         found, ways = links_of_hole(hole, recalls=self.recalls), []
         for part in found.new:

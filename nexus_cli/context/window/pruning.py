@@ -69,7 +69,7 @@ def find_stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[StaleRe
         calls = group[0].message.tool_calls
         for place in reversed(range(len(calls))):
             call, item = calls[place], group[place + 1]
-            if call.name not in KNOWN or _failed(call, item) or is_placeholder(item):
+            if call.name not in KNOWN or _has_failed(call, item) or is_placeholder(item):
                 continue
             if index < old and item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content):
                 why = later.why(call)
@@ -120,7 +120,7 @@ class _Later:
             self._reads.setdefault(path, set()).add((*_lines(call), CUT not in item.message.content))
 
 
-def _failed(call: ToolCall, item: WindowItem) -> bool:
+def _has_failed(call: ToolCall, item: WindowItem) -> bool:
     """True if a result reports an error: then nothing was read or changed, and it is kept."""
     text = item.message.content
     path = str(call.arguments.get("path", ""))

@@ -91,7 +91,7 @@ def truncate_window(
         return Truncation((), (), ())
     requests = run_requests(groups, run)
     required = {len(groups) - 1, *requests}
-    lean = _shrunk(list(groups), requests, max(hard, floor), floor, elider)
+    lean = _shrink_requests(list(groups), requests, max(hard, floor), floor, elider)
     sizes = [group_tokens(group) for group in lean]
     if summaries:
         for index, group in enumerate(lean):
@@ -110,7 +110,9 @@ def truncate_window(
     return Truncation(tuple(lean[i] for i in kept), tuple(_holes(everything, [places[i] for i in kept])), elided)
 
 
-def _shrunk(groups: list[Group], requests: Sequence[int], hard: int, floor: int, elider: MessageElider) -> list[Group]:
+def _shrink_requests(
+    groups: list[Group], requests: Sequence[int], hard: int, floor: int, elider: MessageElider
+) -> list[Group]:
     """Return `groups` with the newest one, then the requests before it, elided so far that all of them fit `hard`.
 
     Where there is no room at all they stay as they are.
@@ -137,17 +139,17 @@ def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
         return group
     aim = budget
     for _ in range(TRIES):
-        short = _levelled(group, aim, elider)
+        short = _level_items(group, aim, elider)
         over = group_tokens(short) - budget
         if over <= 0:
             return short
         aim -= max(over, WORTH)  # a cut that saves less is not made at all
         if aim <= 0:
             break
-    return _levelled(group, 0, elider)
+    return _level_items(group, 0, elider)
 
 
-def _levelled(group: Group, budget: int, elider: MessageElider) -> Group:
+def _level_items(group: Group, budget: int, elider: MessageElider) -> Group:
     height = fill_level([item.tokens for item in group], budget)
     return tuple(elider.elide(item, height) if item.tokens > height else item for item in group)
 

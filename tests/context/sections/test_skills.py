@@ -15,7 +15,7 @@ from nexus_cli.config.trust import trust
 from nexus_cli.context.sections.skills import (
     LONGEST_LINE,
     LONGEST_NAME,
-    _parted,
+    _split_front_matter,
     count_untrusted,
     find_skills,
     read_guide,
@@ -180,6 +180,6 @@ def test_a_skill_that_vanished_is_named(tmp_path: Path) -> None:
 
 @given(st.text("-ab: \n>|'\"#\t", max_size=80))
 def test_parting_never_raises_and_keeps_what_is_no_front_matter(text: str) -> None:
-    front, body = _parted(text)
+    front, body = _split_front_matter(text)
     assert front or body == text or text.startswith("---")
     assert all(key == key.strip() != "" for key in front)

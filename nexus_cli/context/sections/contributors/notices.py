@@ -26,7 +26,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     if not value:
         return ()
     lines = [f"[nexus: {line}]" for line in value]
-    short = [f"[nexus: {_shortened(line)}]" for line in value[:FEW]]
+    short = [f"[nexus: {_shorten(line)}]" for line in value[:FEW]]
     rest = len(value) - FEW
     if rest > 0:
         short.append(f'[nexus: and {rest} more {"notice" if rest == 1 else "notices"}: recall("{DROP}")]')
@@ -38,7 +38,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
 
 
-def _shortened(line: str) -> str:
+def _shorten(line: str) -> str:
     return line if len(line) <= SHORT else line[:SHORT] + "..."
 
 

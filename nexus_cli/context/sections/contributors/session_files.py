@@ -44,7 +44,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     altered = [one for one in value if one["disk"] != "same"]
     hidden = [one for one in value if one["disk"] == "same"]
     alone = (*altered[:CHANGED], *hidden[:HIDDEN])
-    more = (*_changed(altered[CHANGED:], view), *_hidden(hidden[HIDDEN:], view))
+    more = (*_changed_rest(altered[CHANGED:], view), *_hidden_rest(hidden[HIDDEN:], view))
     return (*(_section(one["path"], (_line(one),), one["path"], one["disk"] != "same") for one in alone), *more)
 
 
@@ -54,17 +54,17 @@ def _section(name: str, forms: tuple[str, ...], source: str, changed: bool) -> S
     return Section(f"session_files.{name}", order, forms, Layer.EVENT, priority=78, weight=weight, source=source)
 
 
-def _changed(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
+def _changed_rest(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
     """Return the changed files without a section of their own: their names, or their number where these need too much.
     """
     if not rest:
         return ()
-    names = f'Also changed on disk after you last saw them: {", ".join(map(_named, rest))} [when: recall("{DROP}")]'
+    names = f'Also changed on disk after you last saw them: {", ".join(map(_name, rest))} [when: recall("{DROP}")]'
     pointer = f'[{_some(rest, "more file")} changed on disk after you last saw them: recall("{DROP}") names them]'
     return (_rest("more_changed", rest, (names, pointer), view, changed=True),)
 
 
-def _hidden(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
+def _hidden_rest(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
     """Return the number of files out of sight without a section of their own."""
     if not rest:
         return ()
@@ -83,7 +83,7 @@ def _some(rest: Sequence[Value], noun: str) -> str:
     return f"{len(rest):,} {noun}{'' if len(rest) == 1 else 's'}"
 
 
-def _named(one: Value) -> str:
+def _name(one: Value) -> str:
     return f"{one['path']} (gone)" if one["disk"] == "gone" else str(one["path"])
 
 
