@@ -1,4 +1,4 @@
-"""The table of `tests/SEEDS.md`: each test that it names exists, and each row names a test or a room to come."""
+"""The tables of `tests/SEEDS.md` and the stranger's questions of `tests/README.md`: what they name exists."""
 
 from __future__ import annotations
 
@@ -24,3 +24,18 @@ def test_every_row_of_a_seed_names_a_test_or_a_room() -> None:
     rows = [line for line in TABLE.splitlines() if line.startswith("| ") and not line.startswith(("| part", "| field"))]
     assert len(rows) > 80
     assert [row for row in rows if "`test_" not in row.split("|")[3] and "room " not in row.split("|")[3]] == []
+
+
+def test_every_file_that_answers_a_stranger_is_there() -> None:
+    package = TESTS.parent / "nexus_cli"
+    questions = (TESTS / "README.md").read_text(encoding="utf-8").partition("## Ten questions of a stranger")[2]
+    named = re.findall(r"`([\w/]+\.py)`", questions.partition("| question |")[2])
+    assert len(named) > 10
+    assert [name for name in named if not (package / name.removeprefix("nexus_cli/")).is_file()] == []
+
+
+def test_every_file_of_the_seeds_is_there() -> None:
+    package = TESTS.parent / "nexus_cli"
+    names = {str(path.relative_to(package)) for path in package.rglob("*.py")}
+    named = set(re.findall(r"`([\w/]+\.py)`", TABLE.partition("\n## ")[2]))
+    assert [name for name in named if not any(f"/{there}".endswith(f"/{name}") for there in names)] == []
