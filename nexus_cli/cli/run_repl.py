@@ -30,11 +30,11 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last_exchange
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.render.rich_renderer import RichRenderer

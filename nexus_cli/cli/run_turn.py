@@ -22,10 +22,10 @@ from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.session.exchange import KEPT
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
 from nexus_cli.ui.print.stream import Gone, QuietStream, Stream

@@ -12,7 +12,7 @@ from nexus_cli.core.elide import Count, ElidedText, drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.services import Log
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
@@ -45,14 +45,14 @@ async def kept(log: Log, drop: Drop) -> None:
         log.record_drop(drop)
 
 
-def _like(engine: Engine, text: str) -> ByKind:
+def _like(engine: LaneState, text: str) -> ByKind:
     """What kind of content a text is, by its beginning: the provider may make more of it than of what was said."""
     message = Message(Role.USER, text[:SAMPLE])
     return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=engine.context.measure(message, "")))
 
 
 async def admit(
-    engine: Engine,
+    engine: LaneState,
     kind: Kind,
     text: str,
     *,

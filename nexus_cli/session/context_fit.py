@@ -25,7 +25,7 @@ from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothin
 from nexus_cli.session.compaction.compact import compact, drafted
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.prune import prune_instead
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
 from nexus_cli.session.user_messages import words_before
@@ -42,7 +42,7 @@ WORTH = 0.1
 """Share of system text and tools that has to become free, where they fit as they are: the cache goes cold for it."""
 
 
-async def ensure_fits(engine: Engine) -> None:
+async def ensure_fits(engine: LaneState) -> None:
     """Bring the window to where the next request fits; `NexusError("overflow")` where nothing brings it there.
 
     What does not fit a window that only an earlier session was told is tried once beyond it: a wrong number in one
@@ -56,7 +56,7 @@ async def ensure_fits(engine: Engine) -> None:
         await _ensure_fits(engine)
 
 
-async def _ensure_fits(engine: Engine) -> None:
+async def _ensure_fits(engine: LaneState) -> None:
     await replan_sections(engine)
     _refuse_if_hopeless(engine)
     request = window_request(engine)
@@ -70,7 +70,7 @@ async def _ensure_fits(engine: Engine) -> None:
     _refuse_if_too_large(engine)
 
 
-async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
+async def ensure_fits_after_overflow(engine: LaneState, error: ProviderError) -> None:
     """The provider refused the request as too long: learn from its words and cut harder than usual."""
     engine.learn_from_overflow(engine.lane.counted, error)
     await replan_sections(engine)
@@ -82,7 +82,7 @@ async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> No
     _refuse_if_too_large(engine)
 
 
-def _truncate_until_fits(engine: Engine) -> None:
+def _truncate_until_fits(engine: LaneState) -> None:
     """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
     for _ in range(CUTS):
         before = engine.lane.counted
@@ -93,7 +93,7 @@ def _truncate_until_fits(engine: Engine) -> None:
             return
 
 
-def truncate(engine: Engine) -> None:
+def truncate(engine: LaneState) -> None:
     """Cut the window down to the low-water mark and tell what was left out; pins and the person's own words stand in
     the marker. Room is left for what has to be told anew then."""
     lane = engine.lane
@@ -114,7 +114,7 @@ def truncate(engine: Engine) -> None:
     engine.emit_drops(drops)
 
 
-def _refuse_if_hopeless(engine: Engine) -> None:
+def _refuse_if_hopeless(engine: LaneState) -> None:
     """`NexusError` where what no rewrite shortens does not fit, before any summary is paid for."""
     epoch = engine.lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
@@ -130,7 +130,7 @@ def _refuse_if_hopeless(engine: Engine) -> None:
         raise _too_large(engine, what, parts, FEWER, _needed(engine, sum(parts.values())))
 
 
-def _refuse_if_too_large(engine: Engine) -> None:
+def _refuse_if_too_large(engine: LaneState) -> None:
     """`NexusError` where the request, cut down as far as the laws allow, leaves no room for an answer: it is not sent.
 
     Up to there request and pairs go before the budget, whose reserves are for such a case (design section 2).
@@ -149,7 +149,7 @@ def _refuse_if_too_large(engine: Engine) -> None:
     raise _too_large(engine, "the request does not fit the window", parts, FEWER, _sum(sums, info.window, "window"))
 
 
-def _needed(engine: Engine, counted: int) -> str:
+def _needed(engine: LaneState, counted: int) -> str:
     """What `counted` tokens of our count need of the room that a request has, with the margin for what our count may
     be off: numbers that add up."""
     tokens = ceil(engine.meter.scale().tokens(counted))
@@ -163,13 +163,13 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
-def _margin(engine: Engine) -> str:
+def _margin(engine: LaneState) -> str:
     """Return what the known error of our count is called."""
     until = f" until {ENOUGH} replies reported theirs" if engine.meter.calibration.reports < ENOUGH else ""
     return f"margin ({engine.meter.error:.0%} for the error of our count{until})"
 
 
-def _images(engine: Engine) -> dict[str, int]:
+def _images(engine: LaneState) -> dict[str, int]:
     """Return the images of the current request, under a name that names them, in tokens."""
     if not any(item.message.parts for item in engine.lane.items):
         return {}
@@ -181,7 +181,7 @@ def _images(engine: Engine) -> dict[str, int]:
     return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
-def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
+def _too_large(engine: LaneState, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
     largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = engine.model.info
@@ -190,7 +190,7 @@ def _too_large(engine: Engine, what: str, parts: Mapping[str, int], hint: str, w
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
 
 
-async def replan_sections(engine: Engine) -> bool:
+async def replan_sections(engine: LaneState) -> bool:
     """Begin an epoch with sections for the present budget if those of the lane's epoch are too large for it and would
     become smaller; return True if one began. Sends nothing.
 
@@ -225,7 +225,7 @@ def _taken(epoch: Epoch) -> int:
     return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
 
 
-def _looked_at(engine: Engine) -> bool:
+def _looked_at(engine: LaneState) -> bool:
     """True if a plan for this window was no better than the epoch's own."""
     seen = {"epoch": engine.lane.epoch.id, "window": engine.budget.window}
     return any(memo.value == seen for memo in engine.lane.timeline.memos(WINDOW))

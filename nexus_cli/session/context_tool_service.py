@@ -14,7 +14,7 @@ from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
 from nexus_cli.session.drop_list import of_window
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.next_request.request import scale_sections
@@ -40,7 +40,7 @@ class Kept(Protocol):
 class ContextToolService:
     """Implements `Assembly`; what it is made of exists only once the session is put together."""
 
-    engine: Callable[[], Engine]
+    engine: Callable[[], LaneState]
     collector: Callable[[], SectionCollector]
     kept: Kept
 

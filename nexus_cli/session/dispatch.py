@@ -21,7 +21,7 @@ from nexus_cli.core.limits import LEVELS, Bound, Limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.admit import fitted, kept
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.powers import CHANGES, Powers, Refusal
 from nexus_cli.session.refused import SAID_NO, SAID_NOTHING
 from nexus_cli.session.signals import tightened
@@ -96,14 +96,14 @@ class Dispatcher:
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """Why calls of this step may not run, by id: what the limits say of them."""
 
-    async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+    async def run(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each; `Deferred` when the person puts one off."""
         self._limit(engine, calls)
         await self._run_all(engine, calls)
         if self.errors >= ERRORS and not self.signals:
             engine.notices.append(f"{self.errors} calls in a row could not run: read their errors before the next one.")
 
-    def powers(self, engine: Engine) -> Powers:
+    def powers(self, engine: LaneState) -> Powers:
         """What the limits in force allow the next step of `engine`'s lane, and why."""
         errors = self.errors if engine.lane.run == self._began else 0
         return Powers.of(
@@ -111,11 +111,11 @@ class Dispatcher:
             found=self.found,
         )  # fmt: skip
 
-    def in_force(self, engine: Engine, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
+    def in_force(self, engine: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
         """The limits of the session, of which `bounds` are the layers, with what the state of the run binds now."""
         return tightened(bounds, self.powers(engine).now) if self.signals else (self.limits, bounds)
 
-    def _limit(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+    def _limit(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Settle what the limits say of `calls` before any of them runs."""
         if engine.lane.run != self._began:
             self._began, self.errors = engine.lane.run, 0
@@ -123,7 +123,7 @@ class Dispatcher:
         self._refusals = powers.refusals(calls)
         self._confirm = bool(powers.limits.confirm)
 
-    async def _run_all(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+    async def _run_all(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)
         try:
             while waiting:
@@ -139,7 +139,7 @@ class Dispatcher:
             await self._settle(engine, calls)
             raise
 
-    def settle_open(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+    def settle_open(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that an earlier process left open, without running any."""
         for call in calls:
             text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
@@ -150,16 +150,16 @@ class Dispatcher:
         refused = {row["id"] for row in self.denied}
         return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
 
-    def refuses(self, engine: Engine, calls: Sequence[ToolCall], call: ToolCall) -> bool:
+    def refuses(self, engine: LaneState, calls: Sequence[ToolCall], call: ToolCall) -> bool:
         """Whether the limits refuse `call`, which is one of `calls`, the newest of the run."""
         return call.id in self.powers(engine).refusals(calls)
 
-    def stop_repeating(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+    def stop_repeating(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that are not run because one of them came too often."""
         for call in calls:
             self._not_run(engine, call, REPEATED)
 
-    async def _settle(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+    async def _settle(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """The turn was stopped: every call without a result gets one, with what it had given until then."""
         answered = {item.message.tool_call_id for item in engine.lane.tail}
         who = TIMEOUT if engine.control.stopped == "timeout" else PERSON
@@ -179,14 +179,14 @@ class Dispatcher:
         tool = self.registry.get(call.name)
         return tool is not None and tool.is_parallel
 
-    async def _one(self, engine: Engine, call: ToolCall) -> None:
+    async def _one(self, engine: LaneState, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
         engine.emit(event.Called(call, self._subject(tool, call)))
         result = await self._result(engine, call, tool)
         now = time.monotonic()
         await self._record(engine, call, result, now - self.here.get(call.id, now))
 
-    async def _result(self, engine: Engine, call: ToolCall, tool: Tool | None) -> ToolResult:
+    async def _result(self, engine: LaneState, call: ToolCall, tool: Tool | None) -> ToolResult:
         if self.starts.was_started(call.id) and call.id not in self.here:
             return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
         if tool is None:
@@ -205,7 +205,7 @@ class Dispatcher:
         self.here[call.id] = time.monotonic()
         return await self._run(engine, call, tool, checked)
 
-    async def _run(self, engine: Engine, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
+    async def _run(self, engine: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
         context = ToolContext(
             self.cwd,
             self.project,
@@ -221,7 +221,7 @@ class Dispatcher:
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
     async def _permission(
-        self, engine: Engine, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
+        self, engine: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
     ) -> ToolResult | None:
         level = self.limits.allow or "read"
         verdict: Verdict = decide(
@@ -270,7 +270,7 @@ class Dispatcher:
         self.denied.append({**row, "allow": allow, "limit": limit})
         return ToolResult(error=why, denied=True, ran=False)
 
-    async def _record(self, engine: Engine, call: ToolCall, result: ToolResult, seconds: float) -> None:
+    async def _record(self, engine: LaneState, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
         self.changed.update(dict.fromkeys(result.changed))
         if not result.denied:  # what a limit or the person held back says nothing of how the calls fare
@@ -297,13 +297,13 @@ class Dispatcher:
             engine.emit(event.Dropped(replace(drop, text=None)))
         self._append(engine, call, replace(result, full=None), clipped.text, seconds)
 
-    def _append(self, engine: Engine, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
+    def _append(self, engine: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         entry = engine.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")
         if result.cites:
             engine.emit(event.Recalled(result.cites, entry.tokens))
         engine.emit(event.Resulted(call, result, entry.tokens, seconds))
 
-    def _not_run(self, engine: Engine, call: ToolCall, why: str) -> None:
+    def _not_run(self, engine: LaneState, call: ToolCall, why: str) -> None:
         self._append(engine, call, ToolResult(error=why, ran=False), why, 0.0)
 
     def _unknown(self, name: str) -> str:

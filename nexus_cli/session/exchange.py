@@ -20,7 +20,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
 from nexus_cli.session.cache.expectation import cache_result, record_use
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.next_request.request import Outlook
 
@@ -33,7 +33,7 @@ GO_ON = "Go on from where you broke off."
 """What a resumed session without words asks after one of these."""
 
 
-def arguments(engine: Engine, cap: int) -> dict[str, object]:
+def arguments(engine: LaneState, cap: int) -> dict[str, object]:
     """Everything that the provider is given besides the lines of the request."""
     return {
         "model": engine.model.info.name,
@@ -44,7 +44,7 @@ def arguments(engine: Engine, cap: int) -> dict[str, object]:
     }
 
 
-async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
+async def exchange(engine: LaneState, cap: int, *, main: bool = True) -> Reply:
     """Send the window and record the reply; `cap` is its output limit in tokens.
 
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
@@ -83,7 +83,7 @@ async def exchange(engine: Engine, cap: int, *, main: bool = True) -> Reply:
     return _received(engine, fold.finish(), main, ahead)
 
 
-def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
+def _send(engine: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = engine.lane
     engine.said = ""
     expected = window_request(engine).tokens
@@ -119,7 +119,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     )
 
 
-def _received(engine: Engine, reply: Reply, main: bool, ahead: Outlook) -> Reply:
+def _received(engine: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Reply:
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
@@ -166,14 +166,14 @@ def _judge(reply: Reply) -> None:
             )
 
 
-def _estimated(engine: Engine, message: Message) -> Usage:
+def _estimated(engine: LaneState, message: Message) -> Usage:
     """What a request used of which the provider reported nothing that can be so: by our count, at the known prices."""
     said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
     usage = Usage(window_request(engine).tokens, said)
     return replace(usage, cost_usd=usage_cost(usage, engine.model.info))
 
 
-def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, began: Outlook | None) -> Entry | None:
+def _keep_partial(engine: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None) -> Entry | None:
     """Record the text that had come, without half calls; once anything came the request is paid for."""
     message = fold.partial()
     engine.said = message.content
@@ -185,7 +185,7 @@ def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, began: O
 
 
 def _record(
-    engine: Engine, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
+    engine: LaneState, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
 ) -> Entry | None:
     """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
     lane = engine.lane

@@ -11,14 +11,14 @@ from nexus_cli.core.event import Outcome
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.session.drop_list import drop_value
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.parts import Parts
 from nexus_cli.session.refused import explained
+from nexus_cli.session.session_state import SessionState
 
 
-def outcome(parts: Parts, error: NexusError | None) -> Outcome:
+def outcome(parts: SessionState, error: NexusError | None) -> Outcome:
     """The outcome of the newest turn; `error` is what stopped it short. Its text is what the last step said, as far as
     it came."""
-    engine = parts.engine
+    engine = parts.lane_state
     return Outcome(
         ok=error is None,
         exit=error.exit_status if error else 0,
@@ -33,16 +33,16 @@ def outcome(parts: Parts, error: NexusError | None) -> Outcome:
     )
 
 
-def _denied(parts: Parts) -> Iterator[dict[str, str]]:
+def _denied(parts: SessionState) -> Iterator[dict[str, str]]:
     """Every refused call of the turn, with what lets it run."""
     for row in parts.dispatcher.denied:
         tool = parts.dispatcher.registry.get(row["tool"])
         yield explained(row, parts.bounds, parts.recipe.name, str(tool.effect) if tool else "")
 
 
-def result_object(parts: Parts, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:
+def result_object(parts: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:
     """Return what `--json` prints at the end of a turn; `drops` are those of the turn."""
-    engine = parts.engine
+    engine = parts.lane_state
     request = next_request(engine)
     return {
         "type": "result",

@@ -14,7 +14,7 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.refused import SIGNALS
 from nexus_cli.session.signals import Signals, event_class, reasons, restrictions
@@ -70,7 +70,7 @@ class Powers:
     @classmethod
     def of(
         cls,
-        engine: Engine,
+        engine: LaneState,
         limits: Limits,
         errors: int,
         find: Callable[[str], Tool | None],

@@ -14,7 +14,7 @@ from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
-from nexus_cli.session.engine import Engine, Model, Preamble
+from nexus_cli.session.lane_state import LaneState, Model, Preamble
 from nexus_cli.session.memo_kinds import PLAN as PLAN
 
 
@@ -37,7 +37,7 @@ class PromptAssembly:
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
-    async def frame(self, engine: Engine | None = None) -> EpochDraft:
+    async def frame(self, engine: LaneState | None = None) -> EpochDraft:
         """System text and tools as they would be now, in the budget that `engine` has by now."""
         self._fit(engine)
         plan, left = await self.collector.system_plan()
@@ -55,7 +55,7 @@ class PromptAssembly:
         )
         return EpochDraft(frame, left)
 
-    async def gather(self, engine: Engine) -> Preamble:
+    async def gather(self, engine: LaneState) -> Preamble:
         """Return the preamble of the next request: all that changed on a user message, notices alone on a tool result.
 
         Where a new epoch begins in the middle of a run, its first tool result tells all. Where one began while this
@@ -92,7 +92,7 @@ class PromptAssembly:
 
         return Preamble(changed.text, settle)
 
-    def resume(self, engine: Engine) -> None:
+    def resume(self, engine: LaneState) -> None:
         """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
         lane = engine.lane
         self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
@@ -100,7 +100,7 @@ class PromptAssembly:
         rows = json.loads(lane.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
-    def _fit(self, engine: Engine | None) -> None:
+    def _fit(self, engine: LaneState | None) -> None:
         if engine is not None and engine.budget.window != self.collector.view.window:
             self.collector.set_budget(engine.budget)
 

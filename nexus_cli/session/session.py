@@ -34,13 +34,13 @@ from nexus_cli.session.acts.compaction import compaction
 from nexus_cli.session.admit import admit, fitted, kept
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Deferred
-from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome, result_object
-from nexus_cli.session.parts import Parts, bare_parts
+from nexus_cli.session.session_state import SessionState, bare_state
 from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
@@ -62,10 +62,10 @@ class Session:
         logger: Log | None = None,
         registry: ToolRegistry | None = None,
         *,
-        parts: Parts | None = None,
+        state: SessionState | None = None,
     ) -> None:
-        """Seed A's form takes a provider, a context, a logger and a registry; `parts` is what the wiring makes."""
-        self._parts = parts or bare_parts(provider, context, logger, registry)
+        """Seed A's form takes a provider, a context, a logger and a registry; `state` is what the factory makes."""
+        self.state = state or bare_state(provider, context, logger, registry)
         self._control = Control()
         self._opened = False
         self._work_tasks: list[asyncio.Task[None]] = []
@@ -76,37 +76,37 @@ class Session:
     @property
     def id(self) -> str:
         """The session's id in the ledger, "" without one."""
-        return self._parts.session_id
+        return self.state.session_id
 
     @property
     def saved(self) -> bool:
         """Whether another process can go on with this session."""
-        return self._parts.saved()
+        return self.state.saved()
 
     @property
     def model(self) -> str:
         """The model's name."""
-        return self._parts.engine.model.info.name
+        return self.state.lane_state.model.info.name
 
     @property
     def folder(self) -> Path:
         """The working folder."""
-        return self._parts.dispatcher.cwd
+        return self.state.dispatcher.cwd
 
     @property
     def notices(self) -> list[str]:
         """Lines for the person that came up while the session was opened."""
-        return self._parts.notices
+        return self.state.notices
 
     @property
     def ledger(self) -> Ledger | None:
         """The ledger that the session is kept in; one in memory where nothing is saved, None for a bare session."""
-        return self._parts.ledger
+        return self.state.ledger
 
     @property
     def options(self) -> Options | None:
         """What the session was opened with; None for a bare session."""
-        return self._parts.options
+        return self.state.options
 
     @property
     def busy(self) -> bool:
@@ -116,12 +116,12 @@ class Session:
     @property
     def provider(self) -> Provider:
         """Who answers the requests of the main lane."""
-        return self._parts.engine.model.provider
+        return self.state.lane_state.model.provider
 
     def take_over(self, other: Session) -> None:
         """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
-        self._parts.dispatcher.always |= other._parts.dispatcher.always
-        mine, theirs = self._parts.engine, other._parts.engine
+        self.state.dispatcher.always |= other.state.dispatcher.always
+        mine, theirs = self.state.lane_state, other.state.lane_state
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
         self._control.steering.extend(other.take_back())
@@ -129,7 +129,7 @@ class Session:
     @property
     def allowed(self) -> tuple[tuple[str, ...], ...]:
         """What the person allowed for the rest of the session: tool and kind, outside the project also the paths."""
-        return tuple(sorted(self._parts.dispatcher.always))
+        return tuple(sorted(self.state.dispatcher.always))
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -138,40 +138,40 @@ class Session:
 
     def status(self) -> Status:
         """Where the session stands, for a status line."""
-        return status(self._parts)
+        return status(self.state)
 
     def report(self) -> Mapping[str, Any]:
         """What the next request would hold (interface.md section 8); `NexusError` where the ledger fails."""
-        return self._parts.report(self._parts)
+        return self.state.report(self.state)
 
-    def look(self, report: Callable[[Parts], T]) -> T:
+    def look(self, report: Callable[[SessionState], T]) -> T:
         """Return what a report says of the session as it is now."""
-        return report(self._parts)
+        return report(self.state)
 
     def tools(self) -> list[Tool]:
         """The tools that the model is offered."""
-        return self._parts.dispatcher.registry.tools()
+        return self.state.dispatcher.registry.tools()
 
     def is_open(self) -> bool:
         """Whether the window ends in something to go on with: calls without results, or words without an answer."""
-        lane = self._parts.engine.lane
+        lane = self.state.lane_state.lane
         return bool(lane.items) and not isinstance(lane.next_step(), Done)
 
     def take_notices(self) -> list[str]:
         """Lines for the person that came up since the last look, outside a turn; they come only once."""
-        notices = list(self._parts.notices)
-        self._parts.notices.clear()
+        notices = list(self.state.notices)
+        self.state.notices.clear()
         return notices
 
     @property
     def record(self) -> LaneLog | None:
         """What was recorded so far, also where the ledger has failed; None for a bare session."""
-        return self._parts.record
+        return self.state.record
 
     @property
     def context(self) -> ContextManager:
         """The context of the main lane."""
-        return self._parts.engine.context
+        return self.state.lane_state.context
 
     async def run(self, trigger: Trigger | str) -> AsyncIterator[Event]:
         """One turn, after those that run or wait. Without text it goes on from where the window ends. Always ends with
@@ -183,7 +183,7 @@ class Session:
                 ended = ended or isinstance(event_, event.TurnEnd)
                 yield event_
         if not ended:  # stopped before its first step, or while it waited
-            stopped = outcome(self._parts, self._stopped())
+            stopped = outcome(self.state, self._stopped())
             nothing = replace(stopped, text="", steps=0, usage=Usage(), seconds=0.0, denied=(), changed=())
             self._ends.append((nothing, ()))
             yield event.TurnEnd(nothing)
@@ -216,10 +216,10 @@ class Session:
         if ahead:
             await asyncio.wait(ahead)
             self._control.task, self._control.stopped = asyncio.current_task(), ""
-        engine = self._parts.engine
+        engine = self.state.lane_state
         engine.emit, engine.shown, engine.control = events.put_nowait, events.join, self._control
-        engine.spending = Spending(self._parts.limits, engine.spending.recipes)
-        limit = self._parts.limits.timeout
+        engine.spending = Spending(self.state.limits, engine.spending.recipes)
+        limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
         try:
@@ -248,12 +248,12 @@ class Session:
 
     def reload(self) -> None:
         """Read instructions and everything else that an epoch freezes anew, with the next request."""
-        engine = self._parts.engine
+        engine = self.state.lane_state
         engine.pending, engine.draft = engine.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
         """`text` as it may stand in the next message: at most as long as one tool result; the rest becomes a drop."""
-        engine = self._parts.engine
+        engine = self.state.lane_state
         clipped, drop_id = await fitted(
             text, engine.budget.output_cap, engine.context.counter.count, engine.lane.timeline.log.next_drop, over=False
         )
@@ -264,11 +264,11 @@ class Session:
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
-        self._parts.engine.along = texts
+        self.state.lane_state.along = texts
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
-        provider = self._parts.engine.model.provider
+        provider = self.state.lane_state.model.provider
         prepare = getattr(getattr(provider, "inner", provider), "prepare", None)
         if prepare is not None:
             prepare()
@@ -298,8 +298,8 @@ class Session:
 
         async def work() -> None:
             try:
-                await self._open(self._parts.engine)
-                await act(self._parts)
+                await self._open(self.state.lane_state)
+                await act(self.state)
             except NexusError as error:
                 problem.append(error)
             except asyncio.CancelledError:
@@ -321,7 +321,7 @@ class Session:
                 events.append(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message
-            tokens = next_request(self._parts.engine).tokens
+            tokens = next_request(self.state.lane_state).tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 
@@ -329,7 +329,7 @@ class Session:
         """The object of interface.md section 6."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
-        return result_object(self._parts, outcome, drops)
+        return result_object(self.state, outcome, drops)
 
     async def aclose(self) -> None:
         """Stop what runs or waits, and release what the session holds. Safe to call twice."""
@@ -338,19 +338,19 @@ class Session:
             self._stop(task)
         if tasks:
             await asyncio.wait(tasks)
-        await self._parts.close()
+        await self.state.close()
 
     async def _open(self, engine: Any) -> None:
         if not self._opened:
-            await self._parts.open(engine)
+            await self.state.open(engine)
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
-        parts = self._parts
+        parts = self.state
         known = frozenset(drop.id for drop in parts.drops())
         parts.dispatcher.denied.clear()
         parts.dispatcher.changed.clear()
-        engine = parts.engine
+        engine = parts.lane_state
         emit = engine.emit
         error: NexusError | None = None
         try:
@@ -368,31 +368,31 @@ class Session:
             await steered(engine)
         except NexusError as problem:
             error = error or problem
-        ended = outcome(self._parts, error)
+        ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in parts.drops() if drop.id not in known]))
         emit(event.TurnEnd(ended))
 
-    async def _begin(self, engine: Engine, trigger: Trigger) -> None:
+    async def _begin(self, engine: LaneState, trigger: Trigger) -> None:
         """Everything up to the person's words in the window."""
-        engine.emit(event.SessionStart(self.id, self.model, self._parts.recipe.name, self._parts.resumed))
+        engine.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
         await self._open(engine)
         await self._admit(trigger)
         engine.emit(event.TurnStart(trigger.text))
 
     async def _admit(self, trigger: Trigger) -> None:
         """Settle what an earlier process left open, then record the person's words."""
-        engine = self._parts.engine
+        engine = self.state.lane_state
         if not trigger.text and not trigger.parts:
             await self._go_on(engine)
             return
         if isinstance(step := engine.lane.next_step(), Dispatch):
-            self._parts.dispatcher.settle_open(engine, step.calls)
+            self.state.dispatcher.settle_open(engine, step.calls)
         timeline = engine.lane.timeline
         if trigger.source != "person":  # before the entry that it is about: no end of the process comes between them
             timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
         await admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
 
-    async def _go_on(self, engine: Engine) -> None:
+    async def _go_on(self, engine: LaneState) -> None:
         """Without words: what is open goes on by itself, and a reply that broke off is asked for."""
         if self._control.steering or not isinstance(engine.lane.next_step(), Done):
             return
@@ -408,6 +408,6 @@ class Session:
         return NexusError("aborted", "stopped", "the turn was interrupted; what was done is kept")
 
     def _timed_out(self) -> NexusError:
-        why = f"{self._parts.limits.timeout} s have passed"
-        hint = self._parts.engine.spending.raised_by("timeout", "Go on with a higher --timeout")
+        why = f"{self.state.limits.timeout} s have passed"
+        hint = self.state.lane_state.spending.raised_by("timeout", "Go on with a higher --timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

@@ -23,7 +23,7 @@ from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Footprint, SeenFile
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
 from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.files import Refused, read_regular_file
@@ -41,7 +41,7 @@ LISTING = 0.7
 class SessionSources:
     """Reads from one running session. The methods are blocking and may be called in a thread."""
 
-    engine: Callable[[], Engine]
+    engine: Callable[[], LaneState]
     seen: Callable[[], Sequence[SeenFile]]
     """What the ledger knows of the session's files, the newest first."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)

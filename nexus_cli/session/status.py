@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nexus_cli.session.drop_list import back
 from nexus_cli.session.next_request.current import begins_epoch, is_drafted, next_request
-from nexus_cli.session.parts import Parts
+from nexus_cli.session.session_state import SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Status:
     """False where nobody has looked yet at the system text that the next request begins with."""
 
 
-def status(parts: Parts) -> Status:
+def status(parts: SessionState) -> Status:
     """Return where the session of `parts` stands now."""
-    engine, request = parts.engine, next_request(parts.engine)
+    engine, request = parts.lane_state, next_request(parts.lane_state)
     drops = parts.drops()
     lane = engine.lane
     returned = back(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()

@@ -19,8 +19,8 @@ from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.prune import prune
 from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
 from nexus_cli.session.powers import SPARE, Run
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
@@ -29,7 +29,7 @@ TRIES = 2
 """How often what a rewrite took away is told: the room for it may take another one."""
 
 
-async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
+async def turn(engine: LaneState, dispatcher: Dispatcher) -> None:
     """Go on until the assistant has the last word. Raises `NexusError` where a turn stops short."""
     while True:
         match engine.lane.next_step():
@@ -47,7 +47,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 assert_never(never)
 
 
-async def request(engine: Engine) -> None:
+async def request(engine: LaneState) -> None:
     """One step: limits, what changed, room, the request; once more after an overflow."""
     engine.spending.check_steps()
     epoch = engine.lane.epoch.id
@@ -70,7 +70,7 @@ async def request(engine: Engine) -> None:
         await exchange(engine, answer_cap(engine))
 
 
-async def renew(engine: Engine) -> None:
+async def renew(engine: LaneState) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
     if engine.pending:
         head = flatten(engine.lane.groups())
@@ -80,14 +80,14 @@ async def renew(engine: Engine) -> None:
         engine.pending = ""
 
 
-async def dress(engine: Engine) -> None:
+async def dress(engine: LaneState) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
     preamble = await engine.gather()
     if preamble.text and engine.lane.attach_preamble(preamble.text):
         preamble.settle()
 
 
-async def _tell_anew(engine: Engine, epoch: int) -> None:
+async def _tell_anew(engine: LaneState, epoch: int) -> None:
     """Where another epoch than `epoch` began meanwhile: tell in it what its window does not tell any more, and make
     room for that. What then has no place at all is told with the next step."""
     for _ in range(TRIES):
@@ -98,7 +98,7 @@ async def _tell_anew(engine: Engine, epoch: int) -> None:
         await ensure_fits(engine)
 
 
-async def steered(engine: Engine) -> bool:
+async def steered(engine: LaneState) -> bool:
     """Deliver the person's words that came meanwhile; False when there were none."""
     waiting = engine.control.steering
     if not waiting:
@@ -108,12 +108,12 @@ async def steered(engine: Engine) -> bool:
     return True
 
 
-async def _steer(engine: Engine, words: str) -> None:
+async def _steer(engine: LaneState, words: str) -> None:
     await admit(engine, Kind.STEER, words)
     engine.emit(event.Steered(words))
 
 
-def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
+def _stop_asking(engine: LaneState, dispatcher: Dispatcher) -> None:
     """`NexusError("limit", ...)` where `SPARE` steps after the last one that might call tools have asked for calls all
     the same, each of them paid for."""
     limits, started = dispatcher.limits, dispatcher.starts.was_started
@@ -132,7 +132,7 @@ def _stop_asking(engine: Engine, dispatcher: Dispatcher) -> None:
         raise NexusError("limit", "the turn was stopped", why, hint)
 
 
-def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+def _stop_repetition(engine: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
     items = engine.lane.items
     for call in calls:
         row = in_a_row(items, call)

@@ -28,13 +28,13 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.context_fit import ensure_fits
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.memory import add_fact
 from nexus_cli.session.next_request.current import context_plan
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.turn import dress, renew
-from nexus_cli.session.wiring import open_session
 
 ENTRIES = 2000
 DEPTH = 5
@@ -56,7 +56,7 @@ def furnish(folder: Path) -> None:
         (config / "skills" / name / "SKILL.md").write_text(f"# {name}\n\nHow to {name} here.\n")
 
 
-def fill(engine: Engine) -> None:
+def fill(engine: LaneState) -> None:
     """`ENTRIES` entries: turns of reads."""
     dice = random.Random("assembly")
     lane = engine.lane
@@ -72,8 +72,8 @@ def fill(engine: Engine) -> None:
 
 async def measured(session: Session, times: int) -> Iterator[tuple[float, float]]:
     """Seconds of CPU: of one request put together, and of `json.dumps` of its messages."""
-    parts = session._parts
-    engine = parts.engine
+    parts = session.state
+    engine = parts.lane_state
     await session._open(engine)
     fill(engine)
     found = []
@@ -114,7 +114,7 @@ def rows(times: int) -> Iterator[Row]:
                 for text in ("The parser of {} keeps the window in one piece", "The window says what {} parsers keep"):
                     add_fact(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
             found = list(asyncio.run(measured(session, times)))
-            engine = session._parts.engine
+            engine = session.state.lane_state
             told = {name for memo in engine.lane.timeline.memos("plan") for name in memo.value["told"]}
             sections = len(json.loads(engine.lane.epoch.sections)) + len(told)
             entries = len(engine.lane.items)

@@ -21,8 +21,8 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.wiring import open_session
 
 MODEL = "openai/scripted"
 

@@ -175,10 +175,10 @@ def open_session(options: Options, settings: object, *, approver: Any) -> FakeSe
 def main() -> None:
     session = types.ModuleType("nexus_cli.session.session")
     session.Session = FakeSession  # type: ignore[attr-defined]
-    wiring = types.ModuleType("nexus_cli.session.wiring")
-    wiring.Options = Options  # type: ignore[attr-defined]
-    wiring.open_session = open_session  # type: ignore[attr-defined]
-    sys.modules |= {session.__name__: session, wiring.__name__: wiring}
+    factory = types.ModuleType("nexus_cli.session.factory")
+    factory.Options = Options  # type: ignore[attr-defined]
+    factory.open_session = open_session  # type: ignore[attr-defined]
+    sys.modules |= {session.__name__: session, factory.__name__: factory}
     sys.argv[0] = "nexus"
     scenario = sys.argv[1]
     arguments = sys.argv[2:]

@@ -18,8 +18,8 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.capability_snapshot import snapshot, status
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.wiring import open_session
 from nexus_cli.tools.registry import discover_tools
 
 SECRET = "sk-very-secret-value-0123456789"

@@ -19,8 +19,8 @@ from nexus_cli.commands.command import Choice, Command
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.reports import FORMS
 
 

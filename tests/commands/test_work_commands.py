@@ -86,9 +86,9 @@ def test_a_reflection_shows_what_was_learned(context: FakeContext) -> None:
         context.run("reflect")
     context.turn("begin")
     context.provider.script = lambda request: "Look before you leap."
-    before = context.session._parts.engine.lane.counted
+    before = context.session.state.lane_state.lane.counted
     assert FORMS["reflection"](shown(context, "reflect"), 80) == "Look before you leap."
-    assert context.session._parts.engine.lane.counted == before
+    assert context.session.state.lane_state.lane.counted == before
 
 
 def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> None:
@@ -119,7 +119,7 @@ def test_steps_of_the_cache_are_offered(context: FakeContext) -> None:
 def test_why_says_in_plain_words_whether_signals_bind(context: FakeContext) -> None:
     text = " ".join(FORMS["why"](shown(context, "why"), 200).split())
     assert "The recipe chat changes no limit for this, it is only reported." in text
-    context.session._parts.dispatcher.errors = 1
+    context.session.state.dispatcher.errors = 1
     assert "1 call in a row could not run" in " ".join(FORMS["why"](shown(context, "why"), 200).split())
 
 
@@ -137,8 +137,8 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
 
 
 def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
-    context.session._parts.dispatcher.signals = True
-    context.session._parts.bounds = ()
+    context.session.state.dispatcher.signals = True
+    context.session.state.bounds = ()
     context.turn("begin")
     value = shown(context, "why mode")
     assert value["limits"] == [
@@ -146,4 +146,4 @@ def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
     ]
     assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
     assert "the run is communication" in FORMS["why"](value, 80)
-    assert context.session._parts.limits == Limits(max_steps=9, allow="read")
+    assert context.session.state.limits == Limits(max_steps=9, allow="read")

@@ -90,13 +90,13 @@ def test_a_bad_summary_leaves_the_window_as_it_was(kind: str, place: Path) -> No
 
     async def live(around: World) -> str:
         async with grown(around) as session:
-            before, drops = window_hash(session), session._parts.drops()
+            before, drops = window_hash(session), session.state.drops()
             done = ended(await session.compact())
             assert model.asked == 2  # once as a fork, once from a transcript
             assert not done.ok and done.before == done.after
             assert done.why and "\n" not in done.why
             assert window_hash(session) == before
-            assert session._parts.drops() == drops
+            assert session.state.drops() == drops
             sent = around.server.requests[-4].blocks  # before the three of the summariser
             assert outcome(await say(session, "TURN9 go on")).ok
             assert is_prefix(sent, around.server.requests[-1].blocks)
@@ -183,7 +183,7 @@ def test_a_fork_that_overflows_is_not_sent_twice_and_teaches_the_window(place: P
             real = around.server.requests[-1].tokens.input - 50
             around.server.refusal = replace(around.server.refusal, above=real)
             assert ended(await session.compact()).ok
-            assert session._parts.engine.budget.window == real
+            assert session.state.lane_state.budget.window == real
             assert outcome(await say(session, "TURN9 go on")).ok
             return session.id
 

@@ -19,9 +19,9 @@ from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.context.sections.recipe import load_recipe
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import CATEGORIES, LEVELS, MODES, Limits, compose_limits
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_for
-from nexus_cli.session.wiring import open_session
 
 numbers = st.none() | st.integers(1, 10**6)
 amounts = st.none() | st.floats(0.001, 1e6)
@@ -165,8 +165,8 @@ def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(p
             events = await say(session, "do it")
             assert outcome(events).ok
             assert [one["tool"] for one in outcome(events).denied] == ["bash"]
-            assert session._parts.engine.budget.window == around.window
-            assert session._parts.limits.max_steps == around.steps
+            assert session.state.lane_state.budget.window == around.window
+            assert session.state.limits.max_steps == around.steps
         finally:
             await session.aclose()
         return dict(around.server.requests[0].body)

@@ -27,9 +27,9 @@ from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider import retry
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 MODELS = {"chat": "openai/law", "anthropic": "anthropic/claude-sonnet-4-5", "gemini": "gemini/gemini-2.5-flash"}
 """Wire form to the model that is asked in it."""

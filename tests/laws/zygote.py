@@ -29,8 +29,8 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import LaneLog, database
 from nexus_cli.provider import retry
 from nexus_cli.provider.litellm_backend import litellm
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.wiring import open_session
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 

@@ -18,9 +18,9 @@ from nexus_cli.core.event import CacheExpect, CacheResult, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 MODEL, OTHER = "openai/played", "openai/another"
 STEP, LEAST, LIFE = 128, 1024, timedelta(minutes=10)

@@ -36,9 +36,9 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.cache.diagnosis import tolerated_miss
+from nexus_cli.session.lane_forks import forked
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.session import Session
-from nexus_cli.session.side import forked
 
 FIRST = "read the code " + "and think of every part " * 300
 
@@ -86,7 +86,7 @@ def by_section(session: Session, provider: Remembering, folder: Path, patch: pyt
 
 
 def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    engine = session._parts.engine
+    engine = session.state.lane_state
     frame = engine.frame
 
     async def another() -> Any:
@@ -100,7 +100,7 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
 
 
 def by_entry(session: Session, provider: Remembering, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    lane = session._parts.engine.lane
+    lane = session.state.lane_state.lane
     items = flatten(lane.groups())
     place = next(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
     message = Message(Role.TOOL, "[gone]", tool_call_id=items[place].message.tool_call_id)
@@ -179,7 +179,7 @@ def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_p
     async def live() -> list[Event]:
         try:
             await lived(session, FIRST)
-            engine = session._parts.engine
+            engine = session.state.lane_state
             items = flatten(engine.lane.groups())
             text = Message(Role.USER, "what was done so far " * 200)
             engine.lane.rewrite([replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=900)], "compaction", ())
@@ -209,7 +209,7 @@ def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: 
     async def live() -> tuple[int, list[Event]]:
         try:
             await lived(session, FIRST, "go on")
-            lane = session._parts.engine.lane
+            lane = session.state.lane_state.lane
             items = flatten(lane.groups())
             place = max(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
             short = replace(items[place].message, content="[gone]")
@@ -235,7 +235,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
 
     async def live() -> list[Event]:
         try:
-            session._parts.engine.frame = small
+            session.state.lane_state.frame = small
             await lived(session, "hi")
             session.reload()
             return await lived(session, "again", "and again")
@@ -255,7 +255,7 @@ def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
     async def live() -> tuple[Any, Any]:
         try:
             await lived(session, FIRST)
-            engine = session._parts.engine
+            engine = session.state.lane_state
             side = forked(engine, "reflect", "what was learned?")
             return engine.cache.last, side.cache.last
         finally:

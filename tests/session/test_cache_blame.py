@@ -35,7 +35,7 @@ def told(session: str, step: int | None = None) -> dict[str, Any]:
 
 def entry(session: Session, folder: Path) -> None:
     """A result is taken out."""
-    lane = session._parts.engine.lane
+    lane = session.state.lane_state.lane
     items = flatten(lane.groups())
     place = next(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
     message = Message(Role.TOOL, "[gone]", tool_call_id=items[place].message.tool_call_id)
@@ -45,7 +45,7 @@ def entry(session: Session, folder: Path) -> None:
 
 def compaction(session: Session, folder: Path) -> None:
     """The newest turn alone is kept, behind a summary."""
-    lane = session._parts.engine.lane
+    lane = session.state.lane_state.lane
     items = flatten(lane.groups())
     text = Message(Role.USER, "what was done so far " * 20)
     summary = replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=90)
@@ -117,7 +117,7 @@ def test_instructions_that_came_back_are_as_long_as_they_were_at_first(resumed: 
         if resumed:
             await session.aclose()
             session = opened(provider, tmp_path, session.id)
-            await session._open(session._parts.engine)
+            await session._open(session.state.lane_state)
         compaction(session, tmp_path)
         now = len(provider.seen) + 1
         provider.forgets = lambda number: number == now

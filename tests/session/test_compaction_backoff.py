@@ -49,7 +49,7 @@ def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restar
         async with living(tmp_path, script, again=session.id, window=40_000, compact=EARLY) as session:
             for number in range(18):
                 events += await turn(session, f"and on {number}")
-            assert window_request(session._parts.engine).fits
+            assert window_request(session.state.lane_state).fits
         with the_ledger() as ledger:
             assert check(ledger, session.id)["ok"]
         return tried(events)
@@ -134,7 +134,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
                 await turn(session, "and on " * 300)
             assert ended(await session.compact()).ok
             text = session.context.lane.items[0].message.content
-            drop = [one for one in session._parts.drops() if one.cause == "compaction"][-1]
+            drop = [one for one in session.state.drops() if one.cause == "compaction"][-1]
             claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summed up here; "  # type: ignore[index]
             assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
             assert f'Read all of them as they were with recall("{drop.id}").]' in text
@@ -142,7 +142,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             assert f"; and 1 to {marker.entry}, left out before" in drop.what
             record = session.record
             assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
-            session._parts.engine.compact = CompactSettings(model="")
+            session.state.lane_state.compact = CompactSettings(model="")
             for _ in range(4):
                 await turn(session, "still on " * 300)
             again = ended(await session.compact())

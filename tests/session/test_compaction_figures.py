@@ -22,11 +22,11 @@ from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.cache.expectation import REWRITE
 from nexus_cli.session.drop_list import back
+from nexus_cli.session.lane_forks import separate
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.reports.cache import uses, why
 from nexus_cli.session.reports.compaction import pinned
 from nexus_cli.session.session import Session
-from nexus_cli.session.side import separate
 from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.reports.compaction import compacted
 
@@ -61,7 +61,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            engine = session._parts.engine
+            engine = session.state.lane_state
             full = session.status().used
             assert abs(full - engine.lane.counted) > 500
             value = await looked(session)
@@ -76,7 +76,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             [saved] = [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)]
             assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
-            drop = session._parts.drops()[-1]
+            drop = session.state.drops()[-1]
             listed = session.look(lambda parts: parts.dispatcher.services[Assembly].held())["drops"]
             assert value["goes"]["tokens"] == drop.tokens == listed[-1]["tokens"]
             told = noted(await done(session, uncompaction()))
@@ -95,7 +95,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
         session = opened(provider, tmp_path, settings=SMALL)
         try:
             number = 0
-            engine = session._parts.engine
+            engine = session.state.lane_state
             while engine.meter.countable(engine.room) > engine.lane.counted:
                 number += 1
                 engine.compact = type(engine.compact)(at=2.0)
@@ -123,7 +123,7 @@ def test_after_an_undo_the_former_beginning_is_expected_found_and_not_booked_as_
         session = opened(provider, tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            engine = session._parts.engine
+            engine = session.state.lane_state
             for between in ((), ("between",)):
                 assert ended(await session.compact()).ok
                 await lived(session, *between)
@@ -149,11 +149,11 @@ def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
             await lived(session, *TURNS)
             assert ended(await session.compact()).ok
             first = results(await lived(session, "new words " * 1200))[0]
-            cold = session._parts.engine.lane.timeline.memos("rewrite")[-1].value["cold"]
+            cold = session.state.lane_state.lane.timeline.memos("rewrite")[-1].value["cold"]
             assert first.missed and abs(first.missed - cold) < 400 < 1200
             ledger = session.ledger
             assert ledger is not None
-            row = why(ledger, session.id, WIDE, session._parts.engine.step - 1)
+            row = why(ledger, session.id, WIDE, session.state.lane_state.step - 1)
             assert abs(row["missed"] - first.missed) <= 5
             assert uses(ledger, session.id, WIDE)["total"]["missed"] == row["missed"]
         finally:
@@ -169,11 +169,11 @@ def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
         try:
             await lived(session, *TURNS)
             assert ended(await session.compact()).ok
-            made = {drop.id for drop in session._parts.drops() if drop.cause is Cause.COMPACTION}
+            made = {drop.id for drop in session.state.drops() if drop.cause is Cause.COMPACTION}
             lane = session.context.lane
-            assert made and not back(session._parts.drops(), lane.items, lane.timeline.memos)
+            assert made and not back(session.state.drops(), lane.items, lane.timeline.memos)
             await done(session, uncompaction())
-            assert back(session._parts.drops(), lane.items, lane.timeline.memos) == made
+            assert back(session.state.drops(), lane.items, lane.timeline.memos) == made
         finally:
             await session.aclose()
 
@@ -231,7 +231,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS[:2])
-            engine = session._parts.engine
+            engine = session.state.lane_state
             side = separate(engine, "goals", engine.model)
             assert engine.cache.last is not None and engine.cache.earlier
             assert side.cache.last is None and not side.event and not side.files() and not side.cache.earlier

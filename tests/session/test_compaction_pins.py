@@ -86,7 +86,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
                 with pytest.raises(NexusError, match=r"it takes [\d,]+ tokens, and all pins together have") as no:
                     await done(session, pin(what))
                 assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
-            assert pins.pins(session.context.lane.timeline) == () and not session._parts.engine.notices
+            assert pins.pins(session.context.lane.timeline) == () and not session.state.lane_state.notices
             assert "p1 is these words" in noted(await done(session, pin("short words")))
 
     asyncio.run(live())
@@ -172,7 +172,7 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
             assert ended(await session.compact()).ok
             text = summary_of(session)
             assert "> new words" in text and "> old words" not in text
-            drop = next(one for one in session._parts.drops() if "pin p1" in one.what)
+            drop = next(one for one in session.state.drops() if "pin p1" in one.what)
             assert f'p1: recall("{drop.id}")' in text
             record = session.record
             assert record is not None and record.original(drop.id) == ("old words " * 220).strip()
@@ -212,7 +212,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
                 await turn(session, words)
             markers = [s.message.content for s in session.context.lane.items if s.form is ItemForm.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
-            engine = session._parts.engine
+            engine = session.state.lane_state
             assert window_request(engine).fits
             return session.id
 
@@ -258,15 +258,15 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
             assert record is not None
             for name, drop in ways.items():
                 assert (record.original(drop) or "").startswith(f"PIN{int(name[1:]) - 1} ")
-            drops = [drop for drop in session._parts.drops() if drop.what.startswith("pin ")]
+            drops = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
             assert {drop.id for drop in drops} == set(ways.values())
             assert all(drop.cause == "truncation" for drop in drops)
             cuts = sum(item.form is ItemForm.MARKER for item in session.context.lane.items)
             for words in TURNS * 2:
                 await turn(session, words)
-            later = [drop for drop in session._parts.drops() if drop.what.startswith("pin ")]
+            later = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
             assert cuts and later == drops, "a pin needs one drop, however often it is cut"
-            assert window_request(session._parts.engine).fits
+            assert window_request(session.state.lane_state).fits
             return session.id
 
     session = asyncio.run(live())

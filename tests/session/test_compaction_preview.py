@@ -36,10 +36,10 @@ def test_a_preview_sends_nothing_and_changes_nothing(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with living(tmp_path, script, *TURNS) as session:
-            before = window_hash(session), session._parts.drops(), session.context.lane.timeline.last
+            before = window_hash(session), session.state.drops(), session.context.lane.timeline.last
             value = await looked(session, "keep names")
             assert value["possible"] and value["instructions"] == "keep names"
-            assert before == (window_hash(session), session._parts.drops(), session.context.lane.timeline.last)
+            assert before == (window_hash(session), session.state.drops(), session.context.lane.timeline.last)
             assert not script.asked
 
     asyncio.run(live())
@@ -61,10 +61,10 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             }  # fmt: skip
             assert [row["where"] for row in value["pins"]] == ["summary", "summary"]
             assert ended(await session.compact()).ok
-            drop = session._parts.drops()[-1]
+            drop = session.state.drops()[-1]
             assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
             assert len(lane.items) == stays["messages"] + 1
-            assert session._parts.engine.meter.estimate(lane.counted) <= value["after"]
+            assert session.state.lane_state.meter.estimate(lane.counted) <= value["after"]
 
     asyncio.run(live())
 
@@ -73,7 +73,7 @@ def test_prices_are_those_of_the_model_and_a_cold_cache_costs_more(tmp_path: Pat
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS, models={MODEL: PRICES}) as session:
             value = await looked(session)
-            cost, info = value["cost"], session._parts.engine.model.info
+            cost, info = value["cost"], session.state.lane_state.model.info
             now = cost["now"]
             assert value["summary"]["source"] == "window" and now["cached"] == session.status().used
             expected = request_cost(info, cached=now["cached"], fresh=now["fresh"], output=value["summary"]["most"])

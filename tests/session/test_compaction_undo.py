@@ -102,7 +102,7 @@ def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
         async with living(tmp_path, script, *TURNS * 2, window=26_000) as session:
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
-            engine = session._parts.engine
+            engine = session.state.lane_state
             engine.compact = replace(engine.compact, at=0.3)
             asked = len(script.asked)
             for number in range(3):

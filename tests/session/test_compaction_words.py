@@ -17,11 +17,11 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
 from nexus_cli.session.acts.pin import pin
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.reports.compaction import compacted
 
 RULES = (
@@ -77,7 +77,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
 
     async def live() -> str:
         async with living(tmp_path, script, window=40_000) as session:
-            engine = session._parts.engine
+            engine = session.state.lane_state
             cut: list[Event] = []
             for words in (*RULES, CODE, *[f"go on {number}" for number in range(6)]):
                 cut += await turn(session, words)
@@ -138,7 +138,7 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
     async def live() -> int:
         async with living(tmp_path, script, window=16_000) as session:
             events = [event for number in range(3) for event in await turn(session, f"work {number}")]
-            assert window_request(session._parts.engine).fits
+            assert window_request(session.state.lane_state).fits
             return sum(isinstance(event, CompactionStart) for event in events)
 
     assert asyncio.run(live()) >= 2
@@ -173,7 +173,7 @@ def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(tmp_path: Path) -
 
     async def live() -> None:
         async with living(tmp_path, Summariser(), *(f"TURN{n} make a list" for n in range(6))) as session:
-            session._parts.engine.files = broken  # type: ignore[assignment]
+            session.state.lane_state.files = broken  # type: ignore[assignment]
             assert ended(await session.compact()).ok
 
     asyncio.run(live())
@@ -184,7 +184,7 @@ def test_nothing_is_read_for_an_epoch_that_never_begins(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with living(tmp_path, lambda request: "ok", "hello") as session:
-            engine = session._parts.engine
+            engine = session.state.lane_state
             frame = engine.frame
 
             async def counting() -> object:
@@ -194,7 +194,7 @@ def test_nothing_is_read_for_an_epoch_that_never_begins(tmp_path: Path) -> None:
             engine.frame = counting  # type: ignore[assignment]
             assert not ended(await session.compact()).ok and not asked
         async with living(tmp_path, Summariser(ORDER), *(f"TURN{n} make a list" for n in range(6))) as session:
-            session._parts.engine.frame = counting  # type: ignore[assignment]
+            session.state.lane_state.frame = counting  # type: ignore[assignment]
             assert not ended(await session.compact()).ok and not asked
 
     asyncio.run(live())
@@ -212,7 +212,7 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
             await turn(session, large)
             done_ = ended(await session.compact())
             assert done_.ok, done_.why
-            engine = session._parts.engine
+            engine = session.state.lane_state
             assert engine.lane.counted > 0.35 * engine.budget.available
             text = summary_of(session)
             assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text

@@ -17,9 +17,9 @@ from nexus_cli.core.event import ContextPlan
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import difference, report
-from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.reports.context import context_text
 
 OTHER = "anthropic/other"

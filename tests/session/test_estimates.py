@@ -24,10 +24,10 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts.compaction import preview
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 SMALL = Settings(models={MODEL: {"window": 14_000}})
 SERVERS = {
@@ -108,7 +108,7 @@ def lived(provider: Tokenizing, folder: Path, *turns: str) -> tuple[Session, lis
         session = opened(provider, folder)
         try:
             events = [event for words in turns for event in [event async for event in session.run(words)]]
-            return session, events, list(session._parts.drops())
+            return session, events, list(session.state.drops())
         finally:
             await session.aclose()
 
@@ -179,7 +179,7 @@ def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -
                 [event async for event in session.run(WORDS)]
             timeline = session.context.lane.timeline
             tokens = {entry.id: entry.tokens for entry in timeline.read(1, timeline.last)}
-            drops = [drop for drop in session._parts.drops() if drop.cause is Cause.COMPACTION]
+            drops = [drop for drop in session.state.drops() if drop.cause is Cause.COMPACTION]
             return drops, tokens, [timeline.log.recall(drop.id) for drop in drops]  # type: ignore[attr-defined]
         finally:
             await session.aclose()

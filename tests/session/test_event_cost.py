@@ -21,10 +21,10 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 SESSIONS = 20
 TURNS = 3

@@ -18,9 +18,9 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.wire import canonical
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
-from nexus_cli.session.wiring import open_session
 
 WINDOW = {"window": 16_000}
 

@@ -21,11 +21,11 @@ from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session import gathering
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.prompt_assembly import PLAN
 from nexus_cli.session.reports.context import difference, report
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 PART = "Do this before that, and never the other way round.\n" * 90
 RULES = "\n".join(f"# Part {number}\n{PART}" for number in range(60))

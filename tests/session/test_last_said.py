@@ -12,9 +12,9 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 LOOK = (TextDelta("hm"), CallDelta(0, "call_1", "glob", '{"pattern": "*.nothing"}'), FinishDelta("tool_calls"))
 LOST = ProviderError("network", "the connection was lost", started=True)

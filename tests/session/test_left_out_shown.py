@@ -105,10 +105,10 @@ def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tm
             (tmp_path / "NEXUS.md").write_text(RULES)
             events = await session.compact()
             assert "it would not get smaller" in ended(events).why, "with so many rules"
-            assert not dropped(events) and session.status().drops == 0 and not session._parts.drops()
+            assert not dropped(events) and session.status().drops == 0 and not session.state.drops()
             session.reload()
             (drop,) = dropped([event async for event in session.run("go on")])
-            assert "NEXUS.md" in drop.what and [one.id for one in session._parts.drops()] == [drop.id]
+            assert "NEXUS.md" in drop.what and [one.id for one in session.state.drops()] == [drop.id]
 
     asyncio.run(live())
 
@@ -149,7 +149,7 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             assert ended(await session.compact()).ok
-            assert session.status().drops == len(session._parts.drops()) == 1
+            assert session.status().drops == len(session.state.drops()) == 1
             await done(session, uncompaction())
             assert session.status().drops == 0
             return session.id
@@ -173,7 +173,7 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
             assert ended(await session.compact()).ok
-            session._parts.ledger.log(session.id).count_recall("d1")  # type: ignore[union-attr]
+            session.state.ledger.log(session.id).count_recall("d1")  # type: ignore[union-attr]
             assert (session.status().drops, session.status().recalled) == (2, 1)
             await done(session, uncompaction())
             assert session.status().drops == 0, "and both are back when that is undone too"

@@ -30,11 +30,11 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 OTHER = "openai/another"
 SETTINGS = Settings(models={MODEL: {"window": 60_000}, OTHER: {"window": 40_000}})
@@ -105,7 +105,7 @@ def on_record(session: Session, folder: Path, model: str) -> int:
 async def agrees(session: Session, *, other: bool = True) -> int:
     """The figure that every place says; with `other` also a process that has only the record."""
     value, found = session.report(), list[Mapping[str, Any]]()
-    parts, status = session._parts, session.status()
+    parts, status = session.state, session.status()
     ended = Outcome(True, 0, "", "stop", None, 1, Usage(), 0.0)
     await done(session, preview("", found.append))
     figures = {
@@ -149,7 +149,7 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:
             await turn(session, "list")
-            told, shown, parts = list[str](), list[str](), session._parts
+            told, shown, parts = list[str](), list[str](), session.state
             own: Any = parts.dispatcher.services
             held: Callable[[], Mapping[str, Any]] = own[Assembly].held
 
@@ -207,7 +207,7 @@ def test_a_compaction_and_its_undo_say_what_every_place_says_also_after_a_restar
             after = await agrees(session)
             assert end.ok and (start.tokens, end.before, end.after) == (before, before, after)
             assert after <= found[0]["after"] <= before, "at most"
-            [drop] = session._parts.drops()[-1:]
+            [drop] = session.state.drops()[-1:]
             assert drop.tokens == found[0]["goes"]["tokens"]
         async with living(provider, tmp_path, name) as session:
             assert session.status().used == after

@@ -32,7 +32,7 @@ class Dear(Played):
 
 
 def held(session: Session) -> Mapping[str, Any]:
-    service: Assembly = session._parts.dispatcher.services[Assembly]
+    service: Assembly = session.state.dispatcher.services[Assembly]
     return service.held()
 
 

@@ -15,9 +15,9 @@ from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.event import Event, Resulted
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 READ = ("read_file", {"path": "a.txt"})
 FIND = ("glob", {"pattern": "*"})
@@ -48,7 +48,7 @@ def limited(
         folder, MODEL, resume=session, allow=options.pop("allow", "all"), limits=Limits(max_steps=9), **options
     )
     made = open_session(asked, SETTINGS, approver=approver, provider=provider)
-    parts = made._parts
+    parts = made.state
     parts.limits = parts.dispatcher.limits = parts.limits & limits
     return made
 

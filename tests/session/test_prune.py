@@ -147,7 +147,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
 
     async def turns() -> list[Event]:
         try:
-            engine = again._parts.engine
+            engine = again.state.lane_state
             pin(engine.lane.timeline, "3", engine.context.counter.count)
             return await lived(again, *["once more"] * 5)
         finally:
@@ -163,7 +163,7 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     _, events = live(reading(24), tmp_path, "look at it", settings=off)
     assert not pruned(events)
     session = opened(reading(24), tmp_path, settings=SMALL)
-    engine = session._parts.engine
+    engine = session.state.lane_state
     frame = engine.frame
 
     async def without() -> EpochDraft:

@@ -15,9 +15,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.memory import add_fact
 from nexus_cli.session.options import Options
-from nexus_cli.session.wiring import open_session
 
 OTHER = "openai/other"
 SETTINGS = Settings(models={MODEL: {"window": 16_000}, OTHER: {"window": 32_000}})
@@ -103,7 +103,7 @@ def test_it_works_calls_compacts_and_remembers_nothing(tmp_path: Path) -> None:
             results = [str(message["content"]) for message in provider.seen[-1] if message["role"] == "tool"][-2:]
             assert "saves nothing" in results[0] and "it runs" in results[1]
             assert ended(await session.compact()).ok and not session.saved
-            assert len(session._parts.drops()) == 1
+            assert len(session.state.drops()) == 1
 
     live(again())
     assert kept() == before

@@ -15,11 +15,11 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import own_recipe, recipe_for
 from nexus_cli.session.reports.context import report
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 
@@ -78,7 +78,7 @@ def test_a_projects_recipe_of_a_name_that_is_taken_is_not_used_and_that_is_said(
         "recipe chat of this project is not used: another one has this name, and comes first",
     )
     session = made(project, recipe="chat")
-    assert told[0] in session.notices and session._parts.limits.max_iterations is None
+    assert told[0] in session.notices and session.state.limits.max_iterations is None
     asyncio.run(session.aclose())
 
 

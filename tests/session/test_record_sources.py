@@ -50,7 +50,7 @@ def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None) ->
     async def live() -> WorkRecord:
         try:
             _ = [event async for event in session.run("look")]
-            engine = session._parts.engine
+            engine = session.state.lane_state
             await record_sources.read_log_in_pieces(engine.lane, engine.work)
             act()
             record = record_sources.make_record(engine.lane, engine.work, engine.files)

@@ -22,11 +22,11 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.context_fit import _refuse_if_too_large
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports import models
 from nexus_cli.session.reports.context import report
-from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.reports.status import model_text
 
 RULES = "\n".join(f"# Part {number}\n{'Do this before that. ' * 60}" for number in range(36)).strip()
@@ -231,7 +231,7 @@ def test_a_window_just_too_small_is_refused_with_numbers_that_add_up(window: int
 
 def test_a_request_that_leaves_no_room_for_its_answer_is_refused_with_numbers_that_add_up(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "done"), tmp_path)
-    engine = session._parts.engine
+    engine = session.state.lane_state
     engine.lane.append(Kind.USER, Message(Role.USER, "word " * 14_000), "person")
     with pytest.raises(NexusError, match="the request does not fit the window") as refused:
         _refuse_if_too_large(engine)

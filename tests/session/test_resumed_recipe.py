@@ -16,10 +16,10 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.reports.context import difference, report
-from nexus_cli.session.wiring import open_session
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 LOCKED = '[limits]\nmax_steps = 2\ntools = []\nallow = "read"\n'

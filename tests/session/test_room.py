@@ -21,9 +21,9 @@ from nexus_cli.core.event import CompactionDone, Dropped, Event, Outcome, TurnEn
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Part
 from nexus_cli.core.request import Request
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
-from nexus_cli.session.wiring import open_session
 
 MORNING = datetime(2026, 1, 13, 9, 30, tzinfo=timezone(timedelta(hours=1)))
 SUMMARY = "Goal: as said. Next: go on. SUMMARY: the work goes on. " + "detail " * 20

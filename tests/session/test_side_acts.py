@@ -24,12 +24,12 @@ from nexus_cli.session.acts.consolidate import Consolidated, consolidation
 from nexus_cli.session.acts.extract import extract
 from nexus_cli.session.acts.goal import closing, setting, steps_in
 from nexus_cli.session.acts.reflect import reflection
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.goals import goals
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 MARKS = ("[nexus: look back", "[nexus: older parts", "You break a goal", "You put the memory")
 """What a side lane is told from the conversation by."""
@@ -72,7 +72,7 @@ def kept(folder: Path, session: str) -> tuple[Goal, ...]:
     """The goals of a session as another process finds them."""
     resumed = opened(Played(lambda request: "x"), folder, session)
     try:
-        return goals(resumed._parts.engine.lane.timeline)
+        return goals(resumed.state.lane_state.lane.timeline)
     finally:
         asyncio.run(resumed.aclose())
 
@@ -156,7 +156,7 @@ def test_what_a_side_lane_used_counts_and_its_own_limits_bind(tmp_path: Path) ->
     session = open_session(Options(tmp_path, MODEL), settings, approver=None, provider=provider)
     with pytest.raises(NexusError, match="limit max_cost reached"):
         run(session, "begin", reflection(lambda text: None))
-    assert len(provider.seen) == 1 + 2 and session._parts.engine.spending.usage.cost_usd == 0.5
+    assert len(provider.seen) == 1 + 2 and session.state.lane_state.spending.usage.cost_usd == 0.5
     (places().config / "recipes" / "reflection.toml").write_text("")
     with pytest.raises(NexusError, match="nothing would be asked"):
         run(opened(provider, tmp_path), "begin", reflection(lambda text: None))
@@ -171,7 +171,7 @@ def test_there_is_nothing_to_look_back_at_before_the_first_turn(tmp_path: Path) 
 
 def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_compaction(tmp_path: Path) -> None:
     async def keep(parts: Any) -> None:
-        await extract(parts.engine, parts.dispatcher)
+        await extract(parts.lane_state, parts.dispatcher)
 
     said = {"text": "The person wants tabs.", "slot": "user", "quote": "I always want tabs"}
     provider = Played(answering(after_calls([("remember", said), ("search_memory", {"query": "x"})])))
@@ -275,7 +275,7 @@ def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
             session.cancel()
             await asyncio.sleep(60)
 
-    session._parts.engine.model = replace(session._parts.engine.model, provider=Endless(lambda request: ""))
+    session.state.lane_state.model = replace(session.state.lane_state.model, provider=Endless(lambda request: ""))
     with pytest.raises(NexusError) as caught:
         run(session, setting("A parser"))
     assert caught.value.kind == "aborted"
@@ -383,7 +383,7 @@ def test_what_the_person_said_of_themselves_is_not_merged_and_whatever_changes_i
 
 def test_only_a_run_that_puts_memory_in_order_merges(tmp_path: Path) -> None:
     session = opened(Played(lambda request: [("merge_facts", {"ids": ["m1"], "text": "x"})]), tmp_path, recipe="chat")
-    assert session._parts.dispatcher.registry.get("merge_facts") is None
+    assert session.state.dispatcher.registry.get("merge_facts") is None
 
 
 def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path: Path) -> None:
@@ -417,10 +417,10 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
     async def full(parts: Any) -> None:
-        budget, used = parts.engine.budget, window_request(parts.engine).tokens
-        parts.engine.budget = replace(budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85))
-        assert window_request(parts.engine).budget.pressure == "critical"
-        await extract(parts.engine, parts.dispatcher)
+        budget, used = parts.lane_state.budget, window_request(parts.lane_state).tokens
+        parts.lane_state.budget = replace(budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85))
+        assert window_request(parts.lane_state).budget.pressure == "critical"
+        await extract(parts.lane_state, parts.dispatcher)
         await reflection(lambda text: None)(parts)
 
     events = run(session, f"begin {'word ' * 3000}", full)
@@ -433,7 +433,8 @@ def test_a_side_lane_that_does_not_fit_is_not_asked(tmp_path: Path) -> None:
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
     async def full(parts: Any) -> None:
-        parts.engine.budget = type(parts.engine.budget)(parts.engine.budget.window, parts.engine.budget.window - 10, 0)
+        budget = parts.lane_state.budget
+        parts.lane_state.budget = type(budget)(budget.window, budget.window - 10, 0)
         await reflection(lambda text: None)(parts)
 
     with pytest.raises(NexusError) as refused:

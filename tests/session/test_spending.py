@@ -13,9 +13,9 @@ from nexus_cli.core.event import CacheResult, StepEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.spending import Spending
-from nexus_cli.session.wiring import open_session
 
 TIERED = ModelInfo("m", "p", 1_000_000, 32_000, 1.0, 10.0, tiers=(PriceTier(200_001, 2.0, 20.0),))
 

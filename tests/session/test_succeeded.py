@@ -17,10 +17,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, Resulted, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.export import exported
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 
 OTHER = "openai/other"
 SETTINGS = Settings(models={MODEL: {"window": 16_000}, OTHER: {"window": 32_000}})

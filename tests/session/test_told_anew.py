@@ -20,7 +20,7 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.session import turn as loop
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.memory import add_fact
 from nexus_cli.session.prompt_assembly import PLAN
 from nexus_cli.session.replay import check
@@ -115,7 +115,7 @@ def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path
     def noting(request: Request) -> Any:
         nonlocal number
         number += 1
-        sessions[0]._parts.engine.notices.append(f"{NOTICE} {number:02}")
+        sessions[0].state.lane_state.notices.append(f"{NOTICE} {number:02}")
         return work(request)
 
     provider = Played(Summariser(work=noting))
@@ -142,7 +142,7 @@ def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells
     provider = Played(Summariser(work=lambda request: "listed " * 900))
     exchange = vars(loop)["exchange"]
 
-    async def ending(engine: Engine, cap: int) -> Any:
+    async def ending(engine: LaneState, cap: int) -> Any:
         if engine.lane.epoch.cause == "compaction":
             raise NexusError("internal", "the process", "it ended here")
         return await exchange(engine, cap)

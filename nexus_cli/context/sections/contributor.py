@@ -70,7 +70,7 @@ def no_notices(value: Value) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Everything that a contributor may read from: one-method seams, supplied by the wiring."""
+    """Everything that a contributor may read from: one-method seams, supplied by the factory."""
 
     cwd: Path
     started: datetime

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from nexus_cli.session.parts import Parts
+    from nexus_cli.session.session_state import SessionState
 
-Act: TypeAlias = "Callable[[Parts], Awaitable[None]]"
-"""Raises `NexusError` for what the person can mend; emits through `parts.engine`."""
+Act: TypeAlias = "Callable[[SessionState], Awaitable[None]]"
+"""Raises `NexusError` for what the person can mend; emits through `parts.lane_state`."""

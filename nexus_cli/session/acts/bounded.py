@@ -17,19 +17,19 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
-from nexus_cli.session.engine import Engine
 from nexus_cli.session.exchange import exchange
+from nexus_cli.session.lane_forks import forked, separate
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import answer_cap, window_request
-from nexus_cli.session.parts import Ran
 from nexus_cli.session.powers import SPARE
-from nexus_cli.session.side import forked, separate
+from nexus_cli.session.session_state import Ran
 
 NO_TOOLS = "not run: there are no tools here"
 MOST = 10
 """Steps of a recipe that names no `max_iterations`."""
 
 
-async def in_fork(engine: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
     """The answer of a fork of `engine`'s lane to the recipe's instruction, after the calls that the recipe allows.
 
     The fork's requests begin with the lane's own lines; the lane is left as it is. Raises `NexusError`.
@@ -38,7 +38,7 @@ async def in_fork(engine: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str
 
 
 async def in_lane(
-    engine: Engine, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
+    engine: LaneState, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
 ) -> str:
     """The answer of a lane of its own: its system text is the recipe's instruction, its only words are `text`."""
     instruction = _instruction(recipe)
@@ -63,7 +63,7 @@ def _instruction(recipe: Recipe) -> str:
     raise NexusError("config", f"recipe {recipe.name}", why, "Give it [overrides] contract")
 
 
-async def _work(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def _work(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
     """The steps of the side lane; what it uses counts for the turn, within the limits of both."""
     spending = side.spending
     side.spending = replace(spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe))
@@ -75,7 +75,7 @@ async def _work(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
         spending.usage = side.spending.usage
 
 
-async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
     lane = side.lane
     own = _dispatcher(side, dispatcher, recipe)
     left = (recipe.limits.max_iterations or MOST) + SPARE
@@ -97,7 +97,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> str:
                 assert_never(never)
 
 
-def _said(recipe: Recipe, side: Engine, calls: Sequence[ToolCall]) -> str:
+def _said(recipe: Recipe, side: LaneState, calls: Sequence[ToolCall]) -> str:
     """The words beside calls that nothing comes of, which is recorded; `NexusError` where there are none."""
     words = side.lane.items[-1].message.content.strip()
     for call in calls:
@@ -108,7 +108,7 @@ def _said(recipe: Recipe, side: Engine, calls: Sequence[ToolCall]) -> str:
     raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or another model")
 
 
-async def _request(side: Engine, recipe: Recipe) -> None:
+async def _request(side: LaneState, recipe: Recipe) -> None:
     """One request of the side lane, with the lines that wait for it."""
     if side.notices and side.lane.attach_preamble("\n".join(side.notices)):
         side.notices.clear()
@@ -119,7 +119,7 @@ async def _request(side: Engine, recipe: Recipe) -> None:
     await exchange(side, answer_cap(side), main=False)
 
 
-def _dispatcher(side: Engine, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
+def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
     """The session's dispatcher within the recipe's limits, with a memory of its own for what it did."""
     log = side.lane.timeline.log
     return replace(

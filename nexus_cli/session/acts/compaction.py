@@ -10,15 +10,15 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts import Act
 from nexus_cli.session.compaction import preview as previews
 from nexus_cli.session.compaction.compact import compact
-from nexus_cli.session.parts import Parts
+from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.turn import renew
 
 
 def compaction(instructions: str) -> Act:
     """Sum up older history; `instructions` tell the summary what to keep."""
 
-    async def act(parts: Parts) -> None:
-        engine = parts.engine
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
         if isinstance(engine.lane.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
         await renew(engine)
@@ -30,7 +30,7 @@ def compaction(instructions: str) -> Act:
 def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act:
     """Tell what `compaction` would do now; nothing is sent and nothing changes."""
 
-    async def act(parts: Parts) -> None:
-        told({"session": parts.session_id, **previews.preview(parts.engine, instructions)})
+    async def act(parts: SessionState) -> None:
+        told({"session": parts.session_id, **previews.preview(parts.lane_state, instructions)})
 
     return act

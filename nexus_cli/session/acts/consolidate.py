@@ -13,8 +13,8 @@ from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.bounded import in_lane
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.parts import Parts
 from nexus_cli.session.recipes import own_recipe
+from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
 
 SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
@@ -41,7 +41,7 @@ def consolidation(done: Consolidated) -> Act:
     `NexusError` when there is no memory, fewer than two facts, or the model cannot be asked.
     """
 
-    async def act(parts: Parts) -> None:
+    async def act(parts: SessionState) -> None:
         recipe = own_recipe("sleep_consolidate")
         before = _facts(parts)
         ours = [fact for fact in before if fact.slot in SLOTS]
@@ -53,7 +53,7 @@ def consolidation(done: Consolidated) -> Act:
         tools = [one for one in dispatcher.registry.get_definitions() if one["function"]["name"] in wanted]
         try:
             text = "\n".join(map(_line, shown))
-            done.answer = await in_lane(parts.engine, dispatcher, recipe, text, tools)
+            done.answer = await in_lane(parts.lane_state, dispatcher, recipe, text, tools)
         finally:
             after = {fact.id: fact for fact in _facts(parts)}
             known = {fact.id: fact for fact in before}
@@ -76,7 +76,7 @@ def _merging(dispatcher: Dispatcher) -> Dispatcher:
     return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 
-def _facts(parts: Parts) -> list[Fact]:
+def _facts(parts: SessionState) -> list[Fact]:
     """The facts of every slot, the newest first: whatever changes is told. `NexusError("usage", ...)` for a session
     without a ledger."""
     if parts.ledger is None:
@@ -84,12 +84,12 @@ def _facts(parts: Parts) -> list[Fact]:
     return parts.ledger.facts.list_facts(str(project_root(parts.dispatcher.cwd)))
 
 
-def _fitting(parts: Parts, facts: Sequence[Fact]) -> list[Fact]:
+def _fitting(parts: SessionState, facts: Sequence[Fact]) -> list[Fact]:
     """The newest of `facts` that fit a request."""
-    room = int(parts.engine.meter.countable(parts.engine.budget.available) * SHARE)
+    room = int(parts.lane_state.meter.countable(parts.lane_state.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
-        room -= parts.engine.context.counter.count(_line(fact))
+        room -= parts.lane_state.context.counter.count(_line(fact))
         if room < 0:
             break
         shown.append(fact)

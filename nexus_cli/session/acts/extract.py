@@ -6,13 +6,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts.bounded import in_fork
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.recipes import own_recipe
 
 TOOL = "remember"
 
 
-async def extract(engine: Engine, dispatcher: Dispatcher) -> None:
+async def extract(engine: LaneState, dispatcher: Dispatcher) -> None:
     """Let a fork of the lane store facts. What goes wrong is a notice: no compaction fails for it, and none is worse
     for it, since the fork leaves the lane as it is. Nothing happens where the session has no memory."""
     if dispatcher.registry.get(TOOL) is None:

@@ -14,8 +14,8 @@ from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.bounded import in_lane
 from nexus_cli.session.goals import drop, finish, goals, set_goal
-from nexus_cli.session.parts import Parts
 from nexus_cli.session.recipes import own_recipe
+from nexus_cli.session.session_state import SessionState
 
 MOST_STEPS = 12
 LONGEST = 300
@@ -37,8 +37,8 @@ def setting(text: str) -> Act:
     notice, when it is stopped.
     """
 
-    async def act(parts: Parts) -> None:
-        engine, words = parts.engine, short(text)
+    async def act(parts: SessionState) -> None:
+        engine, words = parts.lane_state, short(text)
         timeline = engine.lane.timeline
         known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in goals(timeline)]
         listed = "\n".join(["Goals there are:", *known, ""]) if known else ""
@@ -64,8 +64,8 @@ def closing(names: Sequence[str], verb: str) -> Act:
     """Mark goals and steps as done, or drop them: all of them, or none and `NexusError("usage", ...)` when one is not
     there. With a goal go its steps."""
 
-    async def act(parts: Parts) -> None:
-        timeline = parts.engine.lane.timeline
+    async def act(parts: SessionState) -> None:
+        timeline = parts.lane_state.lane.timeline
         there = {goal.id for goal in goals(timeline) if verb != "done" or not goal.done}
         for name in names:
             if name not in there:

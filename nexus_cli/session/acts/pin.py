@@ -10,7 +10,7 @@ from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
 from nexus_cli.session.compaction import pins
 from nexus_cli.session.compaction.compact import pins_room
-from nexus_cli.session.parts import Parts
+from nexus_cli.session.session_state import SessionState
 
 TOLD = 500
 """Characters of pinned words that the model is told at once; longer ones wait for the summary."""
@@ -24,8 +24,8 @@ def pin(what: str) -> Act:
     What alone has no room among the pins is refused. Where all of them have none together, those without are named.
     """
 
-    async def act(parts: Parts) -> None:
-        engine = parts.engine
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
         timeline, count = engine.lane.timeline, engine.context.counter.count
         before, room = pins.pins(timeline), pins_room(engine)
         made = pins.pin(timeline, what, count, room)
@@ -49,8 +49,8 @@ def pin(what: str) -> Act:
 def unpin(what: str) -> Act:
     """Take a pin back, by its id, its message or its words. Raises as `nexus_cli.session.compaction.pins.unpin`."""
 
-    async def act(parts: Parts) -> None:
-        engine = parts.engine
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
         gone = pins.unpin(engine.lane.timeline, what)
         engine.emit(Notice(f"{gone.id} is no longer pinned; where it stands now it stays until the next compaction"))
 

@@ -8,8 +8,8 @@ from nexus_cli.context.window.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.bounded import in_fork
-from nexus_cli.session.parts import Parts
 from nexus_cli.session.recipes import own_recipe
+from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.turn import renew
 
 
@@ -17,8 +17,8 @@ def reflection(tell: Callable[[str], None]) -> Act:
     """Ask the model for its lessons; `tell` is given what it answers with. `NexusError` when there is nothing to look
     back at, or a call is open."""
 
-    async def act(parts: Parts) -> None:
-        engine = parts.engine
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
         if not engine.asked:
             raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
         if not isinstance(engine.lane.next_step(), Done):

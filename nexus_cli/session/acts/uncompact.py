@@ -16,7 +16,7 @@ from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import anchor_before, note_undone
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
-from nexus_cli.session.parts import Parts
+from nexus_cli.session.session_state import SessionState
 
 
 def uncompaction() -> Act:
@@ -26,8 +26,8 @@ def uncompaction() -> Act:
     former window does not fit the budget any more.
     """
 
-    async def act(parts: Parts) -> None:
-        engine = parts.engine
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
         lane, log = engine.lane, engine.lane.timeline.log
         if isinstance(lane.next_step(), Dispatch):
             raise NexusError("usage", "nothing was undone", "a call waits for its result", "Go on first")

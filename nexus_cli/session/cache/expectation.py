@@ -18,7 +18,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_between
 from nexus_cli.session.cache.last_request import SentRequest, cache_life_of, prefix_hash
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.next_request.request import Outlook
 
@@ -28,7 +28,7 @@ MOST_EPOCHS = 4
 """So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
 
 
-def cache_result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
+def cache_result(engine: LaneState, ahead: Outlook, usage: Usage) -> CacheResult:
     """Return what came of the request that was just answered, by the provider's figures; ask before `record_use`."""
     sent, made = engine.cache.last, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if sent is None or not usage.input:
@@ -48,7 +48,7 @@ def cache_result(engine: Engine, ahead: Outlook, usage: Usage) -> CacheResult:
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def _fresh(engine: Engine, sent: SentRequest, reported: int) -> int:
+def _fresh(engine: LaneState, sent: SentRequest, reported: int) -> int:
     """Return tokens of the request, of which so many were reported, that no request before it held, where it began an
     epoch."""
     lane = engine.lane
@@ -56,7 +56,7 @@ def _fresh(engine: Engine, sent: SentRequest, reported: int) -> int:
     return round(new * reported / max(1, lane.counted))
 
 
-def record_use(engine: Engine, ahead: Outlook, usage: Usage) -> None:
+def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
     """The request that was just sent reached the provider; `usage` are its own figures, empty where it gave none."""
     lane, cache = engine.lane, engine.cache
     cache.uses[lane.epoch.id] = ahead.at
@@ -78,18 +78,18 @@ def _cached(usage: Usage) -> bool:
     return bool(usage.cache_read or usage.cache_write)
 
 
-def is_warm(engine: Engine) -> bool:
+def is_warm(engine: LaneState) -> bool:
     """True if the provider's cache may still hold what the lane sent last, for the model that is asked now."""
     last = engine.cache.last
     return _kept(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
 
 
-def _kept(engine: Engine) -> bool:
+def _kept(engine: LaneState) -> bool:
     """True if what the lane sent last may still be in a cache, for whichever model; also where nobody knows."""
     return engine.cache.last is None or _still(engine, engine.cache.last)
 
 
-def _still(engine: Engine, sent: SentRequest) -> bool:
+def _still(engine: LaneState, sent: SentRequest) -> bool:
     """True if a request may still be in a cache."""
     life = _life(engine)
     if life is None:
@@ -100,7 +100,7 @@ def _still(engine: Engine, sent: SentRequest) -> bool:
     return seconds is None or seconds <= life.max_seconds
 
 
-def record_rewrite(engine: Engine, before: int) -> RewritePrice:
+def record_rewrite(engine: LaneState, before: int) -> RewritePrice:
     """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
 
     The meter already knows the window that came of it.
@@ -110,7 +110,7 @@ def record_rewrite(engine: Engine, before: int) -> RewritePrice:
     return priced
 
 
-def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
+def rewrite_memo(engine: LaneState, before: int) -> tuple[str, dict[str, Any]]:
     """Return the memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
 
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
@@ -119,12 +119,12 @@ def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     return _rewrite(engine, _priced(engine, before, unreported_tokens(engine)))
 
 
-def _rewrite(engine: Engine, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
+def _rewrite(engine: LaneState, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
     figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
     return REWRITE, {"cause": engine.lane.epoch.cause, "epoch": engine.lane.epoch.id, **figures}
 
 
-def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
+def _priced(engine: LaneState, before: int, after: int) -> RewritePrice:
     """`before` and `after` are estimates of the whole window, in tokens."""
     lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)
@@ -144,7 +144,7 @@ def source_of(epoch: Epoch, section: str) -> str:
     return next((str(one.get("source") or "") for one in named), "")
 
 
-def _difference(engine: Engine, sent: SentRequest) -> tuple[Difference | None, str]:
+def _difference(engine: LaneState, sent: SentRequest) -> tuple[Difference | None, str]:
     """Return what differs first from the request before, and where it comes from."""
     lane = engine.lane
     items = [item for item in lane.items if item.entry <= lane.cursor]
@@ -154,5 +154,5 @@ def _difference(engine: Engine, sent: SentRequest) -> tuple[Difference | None, s
     return found, source_of(lane.epoch, found.what) or source_of(sent.epoch, found.what)
 
 
-def _life(engine: Engine) -> CacheLife | None:
+def _life(engine: LaneState) -> CacheLife | None:
     return cache_life_of(engine.model.info)

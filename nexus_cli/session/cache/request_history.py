@@ -18,7 +18,7 @@ from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.diagnosis import seconds_between
 from nexus_cli.session.cache.expectation import MOST_EPOCHS
 from nexus_cli.session.cache.last_request import CacheHistory, SentRequest, cache_life_of, prefix_hash
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.opening import known_model
 
 
@@ -84,7 +84,7 @@ def smallest_like(
     return 0, 0
 
 
-def load_history(engine: Engine, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
+def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
     """Return what the lane sent before: its newest request, and the newest under each of its last epochs that a cache
     may still hold."""
     history = CacheHistory()
@@ -118,18 +118,18 @@ def load_history(engine: Engine, ledger: Ledger, log: LaneLog, settings: Setting
     return history
 
 
-def _gone(engine: Engine, used: datetime | None) -> bool:
+def _gone(engine: LaneState, used: datetime | None) -> bool:
     """True if no cache holds any more what was sent under an epoch that was `used` last then."""
     life, seconds = cache_life_of(engine.model.info), seconds_between(used, engine.clock())
     return life is not None and seconds is not None and seconds > life.max_seconds
 
 
-def _epoch(engine: Engine, log: LaneLog, number: int) -> Epoch:
+def _epoch(engine: LaneState, log: LaneLog, number: int) -> Epoch:
     """Return an epoch of the lane by its number, the present one as it is at hand."""
     return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
 
 
-def _sent(engine: Engine, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
+def _sent(engine: LaneState, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
     """Return a request as it was sent; `NexusError` where its epoch cannot be read."""
     epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
     if epoch is not engine.lane.epoch:

@@ -13,7 +13,7 @@ from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.entry import Memo
 
 if TYPE_CHECKING:
-    from nexus_cli.session.engine import Engine
+    from nexus_cli.session.lane_state import LaneState
 
 Memos = Callable[[str], Sequence[Memo]]
 """The memos of a lane of one kind, oldest first."""
@@ -31,25 +31,25 @@ overflows. After several in a row that were paid for and came to nothing twice a
 overflow cuts that short, but those that failed at one count in the same way for the next."""
 
 
-def note_made(engine: Engine, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> Note:
+def note_made(engine: LaneState, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> Note:
     """Epoch `epoch` begins with a summary; `anchor` is of the epoch before it. To be recorded with it."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
     return _tried(engine, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
 
 
-def note_failed(engine: Engine, why: str, *, paid: bool, over: bool = False) -> None:
+def note_failed(engine: LaneState, why: str, *, paid: bool, over: bool = False) -> None:
     """A compaction came to nothing; `over` says that the window did not fit."""
     engine.lane.timeline.memo(*_tried(engine, {"epoch": None, "why": why, "paid": paid, "over": over}))
 
 
-def note_undone(engine: Engine, epoch: int, undone: int) -> list[Note]:
+def note_undone(engine: LaneState, epoch: int, undone: int) -> list[Note]:
     """Epoch `epoch` takes back the compaction that had begun epoch `undone`. To be recorded with it."""
     drops = made(engine.lane.timeline.memos, undone).get("drops", [])
     tried = _tried(engine, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
 
 
-def _tried(engine: Engine, value: Mapping[str, Any]) -> Note:
+def _tried(engine: LaneState, value: Mapping[str, Any]) -> Note:
     return TRIED, {"step": engine.step, **value}
 
 
@@ -67,7 +67,7 @@ def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
     return Anchor(last, reported, counted)
 
 
-def may_compact(engine: Engine, *, fits: bool) -> bool:
+def may_compact(engine: LaneState, *, fits: bool) -> bool:
     """Whether a summary may be asked for now, `fits` saying that the next request fits without; also over a restart."""
     tried = [memo.value for memo in engine.lane.timeline.memos(TRIED)]
     if fits and any(_lately(engine, value) for value in tried if not _for_nothing(value)):
@@ -79,7 +79,7 @@ def may_compact(engine: Engine, *, fits: bool) -> bool:
     )
 
 
-def refused_for_nothing(engine: Engine) -> bool:
+def refused_for_nothing(engine: LaneState) -> bool:
     """Whether the last try found too little to sum up, a short while ago: nothing was paid, nothing has to be waited
     for, and nobody wants to hear of it at each step."""
     tried = engine.lane.timeline.memos(TRIED)
@@ -101,5 +101,5 @@ def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return found
 
 
-def _lately(engine: Engine, value: Mapping[str, Any], steps: int = AGAIN_AFTER) -> bool:
+def _lately(engine: LaneState, value: Mapping[str, Any], steps: int = AGAIN_AFTER) -> bool:
     return 0 <= engine.step - int(value["step"]) < steps

@@ -36,7 +36,7 @@ from nexus_cli.session.compaction.record_sources import (
 )
 from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
 from nexus_cli.session.compaction.summary_source import Choice, choose
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.user_messages import hidden_words
 from nexus_cli.session.way_back import can_recall
@@ -47,7 +47,7 @@ LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
 
 
-def drafted(engine: Engine, cause: str, share: float) -> planning.CompactionPlan | None:
+def drafted(engine: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
     """The plan that brings the lane to `share` of its budget, or None where too little would go. Changes nothing."""
     available, count, pinned = countable(engine, cause), engine.context.counter.count, pins(engine.lane.timeline)
     budget, fixed = countable(engine), engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens
@@ -78,18 +78,18 @@ def _no_way(number: int) -> str:
     return missing_line(number, "older item", "d9999", True)
 
 
-def countable(engine: Engine, cause: str = "") -> int:
+def countable(engine: LaneState, cause: str = "") -> int:
     """The budget by our count; on command the person wants it small now, however far the window is from full."""
     available = engine.meter.countable(engine.budget.available)
     return min(available, max(LEAST, engine.lane.counted)) if cause == "command" else available
 
 
-def pins_room(engine: Engine) -> int:
+def pins_room(engine: LaneState) -> int:
     """Tokens by our count that all pins may take together."""
     return int(countable(engine) * planning.PINS_SHARE)
 
 
-async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
+async def compact(engine: LaneState, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
     before, spent = next_request(engine).tokens, engine.spending.usage.cost_usd
     engine.emit(event.CompactionStart(cause, before))
@@ -121,12 +121,12 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     return True
 
 
-def _since(spent: float | None, engine: Engine) -> float | None:
+def _since(spent: float | None, engine: LaneState) -> float | None:
     now = engine.spending.usage.cost_usd
     return None if spent is None or now is None else round_dollars(now - spent)
 
 
-def chosen(engine: Engine, plan: planning.CompactionPlan, cause: str) -> Choice:
+def chosen(engine: LaneState, plan: planning.CompactionPlan, cause: str) -> Choice:
     """What the summary is asked from. Sends nothing."""
     return choose(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
 
@@ -140,7 +140,7 @@ def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
         yield from (entry for entry in read if entry.id not in kept)
 
 
-async def _beforehand(engine: Engine) -> None:
+async def _beforehand(engine: LaneState) -> None:
     """What is done before a summary is asked for; where it fails the compaction goes on without it."""
     try:
         async with asyncio.timeout(engine.compact.seconds):
@@ -152,7 +152,7 @@ async def _beforehand(engine: Engine) -> None:
 
 
 async def _accept(
-    engine: Engine, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
+    engine: LaneState, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
 ) -> dict[str, Any]:
     """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
     lane, count, before = engine.lane, engine.context.counter.count, window_request(engine).tokens
@@ -190,7 +190,7 @@ async def _accept(
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _kept(engine: Engine, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
+def _kept(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
     """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
     last, log = plan.entries[1], engine.work
     here = {item.entry for item in plan.kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
@@ -210,7 +210,7 @@ def _kept(engine: Engine, plan: planning.CompactionPlan, rendered: RenderedRecor
     }
 
 
-def _require_smaller(items: Sequence[WindowItem], engine: Engine, fixed: int) -> None:
+def _require_smaller(items: Sequence[WindowItem], engine: LaneState, fixed: int) -> None:
     """Raise `Failed` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
     before, after = engine.lane.counted, fixed + sum(item.tokens for item in items)
     if after >= before:

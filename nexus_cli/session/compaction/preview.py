@@ -23,7 +23,7 @@ from nexus_cli.session.compaction.compact import chosen, drafted
 from nexus_cli.session.compaction.pins import pins
 from nexus_cli.session.compaction.summary_source import Choice
 from nexus_cli.session.drop_list import UNIT
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.way_back import can_recall
@@ -34,7 +34,7 @@ WORDS = 120
 """Characters of a message that are shown."""
 
 
-def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
+def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
     """The plan as JSON data: `possible` says whether there is one, `why` why not."""
     plan = drafted(engine, "command", engine.compact.to)
     request = next_request(engine)
@@ -72,7 +72,7 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     return value
 
 
-def _after(engine: Engine, plan: planning.CompactionPlan) -> int:
+def _after(engine: LaneState, plan: planning.CompactionPlan) -> int:
     """Our count of the window afterwards, with a summary as long as it may be."""
     count, epoch = engine.context.counter.count, engine.lane.epoch
     words = OwnWords(count)
@@ -82,7 +82,7 @@ def _after(engine: Engine, plan: planning.CompactionPlan) -> int:
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
-def _afterwards(engine: Engine, plan: planning.CompactionPlan, counted: int) -> NextRequest:
+def _afterwards(engine: LaneState, plan: planning.CompactionPlan, counted: int) -> NextRequest:
     """Return the request of a window of which we count so much; its `most` is what the status line may show then: the
     request for the summary is reported in between, and teaches the estimate."""
     epoch = engine.lane.epoch
@@ -125,7 +125,7 @@ def _kind(item: WindowItem) -> str:
     return str(item.form) if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(item.message.role)
 
 
-def _pins(engine: Engine, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
+def _pins(engine: LaneState, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Every pin with where it would stand."""
     count = engine.context.counter.count
     return [
@@ -142,7 +142,7 @@ def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
     return "summary" if pin in plan.pins else "dropped"
 
 
-def _cost(engine: Engine, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
+def _cost(engine: LaneState, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
     info, request = engine.model.info, window_request(engine)
     before, used = request.tokens, request.budget.used

@@ -20,7 +20,7 @@ from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Role
 from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.compaction.pins import pins
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.way_back import can_recall
 
@@ -55,7 +55,7 @@ class Batch:
     """Tokens by our count."""
 
 
-async def prune(engine: Engine) -> bool:
+async def prune(engine: LaneState) -> bool:
     """Replace stale results by their stubs where that pays; True when a new epoch began."""
     lane = engine.lane
     still_warm = is_warm(engine)
@@ -75,7 +75,7 @@ async def prune(engine: Engine) -> bool:
     return True
 
 
-def prune_instead(engine: Engine) -> bool:
+def prune_instead(engine: LaneState) -> bool:
     """Take stale results out where the window would be summed up otherwise; True when that is not needed any more.
 
     Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
@@ -99,17 +99,17 @@ def prune_instead(engine: Engine) -> bool:
     return best > 0
 
 
-def _unpinned(engine: Engine, found: Sequence[StaleResult]) -> list[StaleResult]:
+def _unpinned(engine: LaneState, found: Sequence[StaleResult]) -> list[StaleResult]:
     pinned = {pin.entry for pin in pins(engine.lane.timeline)}
     return [one for one in found if one.item.entry not in pinned]
 
 
-def _freed(engine: Engine, one: StaleResult) -> int:
+def _freed(engine: LaneState, one: StaleResult) -> int:
     """Tokens by our count that its stub takes fewer."""
     return max(0, one.item.tokens - one.stub(STUB, engine.context.measure).tokens)
 
 
-def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
+def _take_out(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
     lane, counted, before = engine.lane, engine.lane.counted, window_request(engine).tokens
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
@@ -133,7 +133,7 @@ def _take_out(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResu
     engine.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
 
 
-def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool) -> Batch | None:
+def _batch(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool) -> Batch | None:
     """The newest so many of the stale results that save most for what they cost; None where nothing pays.
 
     Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
@@ -153,7 +153,7 @@ def _batch(engine: Engine, groups: Sequence[Group], found: Sequence[StaleResult]
     return best[1] if best else None
 
 
-def _allowed(engine: Engine) -> float:
+def _allowed(engine: LaneState) -> float:
     """Tokens that pruning may still send cold, beside what it earns by what it takes out."""
     rewrites = [memo.value for memo in engine.lane.timeline.memos(REWRITE)]
     spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
@@ -174,12 +174,12 @@ def _largest(items: Sequence[WindowItem]) -> int:
     return sum(s.tokens for s in items if s.message.role is Role.TOOL and s.form is ItemForm.FULL and s.tokens > LEAST)
 
 
-def _compaction_follows(engine: Engine, saved: int) -> bool:
+def _compaction_follows(engine: LaneState, saved: int) -> bool:
     """Whether the window would be summed up all the same: then everything is rewritten once, not twice."""
     return _after(engine, saved) >= engine.compact.at * engine.budget.available
 
 
-def _after(engine: Engine, saved: int) -> int:
+def _after(engine: LaneState, saved: int) -> int:
     """Tokens of the window without so many of ours, as the status line will have them."""
     tokens = window_request(engine).tokens
     return tokens - round(saved * tokens / max(1, engine.lane.counted))

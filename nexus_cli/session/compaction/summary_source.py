@@ -16,9 +16,9 @@ from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache.expectation import is_warm
-from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.lane_forks import sized
+from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.current import most_with, window_request
-from nexus_cli.session.side import sized
 from nexus_cli.session.spending import left_over
 
 ASKED_SHARE = 0.75
@@ -54,7 +54,7 @@ class Choice:
 
 
 def choose(
-    engine: Engine, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
+    engine: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> Choice:
     """Where the summary comes from. `originals` reads the messages that go from the log, each with its tokens."""
     model = engine.summarizer()
@@ -90,7 +90,7 @@ def choose(
     return Choice("originals", why, model, tuple(messages), fresh, forks=forks)
 
 
-def _transcribed(engine: Engine, plan: CompactionPlan, model: Model, counted: int) -> int:
+def _transcribed(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Tokens that `model` makes of so many counted ones of a transcript."""
     _, meter = sized(engine, model)
     return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
@@ -101,7 +101,7 @@ def asked(plan: CompactionPlan, instructions: str) -> str:
     return load_prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
 
 
-def fork_fits(engine: Engine, plan: CompactionPlan, instructions: str) -> bool:
+def fork_fits(engine: LaneState, plan: CompactionPlan, instructions: str) -> bool:
     """Whether a fork of the lane leaves room for a summary of the length that is allowed."""
     added = engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
     return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
@@ -117,7 +117,7 @@ def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: i
     return tokens[0] / max(1.0, tokens[1])
 
 
-def room_for(engine: Engine, plan: CompactionPlan, model: Model) -> int:
+def room_for(engine: LaneState, plan: CompactionPlan, model: Model) -> int:
     """Tokens of a transcript that one request to `model` takes, by our count."""
     budget, meter = sized(engine, model)
     counted = meter.countable(budget.available, slots_by_kind(flatten(plan.gone)))

@@ -12,12 +12,12 @@ from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache.last_request import cache_life_of
-from nexus_cli.session.engine import Engine
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.request import Earlier, LimitsInForce, NextRequest, unreported_meter
 from nexus_cli.session.spending import left_over
 
 
-def window_request(engine: Engine) -> NextRequest:
+def window_request(engine: LaneState) -> NextRequest:
     """Return the request that the window makes as it stands: what a turn sends now."""
     lane, model = engine.lane, engine.model
     state = (
@@ -33,7 +33,7 @@ def window_request(engine: Engine) -> NextRequest:
     return engine.made[1]
 
 
-def next_request(engine: Engine) -> NextRequest:
+def next_request(engine: LaneState) -> NextRequest:
     """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
     it begins where that is drafted."""
     now, texts = window_request(engine), tuple(engine.along())
@@ -54,46 +54,46 @@ def next_request(engine: Engine) -> NextRequest:
     return engine.foreseen[1]
 
 
-def _earlier(engine: Engine) -> Earlier:
+def _earlier(engine: LaneState) -> Earlier:
     return Earlier(tuple(engine.cache.candidates()), cache_life_of(engine.model.info), engine.clock)
 
 
-def _in_force(engine: Engine) -> LimitsInForce:
+def _in_force(engine: LaneState) -> LimitsInForce:
     return engine.in_force() if engine.in_force else (engine.spending.limits, ())
 
 
-def begins_epoch(engine: Engine) -> bool:
+def begins_epoch(engine: LaneState) -> bool:
     """True if the next request begins a new epoch: another model or effort, or a reload."""
     epoch, model = engine.lane.epoch, engine.model
     return bool(engine.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)
 
 
-def is_drafted(engine: Engine) -> bool:
+def is_drafted(engine: LaneState) -> bool:
     """True if the epoch that the next request begins is known."""
     draft = engine.draft
     return draft is not None and draft.epoch.parent == engine.lane.epoch.id and begins_epoch(engine)
 
 
 def rewritten_request(
-    engine: Engine, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
+    engine: LaneState, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:
     """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
     meter = unreported_meter(engine.meter, epoch, items, anchor)
     return NextRequest.of(meter, epoch, items, engine.budget, room=engine.room)
 
 
-def unreported_tokens(engine: Engine) -> int:
+def unreported_tokens(engine: LaneState) -> int:
     """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
     compared with one that was just rewritten."""
     return round(engine.meter.estimate_without_anchor(engine.lane.counted))
 
 
-def most_with(engine: Engine, added: int) -> int:
+def most_with(engine: LaneState, added: int) -> int:
     """Return what the window takes at most with one more message of `added` tokens by our count."""
     return engine.meter.upper(engine.lane.counted + added)
 
 
-def answer_cap(engine: Engine) -> int:
+def answer_cap(engine: LaneState) -> int:
     """Return the tokens that the model may answer the window with; raises as `Spending.output_cap`.
 
     In an epoch of which nothing was reported yet the known error is that of other contents: a tenth more is left to the
@@ -106,7 +106,7 @@ def answer_cap(engine: Engine) -> int:
     return engine.spending.output_cap(info, expected)
 
 
-def context_plan(engine: Engine) -> dict[str, Any]:
+def context_plan(engine: LaneState) -> dict[str, Any]:
     """Return what is about to be sent: the `context.plan` of interface.md section 7."""
     request = window_request(engine)
     sections = list(request.sections)

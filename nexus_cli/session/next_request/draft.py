@@ -31,14 +31,14 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.engine import Model, NextEpoch
 from nexus_cli.session.gathering import gatherer
+from nexus_cli.session.lane_state import Model, NextEpoch
 from nexus_cli.session.memory import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
 from nexus_cli.session.next_request.request import NextRequest, Sections
 from nexus_cli.session.options import Options
-from nexus_cli.session.parts import Parts
 from nexus_cli.session.prompt_assembly import PromptAssembly
+from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.tool_selection import select_tools, tool_names
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -161,10 +161,10 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, work).result()
 
 
-def prepare_next_request(parts: Parts) -> NextRequest:
+def prepare_next_request(parts: SessionState) -> NextRequest:
     """Return the next request of a session that runs here; what it begins with is looked up where that is another
     system text by then, and what a cache may hold where the session was not opened yet. Blocks, and sends nothing."""
-    engine, ledger, options = parts.engine, parts.ledger, parts.options
+    engine, ledger, options = parts.lane_state, parts.ledger, parts.options
     if ledger is None or options is None:
         return next_request(engine)
     log, settings = ledger.log(parts.session_id), parts.settings or Settings()

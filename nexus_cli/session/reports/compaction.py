@@ -9,12 +9,12 @@ from nexus_cli.context.compaction_plan import cost
 from nexus_cli.context.pin import Pin
 from nexus_cli.session.compaction.compact import pins_room
 from nexus_cli.session.compaction.pins import pins
-from nexus_cli.session.parts import Parts
+from nexus_cli.session.session_state import SessionState
 
 
-def pinned(parts: Parts) -> dict[str, Any]:
+def pinned(parts: SessionState) -> dict[str, Any]:
     """The pins of a session as it is now."""
-    engine = parts.engine
+    engine = parts.lane_state
     return listing(parts.session_id, pins(engine.lane.timeline), engine.context.counter.count, pins_room(engine))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from nexus_cli.session.goals import goals
-from nexus_cli.session.parts import Parts
+from nexus_cli.session.session_state import SessionState
 
 
-def listing(parts: Parts) -> dict[str, Any]:
+def listing(parts: SessionState) -> dict[str, Any]:
     """Every goal that was not dropped, with `id`, `text`, `done` and its `steps` of the same keys."""
-    found = goals(parts.engine.lane.timeline)
+    found = goals(parts.lane_state.lane.timeline)
     tops = [goal for goal in found if not goal.parent]
     return {
         "version": 1,

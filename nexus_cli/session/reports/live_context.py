@@ -9,22 +9,22 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.session.next_request.current import begins_epoch
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.next_request.request import NextRequest
-from nexus_cli.session.parts import Parts
 from nexus_cli.session.reports.context import value
 from nexus_cli.session.reports.request_view import RequestView, change_notice, first_view, last_told
+from nexus_cli.session.session_state import SessionState
 
 
-def live_report(parts: Parts) -> dict[str, Any]:
+def live_report(parts: SessionState) -> dict[str, Any]:
     """The report of what the next request of a session would hold that runs here."""
-    if parts.engine.lane.is_recorded or parts.options is None:
+    if parts.lane_state.lane.is_recorded or parts.options is None:
         return value(_live_view(parts, prepare_next_request(parts)))
-    options = replace(parts.options, model=parts.engine.model.info.name, recipe=parts.recipe.name)
-    return value(first_view(options, parts.settings or Settings(), tuple(parts.engine.along())))
+    options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
+    return value(first_view(options, parts.settings or Settings(), tuple(parts.lane_state.along())))
 
 
-def _live_view(parts: Parts, request: NextRequest) -> RequestView:
+def _live_view(parts: SessionState, request: NextRequest) -> RequestView:
     """Return the next request of a session that runs here and has begun."""
-    engine = parts.engine
+    engine = parts.lane_state
     lane, draft = engine.lane, engine.draft
     drops, notices = list(parts.drops()), list[str]()
     if draft is not None and request.epoch is draft.epoch:

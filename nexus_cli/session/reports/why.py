@@ -7,16 +7,16 @@ from typing import Any
 
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.parts import Parts
+from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
 
 
-def why(parts: Parts, name: str = "") -> dict[str, Any]:
+def why(parts: SessionState, name: str = "") -> dict[str, Any]:
     """The limit `name` as it is now, all that are in force without a name. `limits` has for each `name`, `value`,
     `bound_by`, `said` (layer to value); `signals` tells the state that binds, where the recipe lets it."""
-    powers = parts.dispatcher.powers(parts.engine)
-    _, bounds = parts.dispatcher.in_force(parts.engine, parts.bounds)
+    powers = parts.dispatcher.powers(parts.lane_state)
+    _, bounds = parts.dispatcher.in_force(parts.lane_state, parts.bounds)
     wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
     return {
         "version": 1,
@@ -25,7 +25,7 @@ def why(parts: Parts, name: str = "") -> dict[str, Any]:
         "limits": wanted,
         "signals": {
             "bind": parts.dispatcher.signals,
-            "token_pressure": window_request(parts.engine).budget.pressure,
+            "token_pressure": window_request(parts.lane_state).budget.pressure,
             "recent_errors": parts.dispatcher.errors,
             "event_class": powers.now.event_class,
         },

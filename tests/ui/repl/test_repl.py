@@ -15,9 +15,9 @@ from session.played import MODEL, Answer, Played
 from nexus_cli.commands.command import Choice
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.request import Request
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.wiring import open_session
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import short
@@ -231,7 +231,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
                 yield delta
 
     stage = Stage(tmp_path, lambda request: "fine")
-    stage.repl.session._parts.engine.model.provider = Slow(stage.provider.script)
+    stage.repl.session.state.lane_state.model.provider = Slow(stage.provider.script)
 
     async def scene() -> None:
         stage.type("begin")

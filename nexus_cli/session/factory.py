@@ -43,10 +43,10 @@ from nexus_cli.session.context_fit import replan_sections
 from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.engine import Engine, Model
 from nexus_cli.session.estimate_anchor import take_anchor
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
+from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.limits_record import LIMITS, LimitsRecorder, describe_changed_limits
 from nexus_cli.session.memory import SessionFacts
 from nexus_cli.session.opening import (
@@ -59,11 +59,11 @@ from nexus_cli.session.opening import (
     refuse_to_leave,
 )
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.parts import Parts, ignore
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.reports.live_context import live_report
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import SessionState, ignore
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
@@ -149,11 +149,11 @@ def _open(
         tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )
-    wiring = _Wiring(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
+    factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
     held = ledger.is_held(made.id)
     hold(ledger, made)
     try:
-        session = Session(asked, parts=wiring.parts(approver))
+        session = Session(asked, state=factory.state(approver))
     except BaseException:
         if not held:
             ledger.release(made.id)
@@ -170,7 +170,7 @@ def _sent_lines(log: FailoverLog, lane: Lane) -> tuple[list[bytes], dict[int, by
 
 
 @dataclass
-class _Wiring:
+class _Factory:
     """The parts of one session while they are put together."""
 
     ledger: Ledger
@@ -186,7 +186,7 @@ class _Wiring:
     runs: bool = True
     """A command may run, or somebody can be asked whether it may."""
 
-    def parts(self, approver: Approver | None) -> Parts:
+    def state(self, approver: Approver | None) -> SessionState:
         """All of them."""
         options, info = self.options, self.info
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
@@ -217,7 +217,7 @@ class _Wiring:
             lambda: engine.lane.timeline, lambda: engine.model.info, self.recipe,
             lambda: dispatcher.in_force(engine, bounds)[1],
         )  # fmt: skip
-        engine = Engine(
+        engine = LaneState(
             context, model, budget, TokenEstimator(log.calibration(info.served_name)), self.settings.compact,
             self.clock, ignore,
             Spending(limits, (self.recipe,)), Control(), log.open_lane, lambda: in_force.noted(frames.gather(engine)),
@@ -234,14 +234,14 @@ class _Wiring:
                 take_anchor(engine.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:
             engine.before_summary = lambda: extract(engine, dispatcher)
-        return Parts(
+        return SessionState(
             engine, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log, bounds), log.drops, lambda: self._close(log),
             lambda: self.ledger.path is not None and log.is_saving, lambda: self._cost(engine),
             live_report, log, self.ledger, options, self.settings,
         )  # fmt: skip
 
-    def _cost(self, engine: Engine) -> float | None:
+    def _cost(self, engine: LaneState) -> float | None:
         try:
             return self.ledger.session(self.made.id).cost_usd
         except NexusError:
@@ -260,7 +260,7 @@ class _Wiring:
 
     def _gatherer(
         self, log: FailoverLog, budget: TokenBudget, counter: TokenCounter, tools: tuple[str, ...],
-        facts: SessionFacts, engine: Callable[[], Engine],
+        facts: SessionFacts, engine: Callable[[], LaneState],
     ) -> SectionCollector:  # fmt: skip
         return gatherer(
             self.options,
@@ -283,7 +283,9 @@ class _Wiring:
             **SessionSources(engine, log.seen_files).seams(),
         )
 
-    async def _begin(self, engine: Engine, frames: PromptAssembly, log: FailoverLog, bounds: tuple[Bound, ...]) -> None:
+    async def _begin(
+        self, engine: LaneState, frames: PromptAssembly, log: FailoverLog, bounds: tuple[Bound, ...]
+    ) -> None:
         """Before the first turn: the first epoch of a new session, or where a resumed one stands."""
         lane = engine.lane
         if log.current_epoch() is None:

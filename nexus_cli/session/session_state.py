@@ -1,4 +1,4 @@
-"""What a `Session` is made of; the wiring makes the full set, `bare_parts` seed A's small one."""
+"""What a `Session` is made of; the factory makes the full set, `bare_state` seed A's small one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from nexus_cli.core.services import Log
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.engine import Engine, Model, Preamble
+from nexus_cli.session.lane_state import LaneState, Model, Preamble
 from nexus_cli.session.options import Options
 from nexus_cli.session.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry
 
 
-async def _nothing(engine: Engine) -> None:
+async def _nothing(engine: LaneState) -> None:
     """Nothing to do before the first turn."""
 
 
@@ -39,10 +39,10 @@ async def _closed() -> None:
 
 
 @dataclass
-class Parts:
+class SessionState:
     """The members of one session."""
 
-    engine: Engine
+    lane_state: LaneState
     dispatcher: Dispatcher
     limits: Limits
     bounds: tuple[Bound, ...] = ()
@@ -50,7 +50,7 @@ class Parts:
     session_id: str = ""
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
-    open: Callable[[Engine], Awaitable[None]] = _nothing
+    open: Callable[[LaneState], Awaitable[None]] = _nothing
     """Before the first turn: the first epoch, or what a resumed one last sent."""
     drops: Callable[[], Sequence[Drop]] = tuple
     """Everything left out in the session so far."""
@@ -59,7 +59,7 @@ class Parts:
     """Whether the session can be resumed by another process."""
     cost: Callable[[], float | None] = lambda: None
     """Dollars of all requests of the session so far, None when a price is unknown."""
-    report: Callable[[Parts], Mapping[str, Any]] = lambda parts: {}
+    report: Callable[[SessionState], Mapping[str, Any]] = lambda parts: {}
     """What the next request would hold: interface.md section 8."""
     record: LaneLog | None = None
     ledger: Ledger | None = None
@@ -87,9 +87,9 @@ def ignore(event: Event) -> None:
     """Shows nobody."""
 
 
-def bare_parts(
+def bare_state(
     provider: Provider, context: ContextManager | None, logger: Log | None, registry: ToolRegistry | None
-) -> Parts:
+) -> SessionState:
     """Seed A's session: its context manager as it is, no contributors, the limits of the package."""
     context = context or ContextManager(logger=logger)
     registry = registry or ToolRegistry(())
@@ -108,7 +108,7 @@ def bare_parts(
     def side(agent: str, at_entry: int | None) -> Log:
         return MemoryLog(at_entry or 0, epochs=context.lane.epoch.id + 1)
 
-    engine = Engine(
+    engine = LaneState(
         context,
         model,
         TokenBudget(config.max_tokens, config.reserve_tokens, 0),
@@ -124,4 +124,4 @@ def bare_parts(
         lambda: model,
     )
     dispatcher = Dispatcher(registry, Ran(), limits, folder, project_root(folder), services=registry.services)
-    return Parts(engine, dispatcher, limits, session_id=str(getattr(getattr(logger, "session", None), "id", "")))
+    return SessionState(engine, dispatcher, limits, session_id=str(getattr(getattr(logger, "session", None), "id", "")))

@@ -1,4 +1,4 @@
-"""The parts that one turn runs on, made by the wiring; no behaviour of its own beyond counting."""
+"""The parts that one turn runs on, made by the factory; no behaviour of its own beyond counting."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class NextEpoch:
 
 
 @dataclass
-class Engine:
+class LaneState:
     """One lane with everything that its turns need."""
 
     context: ContextManager

@@ -12,10 +12,10 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.last_request import CacheHistory
-from nexus_cli.session.engine import Engine, Model
+from nexus_cli.session.lane_state import LaneState, Model
 
 
-def forked(engine: Engine, agent: str, instruction: str) -> Engine:
+def forked(engine: LaneState, agent: str, instruction: str) -> LaneState:
     """An engine whose lane begins with the lines of this one's, plus one instruction of ours."""
     lane = engine.lane
     log = engine.side_log(agent, lane.timeline.last)
@@ -26,18 +26,18 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     )
 
 
-def sized(engine: Engine, model: Model) -> tuple[TokenBudget, TokenEstimator]:
+def sized(engine: LaneState, model: Model) -> tuple[TokenBudget, TokenEstimator]:
     """The budget of a lane of `model`, and a meter that knows what was learned of it."""
     known = engine.calibrations.calibration(model.info.served_name) if engine.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
     return budget, TokenEstimator(engine.meter.calibration if _same(engine, model) else known)
 
 
-def _same(engine: Engine, model: Model) -> bool:
+def _same(engine: LaneState, model: Model) -> bool:
     return model.info.served_name == engine.model.info.served_name
 
 
-def separate(engine: Engine, agent: str, model: Model) -> Engine:
+def separate(engine: LaneState, agent: str, model: Model) -> LaneState:
     """An engine with an empty lane of its own: no system text, no tools. What its requests teach of the session's own
     model is forgotten with it: they are made of other things than the session's."""
     log = engine.side_log(agent, None)
