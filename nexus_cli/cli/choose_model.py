@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.session.usable import Server, find_local, keys_present, resolved
+from nexus_cli.session.available_models import Server, find_local, keys_present, resolved
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
 from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check, consolidation
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.memory import open_facts
+from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines

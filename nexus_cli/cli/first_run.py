@@ -19,7 +19,7 @@ from nexus_cli.core.limits import LEVELS
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.reports.models import listing
-from nexus_cli.session.usable import Server, find_local, keys_present, named_model, resolved
+from nexus_cli.session.available_models import Server, find_local, keys_present, named_model, resolved
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.lines import filled, number, one_line, table
 from nexus_cli.ui.terminal_sanitizer import sanitize

@@ -16,7 +16,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.session import memory
+from nexus_cli.session.memory import session_facts
 from nexus_cli.session.reports import memory as reports
 from nexus_cli.ui.reports.memory import fact_text, memory_text
 
@@ -59,7 +59,7 @@ def add(
         why = "it names a slot and says nothing"
         raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
     ledger = Ledger.open(places().ledger)
-    return _done(ledger, [memory.add_fact(ledger, chosen, words, _root(), _now())], "kept", json)
+    return _done(ledger, [session_facts.add_fact(ledger, chosen, words, _root(), _now())], "kept", json)
 
 
 @app.command("accept")
@@ -72,7 +72,7 @@ def accept(
 ) -> int:
     """Let a proposal of the model count."""
     ledger = open_ledger(writes=True)
-    value = reports.accepted(ledger, memory.accept(ledger, [key], _root(), _now()))
+    value = reports.accepted(ledger, session_facts.accept(ledger, [key], _root(), _now()))
     return _shown(ledger, value, json)
 
 
@@ -83,7 +83,7 @@ def forget(key: Id, json: Json = False) -> int:
     Sessions that were told it, or in which it was said, keep it until you delete them: they are named.
     """
     ledger = open_ledger(writes=True)
-    return _done(ledger, [memory.forget(ledger, key, _now())], "forgotten", json)
+    return _done(ledger, [session_facts.forget(ledger, key, _now())], "forgotten", json)
 
 
 @app.command("consolidate")

@@ -31,7 +31,7 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.faults import internal
+from nexus_cli.session.crash_report import internal
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports import last_exchange
 from nexus_cli.session.session import Session

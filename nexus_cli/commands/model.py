@@ -15,7 +15,7 @@ from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.reports import models as reports
-from nexus_cli.session.usable import resolved
+from nexus_cli.session.available_models import resolved
 
 
 async def set_model(context: CommandContext, rest: str) -> None:

@@ -20,10 +20,10 @@ from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.session.admit import fitted, kept
+from nexus_cli.session.user_input import fitted, kept
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.powers import CHANGES, Powers, Refusal
-from nexus_cli.session.refused import SAID_NO, SAID_NOTHING
+from nexus_cli.session.run_limits import CHANGES, Powers, Refusal
+from nexus_cli.session.denials import SAID_NO, SAID_NOTHING
 from nexus_cli.session.signals import tightened
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
@@ -79,7 +79,7 @@ class Dispatcher:
     """Tokens that a side run found in its window when it began, see `Powers.of`."""
     denied: list[dict[str, str]] = field(default_factory=list)
     """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
-    level at which the call would have run ("": at none), and `limit`, which refused it, see `session.refused`."""
+    level at which the call would have run ("": at none), and `limit`, which refused it, see `session.denials`."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)

@@ -48,7 +48,7 @@ from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.goals import goals
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.limits_record import LIMITS, LimitsRecorder, describe_changed_limits
-from nexus_cli.session.memory import SessionFacts
+from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.opening import (
     chosen_session,
     hold,
@@ -67,7 +67,7 @@ from nexus_cli.session.session_state import SessionState, ignore
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
-from nexus_cli.session.usable import resolved
+from nexus_cli.session.available_models import resolved
 from nexus_cli.tools.registry import ToolRegistry
 
 

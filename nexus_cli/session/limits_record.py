@@ -23,7 +23,7 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.refused import SIGNALS
+from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.signals import Signals, tightened
 
 T = TypeVar("T")

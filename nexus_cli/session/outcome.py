@@ -11,7 +11,7 @@ from nexus_cli.core.event import Outcome
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.session.drop_list import drop_value
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.refused import explained
+from nexus_cli.session.denials import explained
 from nexus_cli.session.session_state import SessionState
 
 

@@ -31,11 +31,11 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import compaction
-from nexus_cli.session.admit import admit, fitted, kept
+from nexus_cli.session.user_input import admit, fitted, kept
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Deferred
-from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
-from nexus_cli.session.faults import internal
+from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
+from nexus_cli.session.crash_report import internal
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.options import Options

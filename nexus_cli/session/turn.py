@@ -14,15 +14,15 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.session.admit import admit
+from nexus_cli.session.user_input import admit
 from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.prune import prune
 from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.exchange import exchange
+from nexus_cli.session.model_call import exchange
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
-from nexus_cli.session.powers import SPARE, Run
+from nexus_cli.session.run_limits import SPARE, Run
 from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
 
 TRIES = 2

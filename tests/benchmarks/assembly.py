@@ -30,7 +30,7 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.context_fit import ensure_fits
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.memory import add_fact
+from nexus_cli.session.memory.session_facts import add_fact
 from nexus_cli.session.next_request.current import context_plan
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

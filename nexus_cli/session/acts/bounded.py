@@ -17,11 +17,11 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
-from nexus_cli.session.exchange import exchange
+from nexus_cli.session.model_call import exchange
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import answer_cap, window_request
-from nexus_cli.session.powers import SPARE
+from nexus_cli.session.run_limits import SPARE
 from nexus_cli.session.session_state import Ran
 
 NO_TOOLS = "not run: there are no tools here"

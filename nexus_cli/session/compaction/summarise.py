@@ -20,7 +20,7 @@ from nexus_cli.context.window.groups import flatten
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for
-from nexus_cli.session.exchange import exchange
+from nexus_cli.session.model_call import exchange
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.current import answer_cap

@@ -33,7 +33,7 @@ from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.lane_state import Model, NextEpoch
-from nexus_cli.session.memory import open_facts
+from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
 from nexus_cli.session.next_request.request import NextRequest, Sections
 from nexus_cli.session.options import Options

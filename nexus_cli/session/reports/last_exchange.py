@@ -13,7 +13,7 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.session import Session
 
 AT_ONCE = 200

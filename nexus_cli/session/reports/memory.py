@@ -9,7 +9,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.memory import Accepted
+from nexus_cli.session.memory.session_facts import Accepted
 
 HITS = 20
 NAME = 24

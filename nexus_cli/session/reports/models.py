@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
 from nexus_cli.session.opening import known_model, looked_at
-from nexus_cli.session.usable import Server, find_local, keys_present, resolved, unnamed_model
+from nexus_cli.session.available_models import Server, find_local, keys_present, resolved, unnamed_model
 
 _ANSWER = 1024 * 1024
 

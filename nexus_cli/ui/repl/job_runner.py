@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.faults import internal
+from nexus_cli.session.crash_report import internal
 from nexus_cli.ui.render.event_notes import use_slash_names
 
 ShowLine = Callable[[str, str], None]

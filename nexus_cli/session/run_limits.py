@@ -16,7 +16,7 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.refused import SIGNALS
+from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.signals import Signals, event_class, reasons, restrictions
 
 ANSWER = "Answer now with what you have."

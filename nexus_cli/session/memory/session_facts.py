@@ -23,7 +23,7 @@ from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.relevance import rank_relevant
 from nexus_cli.session.opening import looked_at
-from nexus_cli.session.user_evidence import PERSON, find_origin
+from nexus_cli.session.memory.user_evidence import PERSON, find_origin
 
 ALL = "all"
 """The argument that means every proposal."""

@@ -16,7 +16,7 @@ from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.refused import explained
+from nexus_cli.session.denials import explained
 from nexus_cli.ui.reports.denials import describe_denials
 
 LOOK = ("read_file", {"path": "a.txt"})
