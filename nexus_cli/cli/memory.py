@@ -30,7 +30,7 @@ Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.
 @app.command("list")
 def list_facts(everywhere: Everywhere = False, slot: Slot = "", json: Json = False) -> int:
     """List the facts of this project, of you and of the agent; what waits for you comes first."""
-    value = reports.listing(open_ledger(), None if everywhere else _root(), _slots(slot))
+    value = reports.list_facts(open_ledger(), None if everywhere else _root(), _slots(slot))
     return print_report(value, memory_text, json=json, whole=True)
 
 
@@ -42,7 +42,7 @@ def search(
     json: Json = False,
 ) -> int:
     """Show the kept facts that fit some words, the best first."""
-    value = reports.search(open_ledger(), text, None if everywhere else _root(), _slots(slot))
+    value = reports.search_facts(open_ledger(), text, None if everywhere else _root(), _slots(slot))
     return print_report(value, memory_text, json=json, whole=True)
 
 
@@ -72,7 +72,7 @@ def accept(
 ) -> int:
     """Let a proposal of the model count."""
     ledger = open_ledger(writes=True)
-    value = reports.accepted(ledger, session_facts.accept(ledger, [key], _root(), _now()))
+    value = reports.acceptance_report(ledger, session_facts.accept(ledger, [key], _root(), _now()))
     return _shown(ledger, value, json)
 
 
@@ -96,7 +96,7 @@ def consolidate(model: Model = "", json: Json = False) -> int:
 
 
 def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
-    return _shown(ledger, reports.value(ledger, facts, done=done), json)
+    return _shown(ledger, reports.facts_report(ledger, facts, done=done), json)
 
 
 def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:

@@ -340,7 +340,7 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
     with the_ledger() as ledger:
         ledger.log(context.session.id).record_start("c9a", "bash")
-    value = last_exchange.value(context.session)
+    value = last_exchange.last_exchange(context.session)
     assert value["open"] == [
         {"name": "bash", "subject": "pytest -q", "started": True},
         {"name": "read_file", "subject": "x.py", "started": False},

@@ -22,8 +22,8 @@ from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.session import user_input
-from nexus_cli.session.memory import session_facts
 from nexus_cli.session.acts.consolidate import Consolidated, consolidation
+from nexus_cli.session.memory import session_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.reports import memory as reports
 from nexus_cli.ui.reports.memory import fact_text, memory_text
@@ -136,12 +136,12 @@ def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def killed(*args: Any, **more: Any) -> None:
-        await user_input.admit(*args, **more)
+        await user_input.record_user_message(*args, **more)
         raise NexusError("internal", "killed", "right after the entry")
 
     async def piped() -> str:
         session = opened(Played(lambda request: "fine"), tmp_path)
-        monkeypatch.setattr("nexus_cli.session.session.admit", killed)
+        monkeypatch.setattr("nexus_cli.session.session.record_user_message", killed)
         async for _ in session.run(Trigger(SAID, "stdin")):
             pass
         await session.aclose()
@@ -260,9 +260,10 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         info = ledger.create_session(folder="/p", project="/p", model=MODEL, recipe="sleep_consolidate", at=AT)
         made = SessionFacts(ledger, info.id, "/p")
         invented = made.remember(MemorySlot.PROJECT, "Tests are slow", "I said that tests are slow")
-        kept = [session_facts.add_fact(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in ("Use tabs", "Use tabs always")]
+        texts = ("Use tabs", "Use tabs always")
+        kept = [session_facts.add_fact(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in texts]
         merged = made.merge([one.id for one in kept], "Tabs, always")
-        value = reports.listing(ledger, "/p", here="")
+        value = reports.list_facts(ledger, "/p", here="")
     assert invented.source == f"made up in session {made.session}" and merged.source == "merged from others"
     text = " ".join(memory_text(value, 200).split())
     assert 'the model gives as its ground: "I said that tests are slow"' in text
@@ -325,7 +326,7 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
     with the_ledger() as ledger:
         said = ledger.facts.get("m1").session
         fork = ledger.fork_session(session.id, at=AT)
-        value = reports.value(ledger, [session_facts.forget(ledger, "m1", AT)], done="forgotten")
+        value = reports.facts_report(ledger, [session_facts.forget(ledger, "m1", AT)], done="forgotten")
         (fact,) = value["facts"]
         assert fact["told_in"] == [said, session.id, fork.id]
         text = fact_text(value, 100)
@@ -334,7 +335,7 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
             f"nexus sessions delete {held}" for held in fact["told_in"]
         ]
         other = session_facts.add_fact(ledger, MemorySlot.USER, "Likes tabs", str(tmp_path), AT)
-        value = reports.value(ledger, [session_facts.forget(ledger, other.id, AT)], done="forgotten")
+        value = reports.facts_report(ledger, [session_facts.forget(ledger, other.id, AT)], done="forgotten")
         assert value["facts"][0]["told_in"] == [] and "still" not in fact_text(value, 100)
 
 
@@ -356,7 +357,7 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
         assert ledger.facts.find_sessions_with(fact) == [searched.id, again.id, sorted_out.id, late.id]
         session_facts.forget(ledger, fact.id, AT)
         assert ledger.facts.find_sessions_with(fact) == [searched.id, again.id, sorted_out.id, late.id]
-        value = reports.value(ledger, [fact], late.id, done="forgotten")
+        value = reports.facts_report(ledger, [fact], late.id, done="forgotten")
         assert fact_text(value, 120).endswith(f"nexus sessions delete {late.id}  # this session: once you have left it")
         for held in value["facts"][0]["told_in"]:
             ledger.delete_session(held)
@@ -445,7 +446,7 @@ def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp
     with the_ledger() as ledger:
         ledger.facts.merge(["m1", "m2"], "Deploys by hand alone", AT)
         done = session_facts.accept(ledger, ["all"], str(tmp_path), AT)
-        value = reports.accepted(ledger, done)
+        value = reports.acceptance_report(ledger, done)
         assert [fact["id"] for fact in value["facts"]] == ["m4"] and value["done"] == "kept"
         assert [(fact["id"], fact["text"], fact["told_in"]) for fact in value["forgotten"]] == [
             ("m1", "Deploys by hand", [teller.id]), ("m2", "Deploys by hand only", [teller.id]),
@@ -470,7 +471,8 @@ def test_the_facts_of_another_project_cannot_be_reached(tmp_path: Path) -> None:
 
 def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> None:
     with the_ledger() as ledger:
-        for act in (lambda: session_facts.forget(ledger, "m9", AT), lambda: session_facts.accept(ledger, ["m9"], "/p", AT)):
+        acts = (lambda: session_facts.forget(ledger, "m9", AT), lambda: session_facts.accept(ledger, ["m9"], "/p", AT))
+        for act in acts:
             with pytest.raises(NexusError, match="no fact m9") as caught:
                 act()
             assert caught.value.exit_status == 2
