@@ -1,7 +1,7 @@
-"""What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
+"""Predict what the provider's cache holds of a request, compare it with the report, and price rewrites of the window.
 
-Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.cache.diagnosis`, how long providers
-keep what to `nexus_cli.provider.prompt_cache`, and the arithmetic of prices to `nexus_cli.context.window.rewrite_cost`.
+Does the bookkeeping of a running session. `nexus_cli.session.cache.diagnosis` gives the verdict,
+`nexus_cli.provider.prompt_cache` knows the lifetimes, `nexus_cli.context.window.rewrite_cost` does the arithmetic.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _fresh(engine: LaneState, sent: SentRequest, reported: int) -> int:
 
 
 def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
-    """The request that was just sent reached the provider; `usage` are its own figures, empty where it gave none."""
+    """Record that the request reached the provider; `usage` are the figures it reported, empty if none."""
     lane, cache = engine.lane, engine.cache
     cache.uses[lane.epoch.id] = ahead.at
     if usage.input:
@@ -74,7 +74,7 @@ def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
 
 
 def _cached(usage: Usage) -> bool:
-    """True if the provider told of a cache."""
+    """True if the provider reported use of a cache."""
     return bool(usage.cache_read or usage.cache_write)
 
 
@@ -85,7 +85,7 @@ def is_warm(engine: LaneState) -> bool:
 
 
 def _kept(engine: LaneState) -> bool:
-    """True if what the lane sent last may still be in a cache, for whichever model; also where nobody knows."""
+    """True if the provider may still cache the last request (any model), or its lifetime is unknown."""
     return engine.cache.last is None or _still(engine, engine.cache.last)
 
 
@@ -125,7 +125,7 @@ def _rewrite(engine: LaneState, priced: RewritePrice) -> tuple[str, dict[str, An
 
 
 def _priced(engine: LaneState, before: int, after: int) -> RewritePrice:
-    """`before` and `after` are estimates of the whole window, in tokens."""
+    """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
     lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)
     held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
