@@ -72,7 +72,7 @@ main()
 """
 STAYS = """
 from nexus_cli.session.acts import uncompact
-uncompact.restored = lambda old, window, since: tuple(window)
+uncompact.restored_head = lambda old, window, since: tuple(window)
 from nexus_cli.__main__ import main
 main()
 """
