@@ -193,9 +193,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _bug(error: Exception) -> NexusError:
-    from nexus_cli.session.faults import internal  # noqa: PLC0415  (only on the way to an error message)
+    from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (only on the way to an error message)
 
-    return internal(error)
+    return report_bug(error)
 
 
 def _failed(error: NexusError, arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.session.usable import Server, find_local, keys_present, resolved
+from nexus_cli.session.available_models import Server, find_local_servers, keys_present, resolve_alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def choose_model(
     settings: Settings,
     *,
     resumes: bool = False,
-    servers: Callable[[], Sequence[Server]] = find_local,
+    servers: Callable[[], Sequence[Server]] = find_local_servers,
 ) -> ModelChoice:
     """Return the model of this run; "" for one that `resumes` a session and names none: it keeps the session's.
 
@@ -39,11 +39,11 @@ def choose_model(
         return ModelChoice("")
     named = named or settings.model.strip()
     if named:
-        return ModelChoice(resolved(named, settings))
+        return ModelChoice(resolve_alias(named, settings))
     present = keys_present(environ, settings)
     if len(present) == 1:
         ((variable, model),) = present.items()
-        model = resolved(model, settings)
+        model = resolve_alias(model, settings)
         return ModelChoice(model, f"Using {model}, because {variable} is set; another one: --model NAME")
     if present:
         usable = next((model for model in present.values() if model != REDACTED), "NAME")

@@ -18,9 +18,9 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
-from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check, consolidation
+from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check_facts, consolidation
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.memory import open_facts
+from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines
@@ -38,7 +38,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
     folder = working_folder()
     process.block_imports_from(str(folder))
     with open_facts(folder) as known:
-        check(known.ledger.facts.list_facts(str(project_root(folder)), SLOTS))
+        check_facts(known.ledger.facts.list_facts(str(project_root(folder)), SLOTS))
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     chosen = choose_model(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)

@@ -29,7 +29,7 @@ def drops(context: typer.Context, session: SessionKey = "", json: Json = False) 
         return None
     ledger = open_ledger()
     found = find_session_id(ledger, session)
-    value = reports.of_session(ledger, found)
+    value = reports.session_drops(ledger, found)
     if json:
         print_json(value)
     else:

@@ -18,8 +18,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.session.reports.models import listing
-from nexus_cli.session.usable import Server, find_local, keys_present, named_model, resolved
+from nexus_cli.session.available_models import Server, find_local_servers, keys_present, named_model, resolve_alias
+from nexus_cli.session.reports.models import list_models
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.lines import filled, number, one_line, table
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -72,8 +72,8 @@ class _First:
 
     def run(self) -> None:
         """See `first_run`."""
-        servers = find_local()
-        models: Sequence[Mapping[str, Any]] = listing(self._settings, self._environ, servers)["models"]
+        servers = find_local_servers()
+        models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
         self._say("This is the first start of nexus here. What was found:")
         self._found(servers)
         if not models and not named_model(self._environ, self._settings):
@@ -131,7 +131,7 @@ class _First:
         return self._ask("Model", str(models[0]["name"]), lambda text: self._named(text, models))
 
     def _named(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
-        name = resolved(text, self._settings)
+        name = resolve_alias(text, self._settings)
         if len(text) > LONGEST:
             raise NexusError("usage", f"{text[:20]}...", "no model has such a name", "A name is written PROVIDER/MODEL")
         if text.isascii() and text.isdigit():

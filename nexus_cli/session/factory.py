@@ -37,23 +37,24 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.session.acts.extract import extract
+from nexus_cli.session.acts.extract import extract_facts
+from nexus_cli.session.available_models import resolve_alias
 from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.context_fit import replan_sections
 from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.estimate_anchor import take_anchor
-from nexus_cli.session.gathering import gatherer
-from nexus_cli.session.goals import goals
+from nexus_cli.session.gathering import make_collector
+from nexus_cli.session.goals import list_goals
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.limits_record import LIMITS, LimitsRecorder, describe_changed_limits
-from nexus_cli.session.memory import SessionFacts
+from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.opening import (
-    chosen_session,
-    hold,
-    in_memory,
-    known_model,
+    find_session,
+    in_memory_notice,
+    load_model_info,
+    lock_session,
     needs_ledger,
     open_ledger,
     refuse_to_leave,
@@ -67,7 +68,6 @@ from nexus_cli.session.session_state import SessionState, ignore
 from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
-from nexus_cli.session.usable import resolved
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -99,7 +99,7 @@ def open_session(
         ledger.close()
         if error.kind != "ledger" or needs_ledger(options):
             raise
-        notices.append(in_memory(error))
+        notices.append(in_memory_notice(error))
         return opened(Ledger.open(None))
     except BaseException:
         ledger.close()
@@ -126,7 +126,7 @@ def _open(
     clock: Clock,
     notices: list[str],
 ) -> Session:
-    found = chosen_session(ledger, options)
+    found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
     notices.extend([*told, *unknown_tools(recipe)])
     name = options.model or (found.model if found else "")
@@ -134,7 +134,7 @@ def _open(
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
     if provider is None or isinstance(provider, Retrying):
         check_model(name)
-    info = known_model(ledger, name, settings)
+    info = load_model_info(ledger, name, settings)
     if not (info.known or info.window_refused):
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
     if notice := effort_notice(info.name, options.effort):
@@ -151,7 +151,7 @@ def _open(
     )
     factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
     held = ledger.is_held(made.id)
-    hold(ledger, made)
+    lock_session(ledger, made)
     try:
         session = Session(asked, state=factory.state(approver))
     except BaseException:
@@ -233,7 +233,7 @@ class _Factory:
             with suppress(NexusError):  # a damaged record: the estimate does without
                 take_anchor(engine.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:
-            engine.before_summary = lambda: extract(engine, dispatcher)
+            engine.before_summary = lambda: extract_facts(engine, dispatcher)
         return SessionState(
             engine, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices,
             lambda current: self._begin(current, frames, log, bounds), log.drops, lambda: self._close(log),
@@ -262,7 +262,7 @@ class _Factory:
         self, log: FailoverLog, budget: TokenBudget, counter: TokenCounter, tools: tuple[str, ...],
         facts: SessionFacts, engine: Callable[[], LaneState],
     ) -> SectionCollector:  # fmt: skip
-        return gatherer(
+        return make_collector(
             self.options,
             self.info,
             self.recipe,
@@ -275,12 +275,12 @@ class _Factory:
             dropped=lambda drop: engine().emit(event.Dropped(drop)),
             notices=lambda: engine().notices,
             about=lambda: engine().asked,
-            goals=lambda: goals(engine().lane.timeline),
-            **facts.seams(),
+            goals=lambda: list_goals(engine().lane.timeline),
+            **facts.source_fields(),
             settings=self.settings,
             tools=lambda: tools,
             runs=self.runs,
-            **SessionSources(engine, log.seen_files).seams(),
+            **SessionSources(engine, log.seen_files).source_fields(),
         )
 
     async def _begin(
@@ -313,8 +313,8 @@ class _Factory:
 
     def _summarizer(self, model: Model) -> Model:
         """Who sums up a plain transcript: `compact.model`, else the session's own."""
-        name = resolved(self.settings.compact.model, self.settings)
-        return replace(model, info=known_model(self.ledger, name, self.settings), effort="") if name else model
+        name = resolve_alias(self.settings.compact.model, self.settings)
+        return replace(model, info=load_model_info(self.ledger, name, self.settings), effort="") if name else model
 
     def _root(self) -> SessionInfo:
         """The session that this one's first lines come from, as far as it is still there: its forks share a cache key

@@ -26,7 +26,7 @@ from nexus_cli.session.section_drops import SectionDrops
 from nexus_cli.session.sources import project_outline
 
 
-def gatherer(
+def make_collector(
     options: Options,
     info: ModelInfo,
     recipe: Recipe,

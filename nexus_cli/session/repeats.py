@@ -15,7 +15,7 @@ NOTICE_AT = 3
 END_AT = 5
 
 
-def in_a_row(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
+def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
     """`call` and the same ones before it in a row, in this turn, the newest first; none if it is not in the window."""
     wanted = _key(call)
     found: list[ToolCall] = []
@@ -31,7 +31,7 @@ def in_a_row(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
     return found
 
 
-def notice(call: ToolCall, times: int) -> str:
+def repeat_notice(call: ToolCall, times: int) -> str:
     """What the model is told."""
     return (
         f"{call.name} was called {times} times in a row with the same arguments. Its result will not change: "

@@ -60,7 +60,7 @@ def restrictions(now: Signals) -> Limits:
     return bound
 
 
-def tightened(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
+def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
     """What is in force where the layers that `bounds` were composed of are joined by the state of the run."""
     said: dict[str, dict[str, Any]] = {layer: {} for layer in LAYERS}
     for bound in bounds:

@@ -49,7 +49,7 @@ class SessionSources:
     _footprints: dict[int, Footprint] = field(default_factory=dict)
     """By epoch."""
 
-    def seams(self) -> Mapping[str, Any]:
+    def source_fields(self) -> Mapping[str, Any]:
         """What `Sources` calls these."""
         return {"files": self.files, "footprint": self.footprint, "trigger": self.trigger}
 

@@ -225,7 +225,7 @@ def test_what_is_open_goes_on(context: FakeContext) -> None:
 
 def test_the_exchange_of_a_resumed_session_is_drawn(context: FakeContext) -> None:
     context.turn("what was [/bold] said")
-    value = last_exchange.value(context.session)
+    value = last_exchange.last_exchange(context.session)
     assert (value["user"], value["assistant"]) == ("what was [/bold] said", "heard: what was [/bold] said")
     assert value["finished"] and not value["open"] and value["turns"] == 1
     text = FORMS["last"](value, 60)

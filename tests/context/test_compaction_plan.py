@@ -391,7 +391,7 @@ def test_whatever_exceeds_the_target_keeps_to_the_budget(
 def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
     words = OwnWords(COUNT)
     said_ = [(5, "x" * 5000), (4, "use tabs"), (3, "y" * 4000), (2, "no eval"), (1, "port 8081")]
-    quotes = words.chosen(said_, 1000)
+    quotes = words.choose_quotes(said_, 1000)
     assert [(quote.entry, quote.whole) for quote in quotes] == [
         (1, True), (2, True), (3, False), (4, True), (5, False)
     ]
@@ -404,7 +404,7 @@ def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
 def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: int) -> None:
     words = OwnWords(COUNT)
     rows = [(entry, "x" * length) for entry, length in enumerate(sizes, 1)]
-    quotes = words.chosen(reversed(rows), room)
+    quotes = words.choose_quotes(reversed(rows), room)
     assert sum(words.cost(quote.text) for quote in quotes) <= room
     assert [quote.entry for quote in quotes] == sorted({quote.entry for quote in quotes})
     assert all(quote.text == "x" * sizes[quote.entry - 1] for quote in quotes if quote.whole)

@@ -37,7 +37,7 @@ from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.cache.diagnosis import tolerated_miss
 from nexus_cli.session.lane_forks import forked
-from nexus_cli.session.reports.cache import uses, why
+from nexus_cli.session.reports.cache import cache_report, miss_report
 from nexus_cli.session.session import Session
 
 FIRST = "read the code " + "and think of every part " * 300
@@ -50,12 +50,12 @@ def listing(request: Any, step: int) -> Any:
 
 def told(session: str, step: int | None = None, settings: Settings = SETTINGS) -> dict[str, Any]:
     with the_ledger() as ledger:
-        return why(ledger, session, settings, step)
+        return miss_report(ledger, session, settings, step)
 
 
 def every(session: str) -> dict[str, Any]:
     with the_ledger() as ledger:
-        return uses(ledger, session, SETTINGS)
+        return cache_report(ledger, session, SETTINGS)
 
 
 def test_an_unchanged_session_is_blamed_for_nothing(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_request_without_figures_is_no_miss_and_no_measure(tmp_path: Path) -> 
 
 def test_requests_that_are_not_there_are_named() -> None:
     with the_ledger() as ledger, pytest.raises(Exception, match="no session"):
-        why(ledger, "nowhere", SETTINGS)
+        miss_report(ledger, "nowhere", SETTINGS)
 
 
 def test_figures_are_kept_for_every_rewrite(tmp_path: Path) -> None:

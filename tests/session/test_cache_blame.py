@@ -16,7 +16,7 @@ from nexus_cli.context.window.groups import flatten
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.reports.cache import why
+from nexus_cli.session.reports.cache import miss_report
 from nexus_cli.session.session import Session
 
 FIRST = "read the code " + "and think of every part " * 300
@@ -30,7 +30,7 @@ def listing(request: Any, step: int) -> Any:
 
 def told(session: str, step: int | None = None) -> dict[str, Any]:
     with the_ledger() as ledger:
-        return why(ledger, session, SETTINGS, step)
+        return miss_report(ledger, session, SETTINGS, step)
 
 
 def entry(session: Session, folder: Path) -> None:

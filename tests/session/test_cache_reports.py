@@ -15,8 +15,8 @@ from session.prefix_cache import SETTINGS, lived, opened, working
 
 from nexus_cli.cli.app import run
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.session.reports.cache import uses, why
-from nexus_cli.session.reports.cost import cost
+from nexus_cli.session.reports.cache import cache_report, miss_report
+from nexus_cli.session.reports.cost import cost_report
 from nexus_cli.ui.reports.cache import cache_text, miss_text
 from nexus_cli.ui.reports.cost import cost_text
 
@@ -49,7 +49,7 @@ def missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_the_listing_has_a_row_per_request_and_sums_the_misses(missed: str) -> None:
     with the_ledger() as ledger:
-        value = uses(ledger, missed, SETTINGS)
+        value = cache_report(ledger, missed, SETTINGS)
     rows = value["requests"]
     assert [row["cause"] for row in rows] == ["first", "expired", "provider", "section", "hit"]
     assert [row["ours"] for row in rows] == [None, False, False, True, None]
@@ -64,9 +64,9 @@ def test_the_listing_has_a_row_per_request_and_sums_the_misses(missed: str) -> N
 
 def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed: str) -> None:
     with the_ledger() as ledger:
-        value = why(ledger, missed, SETTINGS)
-        expired, hit = why(ledger, missed, SETTINGS, 2), why(ledger, missed, SETTINGS, 5)
-        first = why(ledger, missed, SETTINGS, 1)
+        value = miss_report(ledger, missed, SETTINGS)
+        expired, hit = miss_report(ledger, missed, SETTINGS, 2), miss_report(ledger, missed, SETTINGS, 5)
+        first = miss_report(ledger, missed, SETTINGS, 1)
     assert value["step"] == 4 and value["previous"] == 3 and value["ours"] is True
     assert value["difference"]["source"].endswith("NEXUS.md") and value["difference"]["by"] == "a reload"
     text = " ".join(miss_text(value, 100).split())
@@ -83,7 +83,7 @@ def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixtu
         return capfd.readouterr().out
 
     with the_ledger() as ledger:
-        asked = uses(ledger, missed, SETTINGS)
+        asked = cache_report(ledger, missed, SETTINGS)
     listed: dict[str, Any] = json.loads(printed("--session", missed, "--json"))
     assert [row["cause"] for row in listed["requests"]] == [row["cause"] for row in asked["requests"]]
     assert listed["version"] == 1 and listed["session"] == missed
@@ -104,7 +104,7 @@ def test_what_is_not_there_is_one_line_and_status_two(
 
 def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: str) -> None:
     with the_ledger() as ledger:
-        value = uses(ledger, missed, SETTINGS)
+        value = cache_report(ledger, missed, SETTINGS)
     side = {**value["requests"][0], "lane": "compact", "step": 1, "missed": 0}
     rows = [*value["requests"], *([side] * 10), {**side, "lane": "reflection", "read": None, "input": None}]
     for width in (40, 80, 150):
@@ -116,8 +116,8 @@ def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: st
 @pytest.mark.parametrize("width", [70, 80, 120, 150])
 def test_a_long_reason_is_cut_in_the_table_and_whole_where_it_is_asked_for(missed: str, width: int) -> None:
     with the_ledger() as ledger:
-        value = uses(ledger, missed, SETTINGS)
-        one = why(ledger, missed, SETTINGS, 2)
+        value = cache_report(ledger, missed, SETTINGS)
+        one = miss_report(ledger, missed, SETTINGS, 2)
     reason = "it had expired, " * 30 + "and that is all"
     rows = [{**row, "why": reason} if row["step"] == 2 else row for row in value["requests"]]
     lines = cache_text(value | {"requests": rows}, width).splitlines()
@@ -140,7 +140,7 @@ def test_a_first_request_that_found_a_cache_says_whose(tmp_path: Path) -> None:
 
     session = asyncio.run(live())
     with the_ledger() as ledger:
-        first = uses(ledger, session, SETTINGS)["requests"][0]
+        first = cache_report(ledger, session, SETTINGS)["requests"][0]
     assert first["read"] > 0 and first["why"] == "the first here; another session had sent the same beginning"
 
 
@@ -149,7 +149,7 @@ def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> 
         lane = ledger.session(missed).main_lane
         last = on(ledger, lane).requests()[-1].manifest
         on(ledger, lane).record_request(replace(last, step=last.step + 1), (), ())
-        cached, spent = uses(ledger, missed, SETTINGS), cost(ledger, missed)
+        cached, spent = cache_report(ledger, missed, SETTINGS), cost_report(ledger, missed)
     assert cached["total"]["requests"] == spent["total"]["requests"] == 6
     assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1
     assert sum(row["requests"] for row in spent["models"]) == 6 and spent["total"]["cost_usd"] == 5 * 0.25
@@ -172,8 +172,8 @@ def test_a_request_that_no_provider_took_up_is_one_without_an_answer(kind: str, 
 
     asyncio.run(live())
     with the_ledger() as ledger:
-        cached, spent = uses(ledger, session.id, SETTINGS), cost(ledger, session.id)
-        reason = why(ledger, session.id, SETTINGS, 1)
+        cached, spent = cache_report(ledger, session.id, SETTINGS), cost_report(ledger, session.id)
+        reason = miss_report(ledger, session.id, SETTINGS, 1)
     assert (reason["cause"], reason["why"]) == ("unanswered", f"it was not answered ({kind})")
     assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1 and spent["total"]["estimated"] == 0
     assert "1 request (1 without an answer)." in cache_text(cached, 100)
@@ -183,8 +183,8 @@ def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
     session = opened(working(lambda request, step: "done"), tmp_path)
     assert session.ledger is not None
     with pytest.raises(NexusError, match="sent nothing yet"):
-        why(session.ledger, session.id, SETTINGS)
-    value = uses(session.ledger, session.id, SETTINGS)
+        miss_report(session.ledger, session.id, SETTINGS)
+    value = cache_report(session.ledger, session.id, SETTINGS)
     assert value["requests"] == [] and value["total"]["hit"] is None and value["total"]["cost_usd"] == 0
     assert "no request yet" in cache_text(value, 80)
     asyncio.run(session.aclose())

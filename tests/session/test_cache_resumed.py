@@ -16,8 +16,8 @@ from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.cache.diagnosis import tolerated_miss
-from nexus_cli.session.reports.cache import uses, why
-from nexus_cli.session.reports.context import difference
+from nexus_cli.session.reports.cache import cache_report, miss_report
+from nexus_cli.session.reports.context import request_difference
 from nexus_cli.session.session import Session
 from nexus_cli.ui.reports.cache import miss_text
 
@@ -42,7 +42,7 @@ def turn(session: Session, *said: str) -> list[Event]:
 
 def told(session: str, step: int | None = None) -> dict[str, Any]:
     with the_ledger() as ledger:
-        return why(ledger, session, SETTINGS, step)
+        return miss_report(ledger, session, SETTINGS, step)
 
 
 def forked(source: str, at: str, entry: int | None = None) -> str:
@@ -154,7 +154,7 @@ def test_the_rewrites_of_a_source_are_not_those_of_its_fork(tmp_path: Path) -> N
     fork = forked(source.id, format_utc(provider.clock()))
     turn(opened(provider, tmp_path, fork, OTHER), "and on")
     with the_ledger() as ledger:
-        causes = [[one["cause"] for one in uses(ledger, id, SETTINGS)["rewrites"]] for id in (source.id, fork)]
+        causes = [[one["cause"] for one in cache_report(ledger, id, SETTINGS)["rewrites"]] for id in (source.id, fork)]
     assert causes == [["reload"], ["model"]]
 
 
@@ -164,10 +164,11 @@ def test_a_fork_that_has_sent_nothing_has_nothing_to_compare_and_says_so(tmp_pat
     turn(source, FIRST)
     fork = forked(source.id, format_utc(provider.clock()))
     with pytest.raises(NexusError, match=f"--diff: session {fork} has sent no request yet") as refused:
-        difference(SETTINGS, fork)
+        request_difference(SETTINGS, fork)
     assert "--step" not in str(refused.value)
     with the_ledger() as ledger:
-        assert uses(ledger, fork, SETTINGS)["requests"] == uses(ledger, fork, SETTINGS)["rewrites"] == []
+        value = cache_report(ledger, fork, SETTINGS)
+        assert value["requests"] == value["rewrites"] == []
 
 
 def test_an_earlier_epoch_that_is_damaged_stops_nobody(tmp_path: Path) -> None:

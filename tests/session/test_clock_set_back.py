@@ -13,8 +13,8 @@ from session.summed import SUMMARY, asks_for_summary, ended
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import TurnEnd
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import report
-from nexus_cli.session.reports.cost import cost
+from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.reports.cost import cost_report
 
 BACK = -25.0
 """Hours."""
@@ -53,10 +53,10 @@ def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: 
     asyncio.run(live())
     assert results == [["d1"], [], [], [], []]
     with the_ledger() as ledger:
-        value = cost(ledger, session.id)
+        value = cost_report(ledger, session.id)
     assert [turn["requests"] for turn in value["turns"]] == [2, 2, 2, 3, 2], "the summary is asked for in the fourth"
     assert sum(turn["input"] for turn in value["turns"]) == value["total"]["input"]
     asked = Options(tmp_path, MODEL)
-    shown = [report(asked, SETTINGS, session.id, step) for step in range(1, value["total"]["requests"])]
+    shown = [context_report(asked, SETTINGS, session.id, step) for step in range(1, value["total"]["requests"])]
     assert [[drop["id"] for drop in one["drops"]] for one in shown] == [["d1"]] * 8 + [["d1", "d2"]] * 2
     assert [one["notices"] for one in shown] == [[]] * 10, "the limits of each are on record"

@@ -21,11 +21,11 @@ from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.acts.pin import pin
 from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.cache.expectation import REWRITE
-from nexus_cli.session.drop_list import back
+from nexus_cli.session.drop_list import returned_drops
 from nexus_cli.session.lane_forks import separate
 from nexus_cli.session.next_request.current import next_request, window_request
-from nexus_cli.session.reports.cache import uses, why
-from nexus_cli.session.reports.compaction import pinned
+from nexus_cli.session.reports.cache import cache_report, miss_report
+from nexus_cli.session.reports.compaction import pins_report
 from nexus_cli.session.session import Session
 from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.reports.compaction import compacted
@@ -153,9 +153,9 @@ def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
             assert first.missed and abs(first.missed - cold) < 400 < 1200
             ledger = session.ledger
             assert ledger is not None
-            row = why(ledger, session.id, WIDE, session.state.lane_state.step - 1)
+            row = miss_report(ledger, session.id, WIDE, session.state.lane_state.step - 1)
             assert abs(row["missed"] - first.missed) <= 5
-            assert uses(ledger, session.id, WIDE)["total"]["missed"] == row["missed"]
+            assert cache_report(ledger, session.id, WIDE)["total"]["missed"] == row["missed"]
         finally:
             await session.aclose()
         return session
@@ -171,9 +171,9 @@ def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
             assert ended(await session.compact()).ok
             made = {drop.id for drop in session.state.drops() if drop.cause is Cause.COMPACTION}
             lane = session.context.lane
-            assert made and not back(session.state.drops(), lane.items, lane.timeline.memos)
+            assert made and not returned_drops(session.state.drops(), lane.items, lane.timeline.memos)
             await done(session, uncompaction())
-            assert back(session.state.drops(), lane.items, lane.timeline.memos) == made
+            assert returned_drops(session.state.drops(), lane.items, lane.timeline.memos) == made
         finally:
             await session.aclose()
 
@@ -219,7 +219,7 @@ def test_the_room_of_the_pins_is_one_figure(tmp_path: Path) -> None:
         try:
             await lived(session, *TURNS)
             said = noted(await done(session, pin("use tabs")))
-            assert f"of {session.look(pinned)['room']:,}" in said
+            assert f"of {session.look(pins_report)['room']:,}" in said
         finally:
             await session.aclose()
 

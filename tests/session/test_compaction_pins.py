@@ -33,14 +33,14 @@ TURNS = tuple(f"TURN{number} make a list" for number in range(6))
 def test_what_only_looks_like_a_number_is_refused_with_the_way_to_find_one(what: str) -> None:
     made = timeline("one", "two")
     with pytest.raises(NexusError) as caught:
-        pins.pin(made, what, count)
+        pins.add_pin(made, what, count)
     assert caught.value.exit_status == 2 and "/pin alone lists your newest messages" in caught.value.hint
-    assert pins.pins(made) == ()
+    assert pins.list_pins(made) == ()
 
 
 @pytest.mark.parametrize("what", ["use 2 spaces", "Python 3.11 alone", "#hashtag", "no tabs", "3 things matter", "-v"])
 def test_words_with_numbers_in_them_are_words(what: str) -> None:
-    assert pins.pin(timeline("one"), what, count).text == what
+    assert pins.add_pin(timeline("one"), what, count).text == what
 
 
 def count(text: str) -> int:
@@ -56,27 +56,27 @@ def timeline(*texts: str) -> Timeline:
 
 def test_pins_are_numbered_for_ever_and_taken_back_by_id() -> None:
     lane = timeline("one", "two")
-    first, second = pins.pin(lane, "2", count), pins.pin(lane, "use tabs", count)
+    first, second = pins.add_pin(lane, "2", count), pins.add_pin(lane, "use tabs", count)
     assert [(one.id, one.entry, one.text) for one in (first, second)] == [("p1", 2, "two"), ("p2", 0, "use tabs")]
-    assert pins.pin(lane, "#2", count) == first, "the same again is the same pin"
-    pins.unpin(lane, "P2")
-    assert pins.pins(lane) == (first,)
-    assert pins.pin(lane, "more", count).id == "p3", "no id is given twice"
+    assert pins.add_pin(lane, "#2", count) == first, "the same again is the same pin"
+    pins.remove_pin(lane, "P2")
+    assert pins.list_pins(lane) == (first,)
+    assert pins.add_pin(lane, "more", count).id == "p3", "no id is given twice"
 
 
 def test_a_pin_is_taken_back_by_its_message_or_its_words_too() -> None:
     lane = timeline("one", "keep the tests")
     for what in ("2", "always use\n  Tabs", "never use tabs here", "tabs"):
-        pins.pin(lane, what, count)
-    assert pins.unpin(lane, "#2").id == "p1"
-    assert pins.unpin(lane, " TABS ").id == "p4", "all its words are these"
+        pins.add_pin(lane, what, count)
+    assert pins.remove_pin(lane, "#2").id == "p1"
+    assert pins.remove_pin(lane, " TABS ").id == "p4", "all its words are these"
     with pytest.raises(NexusError, match="p2, p3 have these words") as caught:
-        pins.unpin(lane, "use tabs")
+        pins.remove_pin(lane, "use tabs")
     assert caught.value.kind == "usage" and "\n" not in caught.value.line
     with pytest.raises(NexusError, match="there are p2, p3"):
-        pins.unpin(lane, "1")
-    assert [pins.unpin(lane, what).id for what in ("never use", "always use tabs")] == ["p3", "p2"]
-    assert pins.pins(lane) == ()
+        pins.remove_pin(lane, "1")
+    assert [pins.remove_pin(lane, what).id for what in ("never use", "always use tabs")] == ["p3", "p2"]
+    assert pins.list_pins(lane) == ()
 
 
 def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
                 with pytest.raises(NexusError, match=r"it takes [\d,]+ tokens, and all pins together have") as no:
                     await done(session, pin(what))
                 assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
-            assert pins.pins(session.context.lane.timeline) == () and not session.state.lane_state.notices
+            assert pins.list_pins(session.context.lane.timeline) == () and not session.state.lane_state.notices
             assert "p1 is these words" in noted(await done(session, pin("short words")))
 
     asyncio.run(live())
@@ -96,17 +96,17 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
 def test_a_message_that_the_session_does_not_have_is_one_clear_line(what: str) -> None:
     lane = timeline("one", "two")
     with pytest.raises(NexusError) as caught:
-        pins.pin(lane, what, count)
+        pins.add_pin(lane, what, count)
     assert caught.value.kind == "usage" and "\n" not in caught.value.line
     with pytest.raises(NexusError, match="no such pin: nothing is pinned"):
-        pins.unpin(lane, what)
-    assert not pins.pins(lane)
+        pins.remove_pin(lane, what)
+    assert not pins.list_pins(lane)
 
 
 def test_a_long_result_is_pinned_in_part_and_says_where_the_rest_is() -> None:
     lane = timeline("one")
     lane.log.append(lane.new_entry(Kind.TOOL, Message(Role.TOOL, "x\n" * 9000, tool_call_id="c1"), "tool:bash", 1))
-    made = pins.pin(lane, "2", count)
+    made = pins.add_pin(lane, "2", count)
     assert len(made.text) <= pins.RESULT_CAP and "message 2" in made.text
 
 
@@ -191,7 +191,7 @@ def test_words_that_are_pinned_reach_the_model_with_the_next_request(tmp_path: P
             said = json.dumps(provider.seen[-1])
             assert "it holds from now on: use tabs" in said and said.count("from now on") == 1
             await done(session, unpin("p1"))
-            assert [one.id for one in pins.pins(session.context.lane.timeline)] == ["p2"]
+            assert [one.id for one in pins.list_pins(session.context.lane.timeline)] == ["p2"]
 
     asyncio.run(live())
 
@@ -237,8 +237,8 @@ def test_a_summary_cannot_carry_what_looks_like_a_pin_of_ours(tmp_path: Path) ->
 
 def test_a_pin_is_a_plain_value() -> None:
     made = pins.Pin("p1", 4, "a\nb")
-    assert made.shown == "[p1, message 4]\n> a\n> b"
-    assert replace(made, entry=0).shown == "[p1]\n> a\n> b"
+    assert made.quotation == "[p1, message 4]\n> a\n> b"
+    assert replace(made, entry=0).quotation == "[p1]\n> a\n> b"
 
 
 def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_drop(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     lane.append(Kind.USER, Message(Role.USER, "RULE " + "a" * 900), "person")
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", (ToolCall("c1", "bash", {"command": "x"}),)), "agent")
     lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
-    made = pins.pin(lane.timeline, "1", counted)
+    made = pins.add_pin(lane.timeline, "1", counted)
     keeps = Kept((made,), 1500, lambda shown: (), 0)
     plain = LaneTruncator(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
     truncator = with_pins(plain, keeps)
@@ -287,10 +287,10 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     forms = [(item.form, item.message.role) for item in lane.items]
     assert forms[0] == (ItemForm.MARKER, Role.USER) and (ItemForm.ELIDED, Role.USER) in forms
     text = lane.items[0].message.content
-    assert "cut short here" in text and text.endswith(made.shown)
+    assert "cut short here" in text and text.endswith(made.quotation)
     assert len(drops) == 2, "of the request and of the result: the pin needs none"
     tight = with_pins(plain, Kept((made,), 300, lambda shown: (), 0))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
     drops = tight.truncate(lane, 1700)
     text = next(item.message.content for item in lane.items if item.form is ItemForm.MARKER)
-    assert made.shown in text or 'p1: recall("' in text
+    assert made.quotation in text or 'p1: recall("' in text

@@ -19,7 +19,7 @@ from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, Usage
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import difference, report
+from nexus_cli.session.reports.context import context_report, request_difference
 from nexus_cli.ui.reports.context import context_text
 
 OTHER = "anthropic/other"
@@ -44,7 +44,7 @@ class Counting(Played):
 
 
 def shown(folder: Path, session: str | None, step: int | None = None, **options: Any) -> dict[str, Any]:
-    return report(Options(folder, **({"model": MODEL} | options)), SETTINGS, session, step)
+    return context_report(Options(folder, **({"model": MODEL} | options)), SETTINGS, session, step)
 
 
 def comes_out(value: Mapping[str, Any]) -> None:
@@ -88,7 +88,7 @@ def test_what_a_request_has_more_is_not_what_the_provider_counts_otherwise(tmp_p
         assert say(made, words)[1].ok
     one, two = (shown(tmp_path, session, step) for step in (1, 2))
     assert one["scale"] != two["scale"] and one["sections"][0]["tokens"] == two["sections"][0]["tokens"]
-    assert difference(SETTINGS, session, 2)["sections"] == {
+    assert request_difference(SETTINGS, session, 2)["sections"] == {
         "added": [], "removed": [], "changed": [],
     }  # fmt: skip
 

@@ -14,7 +14,7 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.reports.export import exported
+from nexus_cli.session.reports.export import session_pieces
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -38,11 +38,11 @@ def test_numbers_that_json_does_not_have_are_null_in_every_line(tmp_path: Path, 
     calls = (ToolCall("c2a", "bash", odd),)
     log.append(Entry(2, AT, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", tool_calls=calls), "", 1))
     info = ledger.session(made.id)
-    lines = "".join(exported(log, info, "jsonl", escaped=escaped))
+    lines = "".join(session_pieces(log, info, "jsonl", escaped=escaped))
     rows = [strict(line) for line in lines.removesuffix("\n").split("\n")]
     assert rows[2]["calls"][0]["arguments"] == {"timeout": None, "rest": [None, None, 1.5], "wört": "\u202e\x9b1m"}
     assert lines.isascii() is escaped
-    block = "".join(exported(log, info, "md")).split("```json\n")[1].split("\n```")[0]
+    block = "".join(session_pieces(log, info, "md")).split("```json\n")[1].split("\n```")[0]
     assert strict(block)["timeout"] is None
 
 

@@ -20,7 +20,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.context import context_report
 
 WINDOW = {"window": 16_000}
 
@@ -61,12 +61,12 @@ def here(tmp_path: Path) -> Path:
 
 def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """What a new session sent, what the report had said before, and what it says of the request afterwards."""
-    before = report(options, settings, None)
+    before = context_report(options, settings, None)
     provider = Sent(lambda request: "done")
     approver = Nobody() if options.interactive else None
     session = open_session(replace(options, save=True), settings, approver=approver, provider=provider)
     assert say(session, "zzz")[1].ok
-    return provider.lines, before, report(options, settings, session.id, 1)
+    return provider.lines, before, context_report(options, settings, session.id, 1)
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,6 @@ def test_the_command_describes_what_plain_nexus_would_begin_here(
     options = Options(here, MODEL, save=False, front="chat" if terminal else "ask", interactive=terminal)
     assert value["recipe"] == options.front
     asking = (terminal, not terminal)
-    same, other = (report(replace(options, interactive=asks), Settings(), None)["prefix_sha256"] for asks in asking)
+    reports = (context_report(replace(options, interactive=asks), Settings(), None) for asks in asking)
+    same, other = (one["prefix_sha256"] for one in reports)
     assert value["prefix_sha256"] == same != other

@@ -33,7 +33,7 @@ from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.session import Session
 
 OTHER = "openai/another"
@@ -99,7 +99,7 @@ async def done(session: Session, act: Act) -> list[Event]:
 
 def on_record(session: Session, folder: Path, model: str) -> int:
     """What another process says of it."""
-    return int(report(Options(folder, model, allow="all"), SETTINGS, session.id)["budget"]["used"]["total"])
+    return int(context_report(Options(folder, model, allow="all"), SETTINGS, session.id)["budget"]["used"]["total"])
 
 
 async def agrees(session: Session, *, other: bool = True) -> int:

@@ -16,9 +16,9 @@ from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
-from nexus_cli.session.compaction.pins import pin
+from nexus_cli.session.compaction.pins import add_pin
 from nexus_cli.session.replay import check
-from nexus_cli.session.reports.cache import uses
+from nexus_cli.session.reports.cache import cache_report
 
 WINDOW = 64_000
 SMALL = replace(SETTINGS, models={MODEL: {**PRICES, "window": WINDOW}})
@@ -87,7 +87,7 @@ def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(
         stubs = [text for text in last if text.startswith("[read_file ") and "read again below" in text]
         assert len(stubs) > 5 and all('recall("d' in text and len(text) < 80 for text in stubs)
         assert check(ledger, session.id)["ok"]
-        figures = uses(ledger, session.id, SMALL)
+        figures = cache_report(ledger, session.id, SMALL)
     rewrites = figures["rewrites"]
     assert len(rewrites) == len(several)
     assert all(one["cause"] == "pruned" and one["pays"] and one["gain"] > one["cost"] for one in rewrites)
@@ -133,7 +133,7 @@ def test_an_expired_cache_is_taken_as_the_chance(tmp_path: Path) -> None:
     _, events = live(provider, tmp_path, "and again", settings=dear, again=session.id)
     assert pruned(events) and results(events)[0].missed and "expired" in results(events)[0].why
     with the_ledger() as ledger:
-        memo = uses(ledger, session.id, dear)["rewrites"][0]
+        memo = cache_report(ledger, session.id, dear)["rewrites"][0]
         assert memo["cost"] == 0.0 and memo["cold"] == 0 and "no cache holds" in memo["why"]
         assert check(ledger, session.id)["ok"]
 
@@ -148,7 +148,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     async def turns() -> list[Event]:
         try:
             engine = again.state.lane_state
-            pin(engine.lane.timeline, "3", engine.context.counter.count)
+            add_pin(engine.lane.timeline, "3", engine.context.counter.count)
             return await lived(again, *["once more"] * 5)
         finally:
             await again.aclose()

@@ -11,11 +11,11 @@ from session.summed import Summariser, ended, living
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.context import context_report
 
 
 def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> dict[str, Any]:
-    return report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
+    return context_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
 
 
 def test_each_request_says_what_of_it_was_sent_before(tmp_path: Path) -> None:

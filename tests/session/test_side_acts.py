@@ -21,11 +21,11 @@ from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.consolidate import Consolidated, consolidation
-from nexus_cli.session.acts.extract import extract
-from nexus_cli.session.acts.goal import closing, setting, steps_in
+from nexus_cli.session.acts.extract import extract_facts
+from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
 from nexus_cli.session.acts.reflect import reflection
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.goals import goals
+from nexus_cli.session.goals import list_goals
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
@@ -72,7 +72,7 @@ def kept(folder: Path, session: str) -> tuple[Goal, ...]:
     """The goals of a session as another process finds them."""
     resumed = opened(Played(lambda request: "x"), folder, session)
     try:
-        return goals(resumed.state.lane_state.lane.timeline)
+        return list_goals(resumed.state.lane_state.lane.timeline)
     finally:
         asyncio.run(resumed.aclose())
 
@@ -171,7 +171,7 @@ def test_there_is_nothing_to_look_back_at_before_the_first_turn(tmp_path: Path) 
 
 def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_compaction(tmp_path: Path) -> None:
     async def keep(parts: Any) -> None:
-        await extract(parts.lane_state, parts.dispatcher)
+        await extract_facts(parts.lane_state, parts.dispatcher)
 
     said = {"text": "The person wants tabs.", "slot": "user", "quote": "I always want tabs"}
     provider = Played(answering(after_calls([("remember", said), ("search_memory", {"query": "x"})])))
@@ -208,7 +208,7 @@ def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_c
     ],
 )
 def test_steps_are_read_however_a_model_writes_them(answer: str) -> None:
-    assert steps_in(answer) == ["Write the parser.", "Test it."]
+    assert parse_steps(answer) == ["Write the parser.", "Test it."]
 
 
 @pytest.mark.parametrize(
@@ -220,16 +220,16 @@ def test_steps_are_read_however_a_model_writes_them(answer: str) -> None:
 )  # fmt: skip
 def test_what_is_no_emphasis_is_left_in_a_step(step: str) -> None:
     expected = step.replace("**one**", "one")
-    assert steps_in(f"1. {step}") == [expected] == steps_in(f"- {step}")
+    assert parse_steps(f"1. {step}") == [expected] == parse_steps(f"- {step}")
 
 
 def test_a_step_full_of_marks_that_never_close_is_cut_like_any_other() -> None:
-    assert [len(step) for step in steps_in("1. " + " *a" * 1_000_000)] == [303]
+    assert [len(step) for step in parse_steps("1. " + " *a" * 1_000_000)] == [303]
 
 
 @pytest.mark.parametrize("answer", ["", "[]", "{}", "```\n```", "[1, 2]", "[" * 100_000, '{"a": {"b": 1}}'])
 def test_an_answer_without_steps_has_none_or_is_one(answer: str) -> None:
-    assert len(steps_in(answer)) <= 1
+    assert len(parse_steps(answer)) <= 1
 
 
 def test_a_goal_is_broken_down_in_a_lane_of_its_own_and_told_to_the_model(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_goal_is_broken_down_in_a_lane_of_its_own_and_told_to_the_model(tmp_pa
 
     provider = Played(answering(decompose))
     session = opened(provider, tmp_path, recipe="chat")
-    events = run(session, "begin", setting("A parser\nfor dates"), closing(["g2"], "done"), "go on")
+    events = run(session, "begin", goal_setting("A parser\nfor dates"), goal_closing(["g2"], "done"), "go on")
     assert not [event for event in events if isinstance(event, Notice)]
     assert tools == [()] and [message["role"] for message in provider.seen[1]] == ["system", "user"]
     assert "Goal: A parser for dates" in provider.seen[1][-1]["content"]
@@ -257,7 +257,7 @@ def test_a_goal_whose_model_fails_is_kept_without_steps(tmp_path: Path) -> None:
         raise NexusError("network", "the model request failed", "no route")
 
     session = opened(Played(answering(failing)), tmp_path)
-    events = run(session, setting("A parser"), setting("Another"))
+    events = run(session, goal_setting("A parser"), goal_setting("Another"))
     assert [event.text for event in events if isinstance(event, Notice)] == [
         "the goal is kept without steps: the model request failed: no route"
     ] * 2
@@ -277,7 +277,7 @@ def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
 
     session.state.lane_state.model = replace(session.state.lane_state.model, provider=Endless(lambda request: ""))
     with pytest.raises(NexusError) as caught:
-        run(session, setting("A parser"))
+        run(session, goal_setting("A parser"))
     assert caught.value.kind == "aborted"
     assert [(goal.id, goal.text, goal.parent) for goal in kept(tmp_path, session.id)] == [("g1", "A parser", "")]
 
@@ -297,7 +297,7 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
 
     provider = Calling(answering(lambda request: [("bash", {"command": "touch made"})]))
     session = opened(provider, tmp_path)
-    events = run(session, setting("A parser"))
+    events = run(session, goal_setting("A parser"))
     assert len(provider.seen) == 1 and not (tmp_path / "made").exists()
     told = [event.text for event in events if isinstance(event, Notice)]
     assert told == ([] if words else [
@@ -310,12 +310,12 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
 
 def test_goals_are_done_and_dropped_and_found_again(tmp_path: Path) -> None:
     session = opened(Played(answering(lambda request: "One.\nTwo.")), tmp_path)
-    run(session, setting("A"), setting("B"), closing(["g2", "g3"], "done"), closing(["g5"], "drop"))
+    run(session, goal_setting("A"), goal_setting("B"), goal_closing(["g2", "g3"], "done"), goal_closing(["g5"], "drop"))
     found = {goal.id: goal.done for goal in kept(tmp_path, session.id)}
     assert found == {"g1": True, "g2": True, "g3": True, "g4": False, "g6": False}
     for name, verb in (("g9", "done"), ("g1", "done"), ("g5", "drop"), ("\x1b[2J", "drop")):
         with pytest.raises(NexusError, match="has this id"):
-            run(opened(Played(lambda request: "x"), tmp_path, session.id), closing(["g4", name], verb))
+            run(opened(Played(lambda request: "x"), tmp_path, session.id), goal_closing(["g4", name], verb))
     assert {goal.id: goal.done for goal in kept(tmp_path, session.id)} == found, "all of them, or none"
 
 
@@ -420,7 +420,7 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
         budget, used = parts.lane_state.budget, window_request(parts.lane_state).tokens
         parts.lane_state.budget = replace(budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85))
         assert window_request(parts.lane_state).budget.pressure == "critical"
-        await extract(parts.lane_state, parts.dispatcher)
+        await extract_facts(parts.lane_state, parts.dispatcher)
         await reflection(lambda text: None)(parts)
 
     events = run(session, f"begin {'word ' * 3000}", full)

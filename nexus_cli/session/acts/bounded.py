@@ -17,11 +17,11 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
-from nexus_cli.session.exchange import exchange
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.model_call import call_model
 from nexus_cli.session.next_request.current import answer_cap, window_request
-from nexus_cli.session.powers import SPARE
+from nexus_cli.session.run_limits import SPARE
 from nexus_cli.session.session_state import Ran
 
 NO_TOOLS = "not run: there are no tools here"
@@ -29,7 +29,7 @@ MOST = 10
 """Steps of a recipe that names no `max_iterations`."""
 
 
-async def in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def run_in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
     """The answer of a fork of `engine`'s lane to the recipe's instruction, after the calls that the recipe allows.
 
     The fork's requests begin with the lane's own lines; the lane is left as it is. Raises `NexusError`.
@@ -37,7 +37,7 @@ async def in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> 
     return await _work(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe)
 
 
-async def in_lane(
+async def run_in_lane(
     engine: LaneState, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
 ) -> str:
     """The answer of a lane of its own: its system text is the recipe's instruction, its only words are `text`."""
@@ -116,7 +116,7 @@ async def _request(side: LaneState, recipe: Recipe) -> None:
     if not needs.fits:
         why = f"it needs about {needs.most} of {needs.room} tokens"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
-    await exchange(side, answer_cap(side), main=False)
+    await call_model(side, answer_cap(side), main=False)
 
 
 def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:

@@ -11,7 +11,7 @@ from nexus_cli.session.acts import Act
 from nexus_cli.session.compaction import preview as previews
 from nexus_cli.session.compaction.compact import compact
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.turn import renew
+from nexus_cli.session.turn import begin_pending_epoch
 
 
 def compaction(instructions: str) -> Act:
@@ -21,7 +21,7 @@ def compaction(instructions: str) -> Act:
         engine = parts.lane_state
         if isinstance(engine.lane.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
-        await renew(engine)
+        await begin_pending_epoch(engine)
         await compact(engine, "command", engine.compact.to, instructions)
 
     return act

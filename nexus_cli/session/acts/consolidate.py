@@ -11,7 +11,7 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
 from nexus_cli.session.acts import Act
-from nexus_cli.session.acts.bounded import in_lane
+from nexus_cli.session.acts.bounded import run_in_lane
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState
@@ -45,7 +45,7 @@ def consolidation(done: Consolidated) -> Act:
         recipe = own_recipe("sleep_consolidate")
         before = _facts(parts)
         ours = [fact for fact in before if fact.slot in SLOTS]
-        check(ours)
+        check_facts(ours)
         shown = _fitting(parts, ours)
         done.looked_at, done.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
@@ -53,7 +53,7 @@ def consolidation(done: Consolidated) -> Act:
         tools = [one for one in dispatcher.registry.get_definitions() if one["function"]["name"] in wanted]
         try:
             text = "\n".join(map(_line, shown))
-            done.answer = await in_lane(parts.lane_state, dispatcher, recipe, text, tools)
+            done.answer = await run_in_lane(parts.lane_state, dispatcher, recipe, text, tools)
         finally:
             after = {fact.id: fact for fact in _facts(parts)}
             known = {fact.id: fact for fact in before}
@@ -63,7 +63,7 @@ def consolidation(done: Consolidated) -> Act:
     return act
 
 
-def check(facts: Sequence[Fact]) -> None:
+def check_facts(facts: Sequence[Fact]) -> None:
     """`NexusError("usage", ...)` where these are too few to put in order."""
     if len(facts) < 2:
         why = f"there {'is one fact' if facts else 'are no facts'} of this project and of the agent"

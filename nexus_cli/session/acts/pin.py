@@ -19,7 +19,7 @@ NAMED = 5
 
 
 def pin(what: str) -> Act:
-    """Pin a message by its number, or words. Raises as `nexus_cli.session.compaction.pins.pin`.
+    """Pin a message by its number, or words. Raises as `nexus_cli.session.compaction.pins.add_pin`.
 
     What alone has no room among the pins is refused. Where all of them have none together, those without are named.
     """
@@ -27,9 +27,9 @@ def pin(what: str) -> Act:
     async def act(parts: SessionState) -> None:
         engine = parts.lane_state
         timeline, count = engine.lane.timeline, engine.context.counter.count
-        before, room = pins.pins(timeline), pins_room(engine)
-        made = pins.pin(timeline, what, count, room)
-        every = pins.pins(timeline)
+        before, room = pins.list_pins(timeline), pins_room(engine)
+        made = pins.add_pin(timeline, what, count, room)
+        every = pins.list_pins(timeline)
         taken = sum(cost(one, count) for one in every)
         place = f"message {made.entry}" if made.entry else "these words"
         said = f"{made.id} is {place}: {cost(made, count):,} tokens, all pins {taken:,} of {room:,}"
@@ -47,11 +47,11 @@ def pin(what: str) -> Act:
 
 
 def unpin(what: str) -> Act:
-    """Take a pin back, by its id, its message or its words. Raises as `nexus_cli.session.compaction.pins.unpin`."""
+    """Remove a pin by its id, its message or its words. Raises as `compaction.pins.remove_pin`."""
 
     async def act(parts: SessionState) -> None:
         engine = parts.lane_state
-        gone = pins.unpin(engine.lane.timeline, what)
+        gone = pins.remove_pin(engine.lane.timeline, what)
         engine.emit(Notice(f"{gone.id} is no longer pinned; where it stands now it stays until the next compaction"))
 
     return act

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from nexus_cli.context.window.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts import Act
-from nexus_cli.session.acts.bounded import in_fork
+from nexus_cli.session.acts.bounded import run_in_fork
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.turn import renew
+from nexus_cli.session.turn import begin_pending_epoch
 
 
 def reflection(tell: Callable[[str], None]) -> Act:
@@ -23,7 +23,7 @@ def reflection(tell: Callable[[str], None]) -> Act:
             raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
         if not isinstance(engine.lane.next_step(), Done):
             raise NexusError("usage", "no reflection", "the last turn is not finished", "Go on first")
-        await renew(engine)
-        tell(await in_fork(engine, parts.dispatcher, own_recipe("reflection")))
+        await begin_pending_epoch(engine)
+        tell(await run_in_fork(engine, parts.dispatcher, own_recipe("reflection")))
 
     return act

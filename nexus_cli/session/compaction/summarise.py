@@ -19,10 +19,10 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for
-from nexus_cli.session.exchange import exchange
+from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, fork_fits, fork_instruction, room_for
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState, Model
+from nexus_cli.session.model_call import call_model
 from nexus_cli.session.next_request.current import answer_cap
 
 PAID = 2
@@ -91,7 +91,8 @@ def _ways(
     if choice.source == "originals":
         yield "originals", transcript(choice.model, choice.originals)
     if choice.forks and fork_fits(engine, plan, instructions):
-        yield "window", lambda: _answer(forked(engine, "compact", asked(plan, instructions)), plan.summary_cap, paid)
+        text = fork_instruction(plan, instructions)
+        yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
 
@@ -103,7 +104,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
     try:
         output = answer_cap(side)
         async with asyncio.timeout(seconds):
-            reply = await exchange(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
+            reply = await call_model(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
     except TimeoutError:
         raise TooSlow(f"no summary came within {seconds:g} s") from None
     except NexusError as error:

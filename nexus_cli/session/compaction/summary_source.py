@@ -53,7 +53,7 @@ class Choice:
     """Whether a fork of the lane can be asked."""
 
 
-def choose(
+def choose_source(
     engine: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> Choice:
     """Where the summary comes from. `originals` reads the messages that go from the log, each with its tokens."""
@@ -61,7 +61,7 @@ def choose(
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
     forks = not engine.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
-    words = engine.context.counter.count(asked(plan, ""))
+    words = engine.context.counter.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "its own lines are in the cache", window_request(engine).tokens
         said = round(words * engine.meter.scale(PLAIN).ratio)
@@ -96,14 +96,14 @@ def _transcribed(engine: LaneState, plan: CompactionPlan, model: Model, counted:
     return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
-def asked(plan: CompactionPlan, instructions: str) -> str:
+def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
     """The instruction that a fork of the lane ends with."""
     return load_prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
 
 
 def fork_fits(engine: LaneState, plan: CompactionPlan, instructions: str) -> bool:
     """Whether a fork of the lane leaves room for a summary of the length that is allowed."""
-    added = engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
+    added = engine.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
     return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
 
 

@@ -17,7 +17,7 @@ from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
 from nexus_cli.session.cache.request_history import was_answered
-from nexus_cli.session.reports.requests import Asked, Trail, trails
+from nexus_cli.session.reports.requests import Asked, Trail, read_trails
 
 Value = dict[str, Any]
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
@@ -25,9 +25,9 @@ BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "
 ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
-def uses(ledger: Ledger, session: str, settings: Settings) -> Value:
+def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
     """A row per request, those of the main lane first, and the sums; `NexusError("usage", ...)` for no such session."""
-    rows = [_row(trail, asked) for trail in trails(ledger, session, settings) for asked in trail.requests]
+    rows = [_row(trail, asked) for trail in read_trails(ledger, session, settings) for asked in trail.requests]
     return {
         "version": 1,
         "session": ledger.session(session).id,
@@ -37,12 +37,12 @@ def uses(ledger: Ledger, session: str, settings: Settings) -> Value:
     }
 
 
-def why(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> Value:
+def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> Value:
     """What made request `step` of the main lane miss; without `step` the newest that missed, else the newest.
 
     `NexusError("usage", ...)` for a request that is not there.
     """
-    main = next(iter(trails(ledger, session, settings)))
+    main = next(iter(read_trails(ledger, session, settings)))
     requests = main.requests
     if not requests:
         raise NexusError("usage", f"session {session}", "it has sent nothing yet", "Ask something first")

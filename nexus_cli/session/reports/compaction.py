@@ -8,14 +8,14 @@ from typing import Any
 from nexus_cli.context.compaction_plan import cost
 from nexus_cli.context.pin import Pin
 from nexus_cli.session.compaction.compact import pins_room
-from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.session_state import SessionState
 
 
-def pinned(parts: SessionState) -> dict[str, Any]:
+def pins_report(parts: SessionState) -> dict[str, Any]:
     """The pins of a session as it is now."""
     engine = parts.lane_state
-    return listing(parts.session_id, pins(engine.lane.timeline), engine.context.counter.count, pins_room(engine))
+    return listing(parts.session_id, list_pins(engine.lane.timeline), engine.context.counter.count, pins_room(engine))
 
 
 def listing(session: str, pins: Sequence[Pin], count: Callable[[str], int], room: int) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.session.goals import goals
+from nexus_cli.session.goals import list_goals
 from nexus_cli.session.session_state import SessionState
 
 
-def listing(parts: SessionState) -> dict[str, Any]:
+def goals_report(parts: SessionState) -> dict[str, Any]:
     """Every goal that was not dropped, with `id`, `text`, `done` and its `steps` of the same keys."""
-    found = goals(parts.lane_state.lane.timeline)
+    found = list_goals(parts.lane_state.lane.timeline)
     tops = [goal for goal in found if not goal.parent]
     return {
         "version": 1,

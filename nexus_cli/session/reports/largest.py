@@ -14,7 +14,7 @@ WORDS = 60
 """Characters of a message that tell a person which one it is."""
 
 
-def largest(
+def largest_items(
     sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], items: Sequence[WindowItem], scale: float
 ) -> list[dict[str, Any]]:
     """The `MOST` largest of all, the largest first: `what`, `tokens`, and `entry` where it is one of history. `scale`
@@ -25,7 +25,7 @@ def largest(
     found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
     found += [(round(item.tokens * scale), "", item) for item in items]
     chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
-    named = {id(item): what for item, what in described([item for _, _, item in chosen if item], items)}
+    named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}
     return [
         {"what": named[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}
         for tokens, what, item in chosen
@@ -33,7 +33,7 @@ def largest(
     ]
 
 
-def described(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) -> list[tuple[WindowItem, str]]:
+def describe_items(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) -> list[tuple[WindowItem, str]]:
     """Each of `chosen` with the words that tell a person which one of `items` it is."""
     chosen = list(chosen)
     wanted = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}

@@ -13,7 +13,7 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.session import Session
 
 AT_ONCE = 200
@@ -25,7 +25,7 @@ NOTHING: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def value(session: Session) -> dict[str, Any]:
+def last_exchange(session: Session) -> dict[str, Any]:
     """The newest turn of `session`: the person's words, the newest text of the answer, the calls without a result.
 
     The words have the steering with them. `finished` is False where something is open or the answer broke off.
@@ -34,10 +34,10 @@ def value(session: Session) -> dict[str, Any]:
     if session.ledger is None or session.record is None:
         return dict(NOTHING)
     subjects = {tool.name: tool.subject for tool in session.tools()}
-    return of_record(session.record, session.ledger.session(session.id), subjects)
+    return last_exchange_of(session.record, session.ledger.session(session.id), subjects)
 
 
-def of_record(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
+def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
     """The same from a record alone; `subjects` are the names of the tools' main arguments."""
     turn = _newest_turn(record)
     said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]

@@ -9,7 +9,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.session.next_request.current import begins_epoch
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.next_request.request import NextRequest
-from nexus_cli.session.reports.context import value
+from nexus_cli.session.reports.context import request_value
 from nexus_cli.session.reports.request_view import RequestView, change_notice, first_view, last_told
 from nexus_cli.session.session_state import SessionState
 
@@ -17,9 +17,9 @@ from nexus_cli.session.session_state import SessionState
 def live_report(parts: SessionState) -> dict[str, Any]:
     """The report of what the next request of a session would hold that runs here."""
     if parts.lane_state.lane.is_recorded or parts.options is None:
-        return value(_live_view(parts, prepare_next_request(parts)))
+        return request_value(_live_view(parts, prepare_next_request(parts)))
     options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
-    return value(first_view(options, parts.settings or Settings(), tuple(parts.lane_state.along())))
+    return request_value(first_view(options, parts.settings or Settings(), tuple(parts.lane_state.along())))
 
 
 def _live_view(parts: SessionState, request: NextRequest) -> RequestView:

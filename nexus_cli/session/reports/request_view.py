@@ -24,7 +24,7 @@ from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
 from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.request import NextRequest, Sections, unreported_meter
-from nexus_cli.session.opening import known_model, looked_at
+from nexus_cli.session.opening import load_model_info, readonly_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 
@@ -67,7 +67,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     noted = limits_of(log.memos(LIMITS), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
-    info = _as_then(known_model(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
+    info = _as_then(load_model_info(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
     before = rows[step - 2] if step > 1 else None
     meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
     anchor_on(meter, row, epoch, items)
@@ -106,7 +106,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
         raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
-    info = known_model(ledger, options.model or found.model, settings)
+    info = load_model_info(ledger, options.model or found.model, settings)
     items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
@@ -138,8 +138,8 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
     ledger, info = Ledger.open(None), MODELLESS
     try:
         if options.model:
-            with looked_at() as kept:
-                info = known_model(kept, options.model, settings)
+            with readonly_ledger() as kept:
+                info = load_model_info(kept, options.model, settings)
                 ledger.calibrate(info.served_name, kept.calibration(info.served_name))
         recipe, _ = recipe_of(None, options)
         limits, bounds = compose_limits(limit_layers(settings, recipe, options, False))

@@ -19,7 +19,7 @@ from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CacheFacts, seconds_between
 from nexus_cli.session.cache.last_request import SentRequest, cache_life_of
 from nexus_cli.session.cache.request_history import read_requests, reported_tokens, smallest_like
-from nexus_cli.session.opening import known_model
+from nexus_cli.session.opening import load_model_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Trail:
         """The model that was asked."""
         name = str(row.manifest.arguments.get("model", ""))
         if name not in self._infos:
-            self._infos[name] = known_model(self.ledger, name, self.settings)
+            self._infos[name] = load_model_info(self.ledger, name, self.settings)
         return self._infos[name]
 
     def life(self, row: RequestRow) -> CacheLife | None:
@@ -141,7 +141,7 @@ class Trail:
         return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
 
-def trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]:
+def read_trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]:
     """The lanes of a session that sent something, its main lane first."""
     told = read_requests(ledger, session)
     main = [*told.source, *next(iter(told.lanes.values()))]

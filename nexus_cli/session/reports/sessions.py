@@ -10,19 +10,19 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, SessionInfo
 
 
-def listing(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
+def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
     """The newest sessions, of one folder or of all."""
     return {"version": 1, "sessions": [session_value(info) for info in ledger.sessions(folder, limit)]}
 
 
-def shown(ledger: Ledger, session: str) -> dict[str, Any]:
+def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
     """One session with every entry of its main lane."""
     info, log = ledger.session(session), ledger.log(session)
     entries = log.read(1, log.last_id())
     return {"version": 1, **session_value(info), "entries": [entry_value(entry) for entry in entries]}
 
 
-def search(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
+def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
     """The newest entries that hold `text`, of one folder's sessions or of all; `NexusError("usage", ...)` for none."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")

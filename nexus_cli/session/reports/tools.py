@@ -22,7 +22,7 @@ RUNS = {
 """What runs without asking at each of `LEVELS`."""
 
 
-def tools(session: Session) -> dict[str, Any]:
+def tools_report(session: Session) -> dict[str, Any]:
     """The tools of a session by name, with what each does, its tokens, and when it asks at the present level."""
     report = session.report()
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
@@ -52,7 +52,7 @@ def _asks(effect: Effect, level: str) -> str:
     return "outside the project" if effect is Effect.READ else "outside the project, protected files"
 
 
-def permissions(session: Session) -> dict[str, Any]:
+def permissions_report(session: Session) -> dict[str, Any]:
     """The level in force with the layer that set it, what each level means, what was allowed for the session."""
     bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.report().get("limits", [])}
     return {

@@ -12,10 +12,10 @@ from nexus_cli.session.session_state import SessionState
 NAMES = tuple(f.name for f in fields(Limits))
 
 
-def why(parts: SessionState, name: str = "") -> dict[str, Any]:
+def limits_report(parts: SessionState, name: str = "") -> dict[str, Any]:
     """The limit `name` as it is now, all that are in force without a name. `limits` has for each `name`, `value`,
     `bound_by`, `said` (layer to value); `signals` tells the state that binds, where the recipe lets it."""
-    powers = parts.dispatcher.powers(parts.lane_state)
+    limits = parts.dispatcher.run_limits(parts.lane_state)
     _, bounds = parts.dispatcher.in_force(parts.lane_state, parts.bounds)
     wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
     return {
@@ -27,6 +27,6 @@ def why(parts: SessionState, name: str = "") -> dict[str, Any]:
             "bind": parts.dispatcher.signals,
             "token_pressure": window_request(parts.lane_state).budget.pressure,
             "recent_errors": parts.dispatcher.errors,
-            "event_class": powers.now.event_class,
+            "event_class": limits.now.event_class,
         },
     }

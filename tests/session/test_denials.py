@@ -14,9 +14,9 @@ from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.event import TurnEnd
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import Request
+from nexus_cli.session.denials import explain_denial
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.refused import explained
 from nexus_cli.ui.reports.denials import describe_denials
 
 LOOK = ("read_file", {"path": "a.txt"})
@@ -126,9 +126,9 @@ def test_tools_that_were_switched_off_on_a_resumed_session_name_the_option(tmp_p
 
 def test_of_an_unknown_layer_nothing_is_claimed() -> None:
     row = {"id": "c1", "tool": "bash", "subject": "", "why": "not for this run", "allow": "", "limit": "tools"}
-    assert explained(row, (), "ask", "run")["hint"] == ""
+    assert explain_denial(row, (), "ask", "run")["hint"] == ""
     bound = Bound("tools", frozenset[str](), "elsewhere", {"elsewhere": frozenset[str]()})
-    made = explained(row, (bound,), "ask", "run")
+    made = explain_denial(row, (bound,), "ask", "run")
     assert (made["by"], made["hint"]) == ("elsewhere", "")
     assert describe_denials([made], "x").endswith("Not for this run.")
     assert describe_denials((), "x") == ""

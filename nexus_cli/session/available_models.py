@@ -35,12 +35,12 @@ def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, st
     return {name: _meant(model, settings) for name, model in models if environ.get(name, "").strip()}
 
 
-def find_local() -> Sequence[Server]:
+def find_local_servers() -> Sequence[Server]:
     """The model servers that answer on loopback now."""
     return local_servers()
 
 
-def resolved(name: str, settings: Settings) -> str:
+def resolve_alias(name: str, settings: Settings) -> str:
     """`name` with an alias of the settings taken for what it stands for; `NexusError("config", ...)` where that looks
     like a key."""
     from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (see `_meant`)

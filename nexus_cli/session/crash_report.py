@@ -13,7 +13,7 @@ LOG_BYTES = 1_000_000
 """Beyond this size the log is set aside once, as `nexus.log.1`."""
 
 
-def internal(bug: BaseException) -> NexusError:
+def report_bug(bug: BaseException) -> NexusError:
     """The one line for an unforeseen exception; the log gets type and places, never the text of a prompt."""
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(bug.__traceback__)]
     try:

@@ -23,7 +23,7 @@ LARGE = 200_000
 """Characters from which on a text is counted and cut in a thread: the event loop has to hear a Ctrl-C meanwhile."""
 
 
-async def fitted(
+async def clip_with_drop(
     text: str, cap: int, count: Count, name_drop: Callable[[], str], *, over: bool
 ) -> tuple[ElidedText, str]:
     """`text` in at most `cap` tokens, and the id of its drop, "" when it is whole (unless `over`)."""
@@ -37,7 +37,7 @@ async def fitted(
     return await asyncio.to_thread(work) if len(text) > LARGE else work()
 
 
-async def kept(log: Log, drop: Drop) -> None:
+async def record_drop(log: Log, drop: Drop) -> None:
     """Record a drop; a large original is compressed in a thread."""
     if len(drop.text or "") > LARGE:
         await asyncio.to_thread(log.record_drop, drop)
@@ -51,7 +51,7 @@ def _like(engine: LaneState, text: str) -> ByKind:
     return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=engine.context.measure(message, "")))
 
 
-async def admit(
+async def record_user_message(
     engine: LaneState,
     kind: Kind,
     text: str,
@@ -66,7 +66,7 @@ async def admit(
     most = engine.meter.countable(engine.budget.available, _like(engine, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
-    clipped, drop_id = await fitted(text, cap, count, lane.timeline.log.next_drop, over=bool(uncounted))
+    clipped, drop_id = await clip_with_drop(text, cap, count, lane.timeline.log.next_drop, over=bool(uncounted))
     content = clipped.text
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
@@ -74,6 +74,6 @@ async def admit(
         drop = Drop(
             drop_id, "part of the input", clipped.tokens, Cause.INPUT_CAP, lane.timeline.now(), None, text, uncounted
         )
-        await kept(lane.timeline.log, drop)
+        await record_drop(lane.timeline.log, drop)
         engine.emit(event.Dropped(replace(drop, text=None)))
     return lane.append(kind, Message(Role.USER, content, parts=parts), actor)

@@ -14,9 +14,9 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.refused import SIGNALS
 from nexus_cli.session.signals import Signals, event_class, reasons, restrictions
 
 ANSWER = "Answer now with what you have."
@@ -56,7 +56,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Powers:
+class RunLimits:
     """The limits of one step as far as they concern its calls."""
 
     limits: Limits
@@ -78,7 +78,7 @@ class Powers:
         *,
         binding: bool,
         found: int = 0,
-    ) -> Powers:
+    ) -> RunLimits:
         """Where the lane of `engine` stands under `limits`; the signals count where they are `binding`.
 
         `found` are the tokens that a side run found in its window: its pressure is that of what it adds itself. A fork

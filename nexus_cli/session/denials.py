@@ -1,6 +1,6 @@
 """What refused a call, and what really lets it run, for the person: the layers of the limits know. Pure.
 
-Refusing is dispatch's, the words for the model are `powers`'. How a front end names the level that would do is its own.
+`dispatch` refuses, `run_limits` has the words for the model, each front end names the permission level in its own way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PLAIN = {
 }
 
 
-def explained(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, str]:
+def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, str]:
     """A refused call with `by`, which refused it (the layers of its limit, `person` or `signals`), and `hint`, what
     lets it run. `effect` is that of its tool.
 

@@ -44,7 +44,7 @@ def arguments(engine: LaneState, cap: int) -> dict[str, object]:
     }
 
 
-async def exchange(engine: LaneState, cap: int, *, main: bool = True) -> Reply:
+async def call_model(engine: LaneState, cap: int, *, main: bool = True) -> Reply:
     """Send the window and record the reply; `cap` is its output limit in tokens.
 
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.

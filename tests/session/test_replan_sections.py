@@ -26,7 +26,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports import models
-from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.context import context_report
 from nexus_cli.ui.reports.status import model_text
 
 RULES = "\n".join(f"# Part {number}\n{'Do this before that. ' * 60}" for number in range(36)).strip()
@@ -120,7 +120,7 @@ def test_a_provider_that_names_a_smaller_window_does_not_end_the_session(tmp_pat
     assert provider.seen.count([]) == 1 and RULES not in system(provider)
     assert "window" in epochs(session)
     asked, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 128_000}})
-    windows = [report(asked, settings, session, step)["budget"]["window"] for step in (1, 2, 3, 4)]
+    windows = [context_report(asked, settings, session, step)["budget"]["window"] for step in (1, 2, 3, 4)]
     assert windows == [64_000, 64_000, 8_192, 8_192], "each in the window that it was sent into"
 
 
@@ -155,13 +155,13 @@ def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
     assert ends[0].ok
     (told,) = [one.text for one in events if isinstance(one, event.Notice) and "using that from now on" in one.text]
     assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
-    there = models.shown(MODEL, wide, os.environ)
+    there = models.show_model(MODEL, wide, os.environ)
     assert (there["window"], there["window_told"]) == (8_192, True)
     assert "as a refusal said" in model_text(there, 120) and "8,192?" not in model_text(there, 120)
-    assert models.shown(MODEL, Settings(models={MODEL: {"window": 50_000}}), os.environ)["window"] == 50_000
+    assert models.show_model(MODEL, Settings(models={MODEL: {"window": 50_000}}), os.environ)["window"] == 50_000
     for elsewhere in ("http://127.0.0.1:8001/v1", ""):
         monkeypatch.setenv("OPENAI_API_BASE", elsewhere)
-        other = models.shown(MODEL, wide, os.environ)
+        other = models.show_model(MODEL, wide, os.environ)
         assert (other["window"], other["window_told"]) == (128_000, False)
         assert lived(Played(lambda request: "done"), tmp_path, 0, WORDS)[2][0].ok
 

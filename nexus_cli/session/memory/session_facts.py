@@ -22,8 +22,8 @@ from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_tex
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.relevance import rank_relevant
-from nexus_cli.session.opening import looked_at
-from nexus_cli.session.user_evidence import PERSON, find_origin
+from nexus_cli.session.memory.user_evidence import PERSON, find_origin
+from nexus_cli.session.opening import readonly_ledger
 
 ALL = "all"
 """The argument that means every proposal."""
@@ -55,7 +55,7 @@ class SessionFacts:
         kept = ledger.path is not None and ledger.writes
         return cls(ledger, made.id, str(project_root(folder)), clock, kept)
 
-    def seams(self) -> Mapping[str, Any]:
+    def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of a contributor's `Sources` that this object fills."""
         return {"facts": self, "episodes": self.episodes}
 
@@ -195,5 +195,5 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
 @contextmanager
 def open_facts(folder: Path) -> Iterator[SessionFacts]:
     """Open the facts that a session in `folder` would see; none if the ledger cannot be opened."""
-    with looked_at() as ledger:
+    with readonly_ledger() as ledger:
         yield SessionFacts(ledger, "", str(project_root(folder)))
