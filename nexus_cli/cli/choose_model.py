@@ -1,7 +1,7 @@
-"""Choosing a model (issue: `--model` > `NEXUS_MODEL` > settings > the one key in the environment > nothing).
+"""Chooses the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment.
 
-Code is never sent to a provider that the person did not choose: local servers are offered, never taken. Whether the
-model exists is for the provider to say.
+Code is never sent to a provider that the person did not choose: local servers are suggested, never taken. Only the
+provider knows if the model exists.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nexus_cli.session.available_models import Server, find_local_servers, keys_
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The model, and a line for stderr where the choice was not the person's own words; else ""."""
+    """The model, and a line for stderr if the person did not name it; else ""."""
 
     model: str
     announce: str = ""
@@ -30,9 +30,9 @@ def choose_model(
     resumes: bool = False,
     servers: Callable[[], Sequence[Server]] = find_local_servers,
 ) -> ModelChoice:
-    """The model of this run; "" for one that `resumes` a session and names none: it keeps the session's own.
+    """Return the model of this run; "" for one that `resumes` a session and names none: it keeps the session's.
 
-    Raises `NexusError("config", ...)` with the ways to go on when several keys are there, or nothing is.
+    Raises `NexusError("config", ...)` with what to do if several keys are present, or none.
     """
     named = flag.strip() or environ.get("NEXUS_MODEL", "").strip()
     if not named and resumes:

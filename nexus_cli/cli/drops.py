@@ -1,4 +1,4 @@
-"""`nexus drops`: everything that was left out of a session's requests, and the way back to it."""
+"""`nexus drops`: everything that was left out of a session's requests, and how to get it back."""
 
 from __future__ import annotations
 

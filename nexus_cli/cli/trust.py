@@ -44,7 +44,7 @@ def trust(
     if value["state"] == "nothing" or found.problem:
         _show(value, json)
         if found.problem:
-            raise NexusError("config", f"{folder} is not trusted", found.problem, "Mend or remove the file")
+            raise NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
         return 0
     if value["state"] != "trusted" and _agreed(value, json):
         record.trust(folder, found)
@@ -61,7 +61,7 @@ def trust(
 
 
 def _agreed(value: dict[str, object], json: bool) -> bool:
-    """Whether the person wants it: asked in a terminal, taken as said where nobody can be asked."""
+    """Ask in a terminal; True without one, where the command itself is the answer."""
     if not _terminal():
         return True
     asking = QuietStream(Stream(2))

@@ -12,7 +12,7 @@ from nexus_cli.session.next_request.request import NextRequest
 
 PREVIEW = "--preview"
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
-"""What an editor or a terminal makes of a typed dash, among them."""
+"""Dashes that an editor or a terminal may make of a typed one."""
 
 
 async def compact(context: CommandContext, rest: str) -> None:

@@ -18,7 +18,7 @@ MEANT = {
     **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), "done"),
     **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), "drop"),
 }
-"""What others call the verbs."""
+"""Synonyms of the verbs."""
 NEAR = 0.7
 ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")

@@ -101,7 +101,7 @@ def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
 
 
 def _one_edit(word: str, slot: str) -> bool:
-    """Whether one letter more, less or other, or two that changed places, make `slot` of `word`."""
+    """True if one inserted, deleted or replaced letter, or two swapped ones, turn `word` into `slot`."""
     if abs(len(word) - len(slot)) > 1 or word == slot:
         return False
     start = next((n for n, (a, b) in enumerate(zip(word, slot, strict=False)) if a != b), min(len(word), len(slot)))

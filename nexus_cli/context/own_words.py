@@ -71,11 +71,14 @@ class OwnWords:
 
     def _cut(self, text: str, room: int) -> str:
         """Return `text` cut to `room` tokens as a quotation; "" if too little would be left of it."""
-        lines = self.count(quote_lines(text)) - self.count(text)
-        if room - lines <= WORTH_CUTTING:
-            return ""
-        short = elide_text(text, room - lines - 4, self.count, plain_marker).text
-        return short if self.cost(short) <= room else ""
+        share = min(1.0, self.count(text) / max(1, self.count(quote_lines(text))))
+        most = int((room - 4) * share)
+        while most > WORTH_CUTTING:  # the lines that stay may be shorter than the others, and take more marks
+            short = elide_text(text, most, self.count, plain_marker).text
+            if self.cost(short) <= room:
+                return short
+            most = most * 3 // 4
+        return ""
 
 
 def quote_lines(words: str) -> str:

@@ -399,6 +399,14 @@ def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
     assert len(words.newest(iter(said_), 1000)) == 5, "and does not keep from reading on"
 
 
+@pytest.mark.parametrize("line", ["x", "a line of a log", ""])
+def test_a_pasted_log_of_many_short_lines_is_quoted_in_part_with_the_words_around_it(line: str) -> None:
+    words = OwnWords(COUNT)
+    (quote,) = words.choose_quotes([(1, "mind the port\n" + f"{line}\n" * 4000 + "and use tabs")], 1000)
+    assert not quote.whole and quote.text.startswith("mind the port") and quote.text.endswith("use tabs")
+    assert words.cost(quote.text) <= 250
+
+
 @settings(max_examples=200)
 @given(st.lists(st.integers(1, 900), max_size=12), st.integers(0, 1500))
 def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: int) -> None:

@@ -33,6 +33,7 @@ LEAST_PIECE = 500
 MOST_PIECES = 24
 LEAST_HEADINGS = 2
 """A text with fewer of the headings that were asked for is no summary."""
+_HEADING = re.MULTILINE | re.IGNORECASE
 
 
 class Failed(Exception):
@@ -129,10 +130,11 @@ def headings() -> tuple[str, ...]:
 
 
 def find_headings(text: str) -> list[str]:
-    """Return those of the headings that `text` has: at the beginning of a line, or before a colon."""
+    """Return those of the headings that `text` has, however marked up: at the beginning of a line, or before a colon.
+    """
     return [
         name for name in headings()
-        if re.search(rf"^[ \t#>*_\-\d.)(]*{name}s?\b|\b{name}s?[*_]*:", text, re.MULTILINE | re.IGNORECASE)
+        if re.search(rf"^(?:[^\w\n]|[\d_])*{name}s?(?![^\W_])|\b{name}s?[^\w\n]{{,3}}[:\uff1a]", text, _HEADING)
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from nexus_cli.config.settings import CompactSettings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Delta, Request, TextDelta
-from nexus_cli.session.compaction.summarise import fenced
+from nexus_cli.session.compaction.summarise import fenced, find_headings
 from nexus_cli.session.goals import set_goal
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.replay import check
@@ -44,6 +44,19 @@ def test_whatever_a_summariser_answers_wrongly_leaves_the_window_as_it_was(kind:
             assert not (tmp_path / "called.txt").exists()
 
     asyncio.run(live())
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "# {}\nx\n", "**{}:** x\n", "1) {}\n", "_{}_: x\n", "+ {}\nx\n", "<{}>x\n", "[{}] x\n", "`{}`: x\n",
+        "| {} | x |\n",
+        "\U0001f3af {}\nx\n", "1. \u76ee\u6807 ({}): x\n", '"{}": "x", ', "{}\uff1ax\n", "{}s and more\n", "{}: x. ",
+    ],
+)
+def test_the_headings_count_however_they_are_marked_up(form: str) -> None:
+    assert find_headings(form.format("Goal") + form.format("next")) == ["Goal", "Next"]
+    assert not find_headings(form.format("Ziel") + form.format("goalkeeper") + "the goal, and what is next")
 
 
 class Slow(Played):
